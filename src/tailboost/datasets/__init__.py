@@ -1,0 +1,26 @@
+"""Data sets: bundled, fetched or from a path; and generators with known densities."""
+
+from tailboost.datasets._compas import load_compas
+from tailboost.datasets._credit import load_credit_default
+from tailboost.datasets._generators import (
+    make_discs,
+    make_ringnorm,
+    make_squares,
+    make_twonorm,
+    make_waveform,
+)
+from tailboost.datasets._openml import fetch_adult, fetch_bank
+from tailboost.datasets._table import load_table
+
+__all__ = [
+    "fetch_adult",
+    "fetch_bank",
+    "load_compas",
+    "load_credit_default",
+    "load_table",
+    "make_discs",
+    "make_ringnorm",
+    "make_squares",
+    "make_twonorm",
+    "make_waveform",
+]

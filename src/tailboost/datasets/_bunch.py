@@ -1,0 +1,67 @@
+"""What all loaders share: pandas on demand, group columns, and the shape of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Bunch
+
+AGE_BANDS = ("under 30", "30-39", "40-49", "50 and over")
+
+
+def import_pandas(needed_by: str) -> ModuleType:
+    """Import pandas, or say who needs it and how to get it."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(f"{needed_by} needs pandas: pip install 'tailboost[app]'") from error
+    return pandas  # type: ignore[no-any-return]
+
+
+def age_band(age: ArrayLike) -> NDArray[np.str_]:
+    """Name the ten-year band (`AGE_BANDS`) of each age in years."""
+    return np.asarray(AGE_BANDS)[np.searchsorted([30, 40, 50], np.asarray(age), side="right")]
+
+
+def decode(codes: ArrayLike, names: Mapping[int, str], other: str) -> NDArray[np.str_]:
+    """Spell out integer codes; codes without a name become `other`."""
+    values, inverse = np.unique(np.asarray(codes), return_inverse=True)
+    return np.asarray([names.get(int(value), other) for value in values])[inverse]
+
+
+def numeric_bunch(
+    X: NDArray[Any],
+    y: NDArray[np.int64],
+    groups: Mapping[str, NDArray[np.str_]],
+    *,
+    loader: str,
+    feature_names: Sequence[str],
+    target_name: str,
+    target_names: Sequence[str],
+    descr: str,
+    return_X_y: bool,
+    as_frame: bool,
+) -> Any:
+    """Pack an all-numeric data set as scikit-learn's loaders do, with the groups beside it."""
+    data: Any = X
+    target: Any = y
+    group_table: Any = dict(groups)
+    if as_frame:
+        pandas = import_pandas(f"{loader}(as_frame=True) (as_frame=False does not)")
+        data = pandas.DataFrame(X, columns=list(feature_names))
+        target = pandas.Series(y, name=target_name)
+        group_table = pandas.DataFrame(group_table).astype("category")
+    if return_X_y:
+        return data, target
+    return Bunch(
+        data=data,
+        target=target,
+        groups=group_table,
+        feature_names=list(feature_names),
+        target_names=np.asarray(target_names),
+        DESCR=descr,
+    )

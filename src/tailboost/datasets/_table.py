@@ -1,0 +1,235 @@
+"""Any CSV or Parquet file as features, target and groups, or one sentence about what is wrong with it."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import difflib
+import gzip
+import lzma
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+from sklearn.utils.multiclass import type_of_target
+
+from tailboost.datasets._bunch import import_pandas
+
+_OPENERS: dict[str, Callable[..., Any]] = {
+    ".csv": open,
+    ".csv.gz": gzip.open,
+    ".csv.bz2": bz2.open,
+    ".csv.xz": lzma.open,
+}
+_PARQUET = (".parquet", ".pq")
+_MISSING = "?"  # besides what pandas takes for missing: empty, NA, NaN, null, None …
+_MAX_GROUPS = 100
+_DATE = re.compile(
+    r"\s*("
+    r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?"  # 2024-01-31, 2024-01
+    r"|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"  # 31.01.2024, 1/31/24
+    r"|\d{1,2}[-\s][A-Za-z]{3,9}\.?[-\s,]+\d{2,4}"  # 31 Jan 2024
+    r"|[A-Za-z]{3,9}\.?\s\d{1,2},?\s\d{4}"  # January 31, 2024
+    r")([T\s]+\d{1,2}:\d{2}.*)?\s*"
+)
+
+
+def load_table(path: str | Path, target: str, *, group: str | Sequence[str] = ()) -> Any:
+    """Load a CSV or Parquet file for classification, whatever its columns hold.
+
+    Numbers stay numbers, text becomes a pandas category, missing values stay missing. In CSV files an empty
+    field, ``?`` and pandas' usual words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.csv`` (comma separated, UTF-8, with a header), also ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``; or
+        ``.parquet``, ``.pq``.
+    target : str
+        The column to predict: at least two different values, none missing.
+    group : str or sequence of str, default=()
+        Columns that say which group a row is in. They stay among the features; drop them from ``data`` if the
+        classifier must not see them. A missing value is a group of its own, ``"missing"``.
+
+    Returns
+    -------
+    Bunch
+        data : DataFrame of shape (n, d)
+            The other columns: int, float, bool or category.
+        target : ndarray of shape (n,)
+            Labels: int, float, bool or str.
+        groups : DataFrame of categories of shape (n, len(group))
+            One column per name in ``group``, values as str.
+        feature_names, target_name, target_names
+            Names of columns and classes (sorted).
+
+    Raises
+    ------
+    ValueError
+        The file cannot be read or is damaged, a column is missing or named twice, a column holds dates,
+        infinite numbers or what is neither number nor text, the target has missing values, one class or
+        continuous values, or a group column has more than 100 values. The message names the file, column or
+        line.
+    ImportError
+        No pandas (or, for Parquet, no pyarrow).
+    """
+    frame = read_frame(Path(path))
+    groups = [group] if isinstance(group, str) else list(group)
+    return split_table(frame, target, groups, source=repr(str(path)))
+
+
+def split_table(frame: Any, target: str, group: Sequence[str], *, source: str) -> Any:
+    """Check a raw DataFrame and split it into features, target and groups, as `load_table` describes."""
+    names = _checked_names(frame.columns, source)
+    frame = frame.set_axis(names, axis=1).reset_index(drop=True)
+    for role, name in [("target", target), *(("group", name) for name in group)]:
+        if name not in names:
+            raise ValueError(_no_column(role, name, names, source))
+    if len(names) < 2:
+        raise ValueError(f"{source} has no feature columns besides the target {target!r}")
+    if not len(frame):
+        raise ValueError(f"{source} has a header but no rows")
+    y = _labels(frame[target], source)
+    pandas = import_pandas("load_table")
+    data = pandas.DataFrame({name: _feature(frame[name], source) for name in names if name != target})
+    return Bunch(
+        data=data,
+        target=y,
+        groups=pandas.DataFrame({name: _groups(frame[name], source) for name in group}, index=frame.index),
+        feature_names=list(data.columns),
+        target_name=target,
+        target_names=np.unique(y),
+    )
+
+
+def read_frame(path: Path) -> Any:
+    pandas = import_pandas("load_table")
+    name = path.name.lower()
+    suffix = next((s for s in (*_OPENERS, *_PARQUET) if name.endswith(s)), None)
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is {'a folder' if path.is_dir() else 'not there'}; a file is needed")
+    if suffix is None:
+        raise ValueError(f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}")
+    try:
+        if suffix in _PARQUET:
+            return pandas.read_parquet(path)
+        _check_csv(path, _OPENERS[suffix])
+        # pandas takes surplus leading columns for an index unless told not to.
+        return pandas.read_csv(
+            path, na_values=[_MISSING], index_col=False, low_memory=False, encoding="utf-8-sig"
+        )
+    except ImportError:
+        raise
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{str(path)!r} is not UTF-8 text: {error}") from error
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
+
+
+def _check_csv(path: Path, opener: Callable[..., Any]) -> None:
+    """Refuse repeated names and lines of the wrong length: pandas would rename, fill or shift in silence."""
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines)
+        header = next(reader, None)
+        if not header:
+            raise ValueError(
+                "it is empty" if header is None else "its first line is empty; a header is needed"
+            )
+        _checked_names(header, "its header")
+        for row in reader:
+            if row and len(row) != len(header):
+                raise ValueError(
+                    f"line {reader.line_num} has {len(row)} values, the header has {len(header)}"
+                )
+
+
+def _checked_names(columns: Iterable[Any], source: str) -> list[str]:
+    names = [str(column) for column in columns]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"{source} has more than one column named {', '.join(map(repr, twice))}")
+    if blank := [place for place, name in enumerate(names, start=1) if not name.strip()]:
+        raise ValueError(f"{source} has a column without a name (column {blank[0]})")
+    return names
+
+
+def _no_column(role: str, name: str, names: list[str], source: str) -> str:
+    message = f"{source} has no column {name!r} ({role})"
+    folded = {candidate.casefold(): candidate for candidate in names}
+    if near := [folded[c] for c in difflib.get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.6)]:
+        return f"{message}; did you mean {' or '.join(map(repr, near))}?"
+    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
+        return f"{message}: its only column is {names[0][:60]!r}; separate values by commas"
+    return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"
+
+
+def _labels(column: Any, source: str) -> Any:
+    what = f"target column {column.name!r} of {source}"
+    if missing := int(column.isna().sum()):
+        raise ValueError(f"{what} has {missing} missing values; drop those rows first")
+    column = _feature(column, source)
+    y = np.asarray(column.astype(str), dtype=str) if column.dtype == "category" else np.asarray(column)
+    if len(np.unique(y)) < 2:
+        raise ValueError(f"{what} has a single class, {y[0].item()!r}; at least two are needed")
+    if type_of_target(y) == "continuous":
+        raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
+    return y
+
+
+def _groups(column: Any, source: str) -> Any:
+    column = _feature(column, source)
+    if (count := column.nunique(dropna=False)) > _MAX_GROUPS:
+        raise ValueError(
+            f"group column {column.name!r} of {source} has {count} different values, more than "
+            f"{_MAX_GROUPS}; put them into bands first"
+        )
+    if column.dtype == np.float64 and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")  # whole numbers are floats only because some are missing: 1, not 1.0
+    names = column.astype(object).map(str, na_action="ignore")
+    return names.fillna("missing").astype(str).astype("category")
+
+
+def _feature(column: Any, source: str) -> Any:
+    """Make a column int, float, bool or category, the kinds learners know, or refuse it by name."""
+    pandas = import_pandas("load_table")
+    what = f"column {column.name!r} of {source}"
+    if isinstance(column.dtype, pandas.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype if not column.isna().any() else object)
+    kind = pandas.api.types.infer_dtype(column, skipna=True)
+    if kind == "empty":  # nothing but missing values
+        return column.astype("float64")
+    if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
+        if not isinstance(column.dtype, np.dtype) or column.dtype == object:
+            column = column.astype("int64" if kind == "integer" and column.notna().all() else "float64")
+        if np.isinf(column.to_numpy()).any():
+            raise ValueError(f"{what} has infinite values")
+        return column
+    if kind == "boolean" and column.notna().all():
+        return column.astype(bool)
+    if kind.startswith(("date", "time", "period", "interval")) or (kind == "string" and _all_dates(column)):
+        raise ValueError(
+            f"{what} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the column or "
+            "turn it into numbers, for instance days before a fixed day"
+        )
+    if kind in ("string", "boolean"):
+        return _text(column)
+    raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
+
+
+def _text(column: Any) -> Any:
+    return column.astype(object).map(str, na_action="ignore").astype("category")
+
+
+def _all_dates(column: Any) -> bool:
+    pandas = import_pandas("load_table")
+    texts = pandas.Series(column.dropna().unique(), dtype=object)
+    if not texts.map(lambda text: bool(_DATE.fullmatch(text))).all():
+        return False
+    return any(
+        pandas.to_datetime(texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first).notna().all()
+        for day_first in (False, True)
+    )

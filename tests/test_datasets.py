@@ -1,0 +1,475 @@
+"""Data sets: contents against published counts, generators against theory, and one clear error a bad file."""
+
+import bz2
+import gzip
+import lzma
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from tailboost import datasets
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of test data is not here")
+
+
+# --- bundled -----------------------------------------------------------------------------------------------
+
+
+def test_credit_default_has_the_published_counts():
+    bunch = datasets.load_credit_default()
+    assert bunch.data.shape == (30_000, 23)
+    assert list(bunch.data.columns) == bunch.feature_names
+    assert bunch.target.value_counts().to_dict() == {0: 23_364, 1: 6_636}
+    assert bunch.data["SEX"].value_counts().to_dict() == {1: 11_888, 2: 18_112}
+    assert np.bincount(bunch.data["EDUCATION"]).tolist() == [14, 10_585, 14_030, 4_917, 123, 280, 51]
+    assert bunch.data["LIMIT_BAL"].mean() == pytest.approx(167_484.32, abs=0.005)
+    assert (bunch.data["AGE"].min(), bunch.data["AGE"].max()) == (21, 79)
+
+
+def test_credit_default_groups_follow_the_columns():
+    bunch = datasets.load_credit_default()
+    ages = bunch.data["AGE"].groupby(bunch.groups["age_band"], observed=True).agg(["min", "max"])
+    assert ages.T.to_dict("list") == {
+        "30-39": [30, 39],
+        "40-49": [40, 49],
+        "50 and over": [50, 79],
+        "under 30": [21, 29],
+    }
+    assert pd.crosstab(bunch.data["SEX"], bunch.groups["sex"]).to_dict() == {
+        "female": {1: 0, 2: 18_112},
+        "male": {1: 11_888, 2: 0},
+    }
+    assert bunch.groups["education"].value_counts().to_dict() == {
+        "university": 14_030,
+        "graduate school": 10_585,
+        "high school": 4_917,
+        "other": 14 + 123 + 280 + 51,
+    }
+
+
+def test_credit_default_arrays_need_no_pandas(monkeypatch):
+    frame = datasets.load_credit_default()
+    X, y, sex = frame.data.to_numpy(), frame.target.to_numpy(), frame.groups["sex"].tolist()
+    without(monkeypatch, "pandas")
+    bunch = datasets.load_credit_default(as_frame=False)
+    np.testing.assert_array_equal(bunch.data, X)
+    np.testing.assert_array_equal(bunch.target, y)
+    assert bunch.groups["sex"].tolist() == sex
+    with pytest.raises(ImportError, match=r"load_credit_default.*pandas.*tailboost\[app\]"):
+        datasets.load_credit_default()
+
+
+def test_credit_default_is_small_and_names_its_licence():
+    data = Path(datasets.__file__).parent / "data"
+    assert (data / "credit_default.csv.xz").stat().st_size < 1_000_000
+    for text in ("CC BY 4.0", "Yeh", "350"):
+        assert text in (data / "README.md").read_text(encoding="utf-8")
+        assert text in datasets.load_credit_default.__doc__
+
+
+@needs_shared
+def test_credit_default_equals_the_original():
+    original = pd.read_csv(SHARED / "taiwan_credit.csv.gz")
+    X, y = datasets.load_credit_default(return_X_y=True)
+    pd.testing.assert_frame_equal(X, original.drop(columns="default"))
+    pd.testing.assert_series_equal(y, original["default"])
+
+
+# --- COMPAS ------------------------------------------------------------------------------------------------
+
+COMPAS_ROW = {
+    "juv_fel_count": "1", "juv_misd_count": "2", "juv_other_count": "3", "priors_count": "4", "age": "35",
+    "c_charge_degree": "M", "sex": "Male", "race": "Caucasian", "age_cat": "25 - 45", "is_recid": "1",
+}  # fmt: skip
+
+
+def write_compas(path, *rows):
+    pd.DataFrame([COMPAS_ROW | row for row in rows]).to_csv(path, index=False)
+    return path
+
+
+def test_compas_preparation(tmp_path):
+    path = write_compas(
+        tmp_path / "c.csv", {}, {"race": "Asian", "sex": "Female", "c_charge_degree": "F", "is_recid": "0"}
+    )
+    X, y = datasets.load_compas(path, return_X_y=True, as_frame=False)
+    np.testing.assert_allclose(X, [[1, 2, 3, 4, 3.5, 1, 1, 0], [1, 2, 3, 4, 3.5, 0, 0, 1]])
+    assert y.tolist() == [1, 0]
+
+
+@needs_shared
+def test_compas_has_the_published_counts():
+    bunch = datasets.load_compas(SHARED / "compas-scores-two-years.csv.gz")
+    assert bunch.data.shape == (7_214, 8)
+    assert int(bunch.target.sum()) == 3_471
+    assert sorted(bunch.groups["race"].value_counts()) == [18, 32, 377, 637, 2_454, 3_696]
+    assert bunch.groups["sex"].value_counts().to_dict() == {"Male": 5_819, "Female": 1_395}
+    assert int(bunch.data["race"].sum()) == 7_214 - 2_454
+    original = pd.read_csv(SHARED / "compas-scores-two-years.csv.gz")
+    np.testing.assert_allclose(bunch.data["age/10"] * 10, original["age"])
+    np.testing.assert_array_equal(bunch.data["priors_count"], original["priors_count"])
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"sex": "m"}, r"'sex'.*'Female' or 'Male'.*'m'"),
+        ({"age": "old"}, r"'age'.*numbers.*'old'"),
+        ({"is_recid": ""}, r"'is_recid'"),
+    ],
+)
+def test_compas_refuses_strange_values(tmp_path, row, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.load_compas(write_compas(tmp_path / "c.csv", {}, row))
+
+
+def test_compas_says_where_to_get_the_file(tmp_path):
+    with pytest.raises(ValueError, match=r"path=.*propublica/compas-analysis"):
+        datasets.load_compas()
+    with pytest.raises(ValueError, match=r"cannot read.*gone\.csv"):
+        datasets.load_compas(tmp_path / "gone.csv")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"no column.*priors_count"):
+        datasets.load_compas(tmp_path / "other.csv")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n")[:-5])
+    with pytest.raises(ValueError, match=r"cannot read.*cut"):
+        datasets.load_compas(tmp_path / "cut.csv.gz")
+
+
+# --- OpenML ------------------------------------------------------------------------------------------------
+
+
+@needs_shared
+def test_adult_and_bank_from_a_copy():
+    adult = datasets.fetch_adult(SHARED / "adult.csv.gz")
+    assert adult.data.shape == (48_842, 14)
+    assert dict(zip(*np.unique(adult.target, return_counts=True), strict=True)) == {
+        "<=50K": 37_155,
+        ">50K": 11_687,
+    }
+    assert list(adult.groups) == ["sex", "race", "age_band"]
+    assert adult.groups["sex"].value_counts().to_dict() == {"Male": 32_650, "Female": 16_192}
+    bank = datasets.fetch_bank(SHARED / "bank_full.csv.gz")
+    assert bank.data.shape == (45_211, 16)
+    assert (bank.target == "yes").sum() == 5_289
+    assert list(bank.groups) == ["marital", "education", "age_band"]
+
+
+@needs_shared
+def test_openml_tables_come_out_like_the_copies(monkeypatch):
+    """OpenML's form (other column names, other labels) ends as the same table as the original file."""
+    bank = pd.read_csv(SHARED / "bank_full.csv.gz")
+    as_openml = bank.drop(columns="y").set_axis([f"V{i}" for i in range(1, 17)], axis=1)
+    as_openml["Class"] = pd.Categorical(bank["y"].map({"no": "1", "yes": "2"}))
+    asked = answer(monkeypatch, as_openml)
+    fetched, copied = datasets.fetch_bank(), datasets.fetch_bank(SHARED / "bank_full.csv.gz")
+    assert asked == [("bank-marketing", 1)]
+    assert fetched.data.equals(copied.data)
+    assert fetched.data.dtypes.astype(str).equals(copied.data.dtypes.astype(str))
+    np.testing.assert_array_equal(fetched.target, copied.target)
+    answer(monkeypatch, as_openml.iloc[:-1])
+    with pytest.raises(ValueError, match=r"bank-marketing.*changed"):
+        datasets.fetch_bank()
+
+
+def test_offline_is_one_clear_error(monkeypatch):
+    def offline(*args, **kwargs):
+        raise OSError("no route")
+
+    monkeypatch.setattr("tailboost.datasets._openml.fetch_openml", offline)
+    with pytest.raises(ConnectionError, match=r"adult.*OpenML.*no route.*path="):
+        datasets.fetch_adult()
+
+
+def test_a_copy_of_something_else_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a,income\n1,x\n")
+    with pytest.raises(ValueError, match=r"not the table 'adult'.*age"):
+        datasets.fetch_adult(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("age,sex,race,income\n1,f,w,rich\n")
+    with pytest.raises(ValueError, match=r"not the table 'adult'.*rich"):
+        datasets.fetch_adult(tmp_path / "t.csv")
+
+
+# --- any table ---------------------------------------------------------------------------------------------
+
+MIXED = """age,city,member,income,when_hired,sex,y
+31,Bern,True,1.5,3,f,no
+,Zug,False,,4,m,yes
+54,?,True,2.5,5,,no
+"""
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [(".csv", bytes), (".csv.gz", gzip.compress), (".csv.bz2", bz2.compress), (".csv.xz", lzma.compress)],
+)
+def test_mixed_csv(tmp_path, suffix, pack):
+    path = tmp_path / f"t{suffix}"
+    path.write_bytes(pack(MIXED.encode()))
+    check_mixed(datasets.load_table(path, "y", group="sex"))
+
+
+def test_mixed_parquet(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "age": pd.array([31, None, 54], dtype="Int64"),
+            "city": ["Bern", "Zug", None],
+            "member": [True, False, True],
+            "income": [1.5, np.nan, 2.5],
+            "when_hired": [3, 4, 5],
+            "sex": pd.Categorical(["f", "m", None]),
+            "y": ["no", "yes", "no"],
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    check_mixed(datasets.load_table(str(tmp_path / "t.parquet"), "y", group=["sex"]))
+
+
+def check_mixed(bunch):
+    assert bunch.feature_names == ["age", "city", "member", "income", "when_hired", "sex"]
+    kinds = {name: str(dtype) for name, dtype in bunch.data.dtypes.items()}
+    assert kinds == {
+        "age": "float64", "city": "category", "member": "bool", "income": "float64", "when_hired": "int64",
+        "sex": "category",
+    }  # fmt: skip
+    np.testing.assert_array_equal(bunch.data["age"], [31, np.nan, 54])
+    assert bunch.data["city"].isna().tolist() == [False, False, True]
+    assert bunch.target.tolist() == ["no", "yes", "no"]
+    assert bunch.target_names.tolist() == ["no", "yes"]
+    assert bunch.groups["sex"].tolist() == ["f", "m", "missing"]
+
+
+@pytest.mark.parametrize(
+    "labels", [["1", "0", "1"], ["True", "False", "True"], ["1.0", "2.0", "1.0"], list("aba")]
+)
+def test_target_kinds(tmp_path, labels):
+    bunch = load(tmp_path, "x,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+    assert len(bunch.target_names) == 2
+    assert bunch.target[0] == bunch.target[2] != bunch.target[1]
+    assert bunch.target.dtype.kind in "ibfU"
+
+
+def test_group_numbers_with_gaps_stay_whole(tmp_path):
+    bunch = load(tmp_path, "x,g,y\n1,1,a\n2,,b\n3,2,a\n", group=["g"])
+    assert bunch.groups["g"].tolist() == ["1", "missing", "2"]
+
+
+def test_months_and_codes_are_no_dates(tmp_path):
+    bunch = load(tmp_path, "month,code,version,y\nmay,10-12,1.2.1034x,a\njun,01-02,1.2.3,b\n")
+    assert [str(dtype) for dtype in bunch.data.dtypes] == ["category"] * 3
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ("2024-01-31", "2023-12-01"),
+        ("31.01.2024", "01.12.2023"),
+        ("1/31/24", "12/1/23"),
+        ("2024-01-31T10:00:00", "2023-12-01T00:00:00Z"),
+        ("2024-01-31 10:00", "?"),
+        ("31 Jan 2024", "1 Dec 2023"),
+        ('"January 31, 2024"', '"Dec 1, 2023"'),
+    ],
+)
+def test_dates_in_text_are_refused_by_name(tmp_path, dates):
+    with pytest.raises(ValueError, match=r"column 'born'.*dates"):
+        load(tmp_path, f"x,born,y\n1,{dates[0]},a\n2,{dates[1]},b\n")
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[ns]", "datetime64[ns, UTC]", "timedelta64[ns]"])
+def test_date_columns_are_refused_by_name(tmp_path, dtype):
+    pd.DataFrame({"born": pd.Series([1, 2]).astype(dtype), "y": [0, 1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"column 'born'.*dates"):
+        datasets.load_table(tmp_path / "t.parquet", "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "t.csv.*empty"),
+        ("\n1,2\n", "first line is empty"),
+        ("x,y\n", "no rows"),
+        ("y\n1\n2\n", "no feature columns"),
+        ("x,x,y\n1,2,a\n3,4,b\n", "more than one column named 'x'"),
+        ("x,,y\n1,2,a\n3,4,b\n", r"without a name \(column 2\)"),
+        ("x,y\n1,a\n2,b,3\n", "line 3 has 3 values, the header has 2"),
+        ("x,z,y\n1,2,a\n2,3\n", "line 3 has 2 values, the header has 3"),
+        ("x,z,y\n1,2,a,9\n2,3,b,9\n", "line 2 has 4 values"),
+        ("x,z\n1,a\n2,b\n", "no column 'y'.*target.*'x', 'z'"),
+        ("x,Y_\n1,a\n2,b\n", "no column 'y'.*did you mean 'Y_'"),
+        ("x;y\n1;a\n2;b\n", "separate values by commas"),
+        ("x,y\n1,a\n2,\n", "target column 'y'.*1 missing"),
+        ("x,y\n1,a\n2,a\n", "target column 'y'.*single class, 'a'"),
+        ("x,y\n1,0.25\n2,0.5\n", "target column 'y'.*continuous"),
+        ("x,y\n1,2024-01-01\n2,2024-01-02\n", "column 'y'.*dates"),
+        ("x,y\ninf,a\n2,b\n", "column 'x'.*infinite"),
+        ('x,y\n"1,a\n2,b\n', "cannot be read"),
+    ],
+)
+def test_bad_csv(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, text)
+
+
+def test_bad_files(tmp_path):
+    with pytest.raises(ValueError, match=r"gone\.csv.*not there"):
+        datasets.load_table(tmp_path / "gone.csv", "y")
+    with pytest.raises(ValueError, match="folder"):
+        datasets.load_table(tmp_path, "y")
+    for name, content, message in [
+        ("t.xlsx", b"x", r"t\.xlsx.*must end in.*\.csv"),
+        ("t.csv", b"x,y\n\xff\xfe,a\n", r"t\.csv.*not UTF-8"),
+        ("t.csv", b"x,y\n1,\x00\n", r"t\.csv"),
+        ("t.csv.gz", b"not gzip", r"t\.csv\.gz.*cannot be read"),
+        ("t.csv.gz", gzip.compress(MIXED.encode())[:-9], r"t\.csv\.gz.*cannot be read"),
+        ("t.csv.xz", b"not xz", r"t\.csv\.xz.*cannot be read"),
+        ("t.parquet", b"not parquet", r"t\.parquet.*cannot be read"),
+    ]:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            datasets.load_table(tmp_path / name, "y")
+
+
+def test_bad_groups(tmp_path):
+    text = "x,sex,y\n" + "".join(f"{i},f,{i % 2}\n" for i in range(200))
+    with pytest.raises(ValueError, match=r"no column 'sx' \(group\).*did you mean 'sex'"):
+        load(tmp_path, text, group=["sx"])
+    with pytest.raises(ValueError, match=r"group column 'x'.*200 different values"):
+        load(tmp_path, text, group=["x"])
+
+
+def test_lists_in_parquet_are_refused_by_name(tmp_path):
+    pd.DataFrame({"tags": [[1], [2, 3]], "y": [0, 1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="column 'tags'"):
+        datasets.load_table(tmp_path / "t.parquet", "y")
+
+
+def test_table_without_pandas(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text(MIXED)
+    without(monkeypatch, "pandas")
+    with pytest.raises(ImportError, match="load_table needs pandas"):
+        datasets.load_table(tmp_path / "t.csv", "y")
+
+
+# --- generators --------------------------------------------------------------------------------------------
+
+N = 200_000
+
+
+def test_twonorm_against_theory():
+    X, y = datasets.make_twonorm(N, random_state=0)
+    assert X.shape == (N, 20)
+    shift = 2 / np.sqrt(20)
+    for k, sign in enumerate([1, -1]):
+        np.testing.assert_allclose(X[y == k].mean(axis=0), sign * shift, atol=0.02)
+        np.testing.assert_allclose(np.cov(X[y == k].T), np.eye(20), atol=0.02)
+    wrong = (X.sum(axis=1) < 0) != y
+    assert wrong.mean() == pytest.approx(norm.cdf(-2), abs=4 * np.sqrt(0.0228 / N))
+
+
+def test_ringnorm_against_theory():
+    X, y = datasets.make_ringnorm(N, random_state=0)
+    shift = 2 / np.sqrt(20)
+    np.testing.assert_allclose(X[y == 0].mean(axis=0), 0, atol=0.04)
+    np.testing.assert_allclose(np.cov(X[y == 0].T), 4 * np.eye(20), atol=0.08)
+    np.testing.assert_allclose(X[y == 1].mean(axis=0), shift, atol=0.02)
+    np.testing.assert_allclose(np.cov(X[y == 1].T), np.eye(20), atol=0.02)
+    # Bayes rule from the two normal densities; Breiman prints 1.3 %
+    log_odds = norm.logpdf(X, shift, 1).sum(axis=1) - norm.logpdf(X, 0, 2).sum(axis=1)
+    assert ((log_odds > 0) != y).mean() == pytest.approx(0.0123, abs=0.001)
+
+
+def test_waveform_against_theory():
+    X, y = datasets.make_waveform(N // 4, random_state=0)
+    assert X.shape == (N // 4, 21)
+    j = np.arange(1, 22)
+    h1 = np.maximum(6 - np.abs(j - 11), 0)
+    h2, h3 = np.roll(h1, 4), np.roll(h1, -4)
+    log_density = np.empty((len(X), 3))
+    for k, (a, b) in enumerate([(h1, h2), (h1, h3), (h2, h3)]):
+        np.testing.assert_allclose(X[y == k].mean(axis=0), (a + b) / 2, atol=0.06)
+        # ∫₀¹ N(x; u·a + (1−u)·b, I) du: a normal in u, cut to [0, 1]
+        d, r = a - b, X - b
+        m, s = r @ d / (d @ d), np.sqrt(d @ d)
+        inside = norm.cdf((1 - m) * s) - norm.cdf(-m * s)
+        log_density[:, k] = -(r**2).sum(axis=1) / 2 + (m * s) ** 2 / 2 + np.log(inside / s + 1e-300)
+    assert (log_density.argmax(axis=1) != y).mean() == pytest.approx(0.14, abs=0.01)
+    Xb, yb = datasets.make_waveform(N // 4, binary=True, random_state=0)
+    np.testing.assert_array_equal(Xb, X)
+    np.testing.assert_array_equal(yb, y == 0)
+
+
+def test_squares_against_theory():
+    X, y = datasets.make_squares(20_000, random_state=0)
+    assert np.bincount(y).tolist() == [20_000] * 5
+    centres = np.array([(0, 1.4), (1.4, 1.4), (2.8, 1.4), (1.4, 2.8), (1.4, 0)])
+    corner = np.abs(X - centres[y]).sum(axis=1)  # a square on its corner is a ball of the 1-norm
+    assert corner.max() <= np.sqrt(2)
+    assert (corner <= 1).mean() == pytest.approx(0.5, abs=0.01)  # share = area ratio 2 : 4
+    # variance of a uniform square is the same in every direction: side²/12
+    np.testing.assert_allclose(np.cov((X - centres[y]).T), np.eye(2) / 3, atol=0.01)
+
+
+def test_discs_against_theory():
+    X, y = datasets.make_discs(3_000, random_state=0)
+    assert np.bincount(y).tolist() == [30_000] * 3 + [3_000]
+    radius = np.linalg.norm(X - np.array([(0, 0), (0, 1), (1, 1), (1, 0)])[y], axis=1)
+    assert radius.max() <= 1
+    assert (radius**2).mean() == pytest.approx(0.5, abs=0.01)  # uniform area: r² is uniform
+    assert np.bincount(datasets.make_discs(10, ratio=3)[1]).tolist() == [30, 30, 30, 10]
+
+
+GENERATORS = [
+    datasets.make_squares,
+    datasets.make_discs,
+    datasets.make_twonorm,
+    datasets.make_ringnorm,
+    datasets.make_waveform,
+]
+
+
+@pytest.mark.parametrize("make", GENERATORS)
+def test_generators_are_reproducible(make):
+    (X1, y1), (X2, y2), (X3, _) = make(7, random_state=1), make(7, random_state=1), make(7, random_state=2)
+    np.testing.assert_array_equal(X1, X2)
+    np.testing.assert_array_equal(y1, y2)
+    assert not np.array_equal(X1, X3)
+    assert X1.dtype == np.float64
+    assert y1.dtype == np.int64
+
+
+@pytest.mark.parametrize("make", GENERATORS)
+@pytest.mark.parametrize("count", [0, -1, 2.5, "3", True, None])
+def test_generators_refuse_bad_counts(make, count):
+    with pytest.raises(ValueError, match=r"n_\w+ must be an integer of at least 1"):
+        make(count)
+
+
+# --- helpers -----------------------------------------------------------------------------------------------
+
+
+def load(tmp_path, text, group=()):
+    (tmp_path / "t.csv").write_text(text)
+    return datasets.load_table(tmp_path / "t.csv", "y", group=group)
+
+
+def answer(monkeypatch, frame):
+    """Let OpenML answer with `frame`; the list of what was asked for comes back."""
+    asked = []
+
+    def fetch_openml(name, *, version, as_frame, data_home):
+        asked.append((name, version))
+        return type("Answer", (), {"frame": frame})
+
+    monkeypatch.setattr("tailboost.datasets._openml.fetch_openml", fetch_openml)
+    return asked
+
+
+def without(monkeypatch, module):
+    """Make `import module` fail."""
+    monkeypatch.setitem(sys.modules, module, None)
