@@ -1,0 +1,28 @@
+"""Exact solvers for the games of boosting, each answer certified by its dual; no machine learning inside."""
+
+from tailboost.solvers.bits import BitLosses
+from tailboost.solvers.cvar import cvar, cvar_weights
+from tailboost.solvers.entropic import EntropicSolution, entropic_weights
+from tailboost.solvers.mixture import (
+    MixtureSolution,
+    minimize_cvar_mixture,
+    mixture_path,
+    totally_corrective_weights,
+)
+from tailboost.solvers.problem import SolverError
+from tailboost.solvers.worst_case import WorstCaseSolution, worst_case_weights
+
+__all__ = [
+    "BitLosses",
+    "EntropicSolution",
+    "MixtureSolution",
+    "SolverError",
+    "WorstCaseSolution",
+    "cvar",
+    "cvar_weights",
+    "entropic_weights",
+    "minimize_cvar_mixture",
+    "mixture_path",
+    "totally_corrective_weights",
+    "worst_case_weights",
+]

@@ -1,0 +1,388 @@
+"""Loss matrices: zero-one losses as bits, real losses dense, and the few kernels every solver needs."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.intp]
+Bytes = npt.NDArray[np.uint8]
+
+#: BITS[b, j] is bit j of the byte b: one byte holds the losses of eight hypotheses on one unit.
+BITS: Float = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)
+
+
+class BitLosses:
+    """Zero-one losses of T hypotheses on n units, one bit each.
+
+    Eight hypotheses share one byte per unit (a *plane* of n bytes), so the matrix takes ``8 * ceil(T / 8) *
+    n`` bits and a new hypothesis costs n bytes of work. Objects are immutable: `append` returns a new object
+    that shares the memory of the old one, which stays valid.
+
+    Parameters
+    ----------
+    n : int
+        Number of units; the new object holds no hypothesis.
+    """
+
+    __slots__ = ("_filled", "_n", "_planes", "_rows")
+
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n}")
+        self._n = int(n)
+        self._rows = 0
+        self._planes: tuple[Bytes, ...] = ()
+        # How many rows the last plane holds, over all objects that share it: the owner of the newest row may
+        # append in place, any other object must copy the plane first.
+        self._filled = [0]
+
+    @classmethod
+    def from_rows(cls, rows: npt.ArrayLike) -> Self:
+        """Pack a (T, n) array of booleans or zeros and ones."""
+        array = np.asarray(rows)
+        if array.ndim != 2:
+            raise ValueError(f"rows must have shape (T, n), got {array.shape}")
+        out = cls(array.shape[1])
+        for row in array:
+            out = out.append(row)
+        return out
+
+    def append(self, row: npt.ArrayLike) -> Self:
+        """Return the losses with one more hypothesis; this object is unchanged.
+
+        Parameters
+        ----------
+        row : array-like of shape (n,)
+            Booleans or zeros and ones.
+        """
+        bits = np.asarray(row)
+        if bits.shape != (self._n,):
+            raise ValueError(f"row must have shape ({self._n},), got {bits.shape}")
+        if bits.dtype != np.bool_:
+            if not np.all((bits == 0) | (bits == 1)):
+                raise ValueError("row must hold zeros and ones only")
+            bits = bits.astype(np.bool_)
+        position = self._rows % 8
+        out = self._with(self._planes, self._rows + 1)
+        if position == 0:
+            out._planes = (*self._planes, bits.view(np.uint8).copy())
+            out._filled = [1]
+            return out
+        last = self._planes[-1]
+        if self._filled[0] == position:
+            out._filled = self._filled
+        else:
+            last = last & np.uint8((1 << position) - 1)
+            out._planes = (*self._planes[:-1], last)
+            out._filled = [position]
+        last |= bits.view(np.uint8) << np.uint8(position)
+        out._filled[0] += 1
+        return out
+
+    def _with(self, planes: tuple[Bytes, ...], rows: int) -> Self:
+        out = type(self)(planes[0].size if planes else self._n)
+        out._planes, out._rows, out._filled = planes, rows, [8]
+        return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self._n, self._rows, self.planes())
+
+    def __repr__(self) -> str:
+        return f"BitLosses(T={self._rows}, n={self._n})"
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(T, n): hypotheses, units."""
+        return self._rows, self._n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory the bits take."""
+        return sum(plane.nbytes for plane in self._planes)
+
+    def planes(self) -> tuple[Bytes, ...]:
+        """Return ceil(T/8) arrays of n bytes: bit j of plane k is the loss of hypothesis 8k + j."""
+        used = self._rows % 8
+        if used == 0 or self._filled[0] == used:
+            return self._planes
+        return (*self._planes[:-1], self._planes[-1] & np.uint8((1 << used) - 1))
+
+    def row(self, t: int) -> Bool:
+        """Losses of hypothesis t, shape (n,)."""
+        t = range(self._rows)[t]
+        bit: Bool = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
+        return bit
+
+    def toarray(self) -> Bool:
+        """All losses as booleans, shape (T, n)."""
+        return np.array([self.row(t) for t in range(self._rows)], dtype=np.bool_).reshape(self.shape)
+
+    def combine(self, lam: npt.ArrayLike) -> Float:
+        """Loss of every unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
+        tables = self._tables(lam)
+        out = np.zeros(self._n)
+        part = np.empty(self._n)
+        for plane, table in zip(self._planes, tables, strict=True):
+            if table.any():
+                out += np.take(table, plane, out=part, mode="clip")
+        return out
+
+    def _tables(self, lam: npt.ArrayLike) -> Float:
+        """Every sum of λ over the subsets of eight hypotheses, one table of 256 per plane."""
+        padded = np.zeros(8 * len(self._planes))
+        padded[: self._rows] = lam
+        tables: Float = padded.reshape(-1, 8) @ BITS.T
+        return tables
+
+    def expectations(self, w: npt.ArrayLike) -> Float:
+        """Compute the expected loss of every hypothesis: ⟨w, ℓ^t⟩, shape (T,)."""
+        weights = np.asarray(w, dtype=float)
+        sums = [np.bincount(plane, weights, 256) for plane in self._planes]
+        return (np.array(sums).reshape(-1, 256) @ BITS).ravel()[: self._rows]
+
+    def means(self, base: npt.ArrayLike | None = None) -> Float:
+        """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
+        return self.expectations(base_measure(base, self._n))
+
+    def columns(self, units: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """Losses of some units, dense, shape (len(units), T)."""
+        index = np.asarray(units)
+        packed = np.stack([plane[index] for plane in self._planes], axis=1)
+        return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows].astype(dtype)
+
+    def covariance(self, d: Float) -> Float:
+        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T)."""
+        return _covariance(self, d)
+
+    def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> Self:
+        """Select hypotheses and units by integer indices or boolean masks."""
+        out = self
+        if units is not None:
+            chosen = np.asarray(units)
+            n = int(chosen.sum()) if chosen.dtype == np.bool_ else chosen.size
+            out = type(self)(n)._with(tuple(plane[chosen] for plane in self.planes()), self._rows)
+        if members is not None:
+            picked = type(self)(out._n)
+            for t in np.arange(self._rows)[np.asarray(members)]:
+                picked = picked.append(out.row(int(t)))
+            out = picked
+        return out
+
+    def patterns(self) -> tuple[Index, Index]:
+        """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
+        key = np.zeros(self._n, dtype=np.uint64)
+        tables = np.random.default_rng(0).integers(0, 2**64, (len(self._planes), 256), dtype=np.uint64)
+        for plane, table in zip(self.planes(), tables, strict=True):
+            key += table[plane]
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        # The key is a hash: equal patterns have equal keys, the converse is checked.
+        if not all(np.array_equal(plane[first][inverse], plane) for plane in self.planes()):
+            _, first, inverse = np.unique(
+                np.stack(self.planes(), axis=1), axis=0, return_index=True, return_inverse=True
+            )
+        return first, inverse
+
+
+def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...]) -> BitLosses:
+    out = cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
+    out._filled = [(rows - 1) % 8 + 1 if rows else 0]
+    return out
+
+
+class DenseLosses:
+    """Real losses of T hypotheses on n units, with the kernels of `BitLosses`."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Float) -> None:
+        self.array = array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(T, n): hypotheses, units."""
+        return self.array.shape[0], self.array.shape[1]
+
+    def row(self, t: int) -> Float:
+        """Losses of hypothesis t, shape (n,)."""
+        return self.array[t]
+
+    def combine(self, lam: npt.ArrayLike) -> Float:
+        """Σ_t λ_t ℓ^t, shape (n,)."""
+        weights = np.asarray(lam, dtype=float)
+        used = np.flatnonzero(weights)
+        if used.size < 0.5 * weights.size:
+            return weights[used] @ self.array[used]
+        return weights @ self.array
+
+    def expectations(self, w: npt.ArrayLike) -> Float:
+        """⟨w, ℓ^t⟩, shape (T,)."""
+        return self.array @ np.asarray(w, dtype=float)
+
+    def columns(self, units: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """Losses of some units, shape (len(units), T)."""
+        return np.ascontiguousarray(self.array[:, np.asarray(units)].T, dtype=dtype)
+
+    def covariance(self, d: Float) -> Float:
+        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T)."""
+        return _covariance(self, d)
+
+    def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> DenseLosses:
+        """Select hypotheses and units by integer indices or boolean masks."""
+        array = self.array if members is None else self.array[np.asarray(members)]
+        return DenseLosses(array if units is None else np.ascontiguousarray(array[:, np.asarray(units)]))
+
+    def patterns(self) -> tuple[Index, Index]:
+        """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
+        key = np.zeros(self.array.shape[1], dtype=np.uint64)
+        rng = np.random.default_rng(0)
+        multipliers = rng.integers(0, 2**64, self.array.shape[0], dtype=np.uint64)
+        for row, multiplier in zip(self.array, multipliers, strict=True):
+            bits = (row + 0.0).view(np.uint64)  # −0.0 is 0.0
+            key += (bits ^ (bits >> np.uint64(29))) * multiplier
+            key ^= key >> np.uint64(32)
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        if not np.array_equal(self.array[:, first][:, inverse], self.array):
+            _, first, inverse = np.unique(self.array, axis=1, return_index=True, return_inverse=True)
+        return first, inverse.ravel()
+
+
+#: Units per block when bits are made dense: a block of 100 hypotheses takes a few MB.
+BLOCK = 8192
+
+
+def _covariance(losses: LossMatrix, d: Float) -> Float:
+    units = np.flatnonzero(d)
+    out = np.zeros((losses.shape[0],) * 2)
+    if not units.size:
+        return out
+    mean = losses.expectations(d) / d.sum()
+    for start in range(0, units.size, BLOCK):
+        block = units[start : start + BLOCK]
+        centred = losses.columns(block) - mean
+        out += (centred * d[block, None]).T @ centred
+    return out
+
+
+Losses = npt.ArrayLike | BitLosses
+LossMatrix = BitLosses | DenseLosses
+
+
+def as_losses(losses: Losses) -> LossMatrix:
+    """Validate a (T, n) loss matrix: bits for booleans and uint8 zeros and ones, dense for everything else.
+
+    Raises
+    ------
+    ValueError
+        If ``losses`` is not a non-empty finite (T, n) matrix.
+    """
+    if isinstance(losses, DenseLosses):
+        return losses
+    if isinstance(losses, BitLosses):
+        if not losses.shape[0]:
+            raise ValueError("losses holds no hypothesis: T must be at least 1")
+        return losses
+    array = np.asarray(losses)
+    if array.ndim != 2 or not array.size:
+        raise ValueError(f"losses must have shape (T, n) with T, n ≥ 1, got {array.shape}")
+    if array.dtype == np.bool_ or (array.dtype == np.uint8 and array.max() <= 1):
+        return BitLosses.from_rows(array)
+    return DenseLosses(_finite(array, "losses"))
+
+
+def loss_vector(losses: npt.ArrayLike) -> Float:
+    """Validate a vector of losses.
+
+    Raises
+    ------
+    ValueError
+        If ``losses`` is not a non-empty finite vector.
+    """
+    array = np.asarray(losses)
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"losses must have shape (n,) with n ≥ 1, got {array.shape}")
+    return _finite(array, "losses")
+
+
+def _finite(array: npt.NDArray[Any], name: str) -> Float:
+    try:
+        out = np.ascontiguousarray(array, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, got dtype {array.dtype}") from error
+    # One sum finds NaN and infinities without a temporary of n booleans; it may overflow on finite input.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(out.sum())
+    if suspicious and not np.isfinite(out).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity at {_first(~np.isfinite(out))}")
+    return out
+
+
+def _first(mask: Bool) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])
+
+
+def base_measure(base: npt.ArrayLike | None, n: int) -> Float:
+    """Return the base measure p: ``base`` normalised to sum 1, uniform 1/n without one.
+
+    Raises
+    ------
+    ValueError
+        If ``base`` has the wrong shape, is negative or not finite, or has no mass.
+    """
+    if base is None:
+        return np.full(n, 1.0 / n)
+    array = np.asarray(base)
+    if array.shape != (n,):
+        raise ValueError(f"base must have shape ({n},), one weight per unit, got {array.shape}")
+    p = _finite(array, "base")
+    if p.min() < 0:
+        raise ValueError(f"base must be non-negative, got {p.min()} at {_first(p < 0)}")
+    if p.max() == 0:
+        raise ValueError("base must have positive mass, all its weights are zero")
+    p = p / p.max()
+    return p / p.sum()
+
+
+def check_number(value: float, name: str, low: float, high: float = np.inf, *, closed: bool = False) -> float:
+    """Validate low < value ≤ high (low ≤ value with ``closed``), finite unless ``high`` is given.
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is not such a number.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number, got {value!r}") from error
+    if not ((low <= number if closed else low < number) and number <= high and np.isfinite(number)):
+        interval = f"{'[' if closed else '('}{low:g}, {'∞)' if high == np.inf else f'{high:g}]'}"
+        raise ValueError(f"{name} must be in {interval}, got {value!r}")
+    return number
+
+
+def members_of(start: npt.ArrayLike | None, size: int) -> Float:
+    """Return a starting point on the simplex of ``size`` members; a shorter one is padded with zeros.
+
+    Raises
+    ------
+    ValueError
+        If ``start`` is too long, negative, not finite, or has no mass.
+    """
+    if start is None:
+        return np.full(size, 1.0 / size)
+    given = _finite(np.asarray(start), "start")
+    if given.ndim != 1 or given.size > size or (given < 0).any() or not given.sum() > 0:
+        raise ValueError(
+            f"start must be at most {size} non-negative weights with a positive sum, got {start!r}"
+        )
+    out = np.zeros(size)
+    out[: given.size] = given / given.sum()
+    return out

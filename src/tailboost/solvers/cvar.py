@@ -1,0 +1,73 @@
+"""CVaR of a vector of losses, exactly: maximum and maximiser of (1), with a fractional boundary unit."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tailboost.solvers.bits import Float, base_measure, check_number, loss_vector
+
+
+def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> float:
+    """Conditional value at risk: mean loss over the worst ``alpha`` of the mass.
+
+    CVaR_α(ℓ) = max{Σ w_i ℓ_i : w ∈ Δ, w_i ≤ p_i/α} = min_η η + Σ p_i (ℓ_i − η)_+ / α
+    (Rockafellar and Uryasev 2000), exact also where α cuts through a unit.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,)
+        Any finite losses.
+    alpha : float
+        Tail mass in (0, 1]: 1 is the mean, towards 0 the maximum.
+    base : array-like of shape (n,), optional
+        Non-negative weights of the units, normalised here; uniform by default.
+
+    Returns
+    -------
+    float
+        In the units of the losses.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+    """
+    return float(cvar_weights(losses, alpha, base) @ loss_vector(losses))
+
+
+def cvar_weights(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> Float:
+    """Weights on the units that attain the CVaR: the worst ``alpha`` of the mass.
+
+    Parameters
+    ----------
+    losses, alpha, base
+        As in `cvar`.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        w ∈ Δ with w_i ≤ p_i/α maximising ⟨w, ℓ⟩; units tied at the boundary share what is left for them in
+        proportion to p.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+    """
+    values = loss_vector(losses)
+    return tail(values, check_number(alpha, "alpha", 0, 1), base_measure(base, values.size))[0]
+
+
+def tail(losses: Float, alpha: float, p: Float) -> tuple[Float, float]:
+    """Maximiser of (1) and its boundary η, the smallest loss of the tail, for a normalised base measure."""
+    order = np.argsort(losses)[::-1]
+    mass = np.cumsum(p[order])
+    # At alpha = 1 rounding may leave the total mass just below alpha: then every unit is in the tail.
+    last = np.searchsorted(mass, min(alpha, mass[-1]))
+    boundary = float(losses[order[last]])
+    above, tied = losses > boundary, losses == boundary
+    w = np.where(above, p / alpha, 0.0)
+    rest = max(1.0 - float(w.sum()), 0.0)
+    w[tied] = p[tied] * (rest / float(p[tied].sum()))
+    return w, boundary

@@ -1,0 +1,135 @@
+"""Entropic weights: the totally corrective rule with a penalty on the distance from p.
+
+    min_w γ + (1/β) Σ w_i log(w_i/p_i)   s.t.  ⟨w, ℓ^s⟩ ≥ 1 − γ for all s,  w ∈ Δ,  w_i ≤ p_i/α
+
+This is regularised α-LPBoost (Warmuth, Glocer and Vishwanathan 2008; Zhai et al. 2021, equation 8, with the
+sign of the constraint corrected). Its dual is min_{λ ∈ Δ_T} F(λ) of `tailboost.solvers.regularized`,
+T-dimensional whatever the number of units; the optimum is 1 − F.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tailboost.solvers.bits import Float, Losses, check_number, members_of
+from tailboost.solvers.interior_point import interior_point
+from tailboost.solvers.problem import Problem
+from tailboost.solvers.regularized import entropic, newton
+
+
+@dataclass(frozen=True)
+class EntropicSolution:
+    """Weights of the regularised rule and their certificate.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,)
+        The weights w of the units: on the simplex, at most p_i/α.
+    multipliers : ndarray of shape (T,)
+        Multipliers λ of the constraints, on the simplex.
+    value : float
+        Objective of w: 1 − min_t ⟨w, ℓ^t⟩ + KL(w ‖ p)/β.
+    dual_value : float
+        Lower bound from λ: 1 − F(λ).
+    gap : float
+        ``value - dual_value``.
+    n_iter : int
+        Steps of the method that solved it.
+    method : str
+        "newton", "newton-path" (through smaller β) or "interior-point".
+    """
+
+    weights: Float
+    multipliers: Float
+    value: float
+    dual_value: float
+    gap: float
+    n_iter: int
+    method: str
+
+
+def entropic_weights(
+    losses: Losses,
+    alpha: float,
+    beta: float,
+    base: npt.ArrayLike | None = None,
+    *,
+    start: npt.ArrayLike | None = None,
+) -> EntropicSolution:
+    """Weights of regularised α-LPBoost for the losses of all rounds so far.
+
+    Parameters
+    ----------
+    losses : array-like of shape (T, n) or BitLosses
+        Loss of every hypothesis on every unit.
+    alpha : float
+        Tail mass in (0, 1].
+    beta : float
+        Strength of the game against the penalty, positive: 0 is p, ∞ the totally corrective rule.
+    base : array-like of shape (n,), optional
+        Base measure; uniform by default.
+    start : array-like of shape (≤ T,), optional
+        Multipliers to start from, for instance those of the round before.
+
+    Returns
+    -------
+    EntropicSolution
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    SolverError
+        If no method closes the gap to 1e-8 (1 + |value|).
+    """
+    beta = check_number(beta, "beta", 0)
+    problem = Problem.build(losses, alpha, base)
+    first = members_of(start, problem.losses.shape[0])
+    best: EntropicSolution | None = None
+    for method in (_by_newton, _by_path, _by_interior_point):
+        lam, n_iter, name = method(problem, beta * problem.scale, first)
+        solution = _certify(problem, beta, lam, n_iter, name)
+        if best is None or solution.gap < best.gap:
+            best = solution
+        if best.gap <= problem.tolerance(best.value):
+            return best
+    assert best is not None
+    raise problem.error("entropic_weights", best.gap, problem.tolerance(best.value))
+
+
+#: Gap the methods aim at, on the reduced problem (losses in [0, 1]).
+_TARGET = 5e-9
+
+
+def _by_newton(problem: Problem, beta: float, start: Float) -> tuple[Float, int, str]:
+    solution = newton(problem.losses, entropic(problem.p, problem.alpha, beta), start, _TARGET)
+    return solution.lam, solution.n_iter, "newton"
+
+
+def _by_path(problem: Problem, beta: float, start: Float) -> tuple[Float, int, str]:
+    lam, steps = start, 0
+    for part in np.geomspace(min(1.0, beta), beta, 10):
+        solution = newton(problem.losses, entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, 100)
+        lam, steps = solution.lam, steps + solution.n_iter
+    return lam, steps, "newton-path"
+
+
+def _by_interior_point(problem: Problem, beta: float, start: Float) -> tuple[Float, int, str]:
+    solution = interior_point(problem.losses, problem.cap, 1e-12, p=problem.p, beta=beta)
+    return solution.lam / solution.lam.sum(), solution.n_iter, "interior-point"
+
+
+def _certify(problem: Problem, beta: float, lam: Float, n_iter: int, method: str) -> EntropicSolution:
+    """Both objectives on the full problem. The weights answer λ: they are feasible by construction."""
+    combined = problem.losses.combine(lam)
+    response = entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
+    w = problem.expand(response.w)
+    positive = w > 0
+    penalty = float(w[positive] @ np.log(w[positive] / problem.full_p[positive])) / beta
+    expected = problem.full.expectations(w)
+    value = 1.0 - float(expected.min()) + penalty
+    dual_value = 1.0 - float(lam @ expected) + penalty
+    return EntropicSolution(w, lam, value, dual_value, value - dual_value, n_iter, method)

@@ -1,0 +1,143 @@
+"""Interior point on all units: the robust method for the mixture LP and its entropic version.
+
+    max_{w, ρ}  ρ − (1/β) Σ w_i log(w_i/p_i)   s.t.  Lw − ρ = s ≥ 0,  Σ w = 1,  0 ≤ w ≤ c      (β = ∞: the LP)
+
+Mehrotra's predictor-corrector (1992). The multipliers are λ (of s), η (of Σ w = 1), x and y (of the bounds);
+eliminating everything but λ leaves T × T normal equations, whatever the number of units.
+"""
+# ruff: noqa: B023 (the closure over one iteration's quantities does not outlive it)
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from tailboost.solvers.bits import Float, LossMatrix
+
+MAX_ITER = 150
+
+
+class InteriorPoint(NamedTuple):
+    """Mixture λ (T,), weights w (n,), slacks s of the members, multipliers x and y of w's bounds."""
+
+    lam: Float
+    w: Float
+    s: Float
+    x: Float
+    y: Float
+    n_iter: int
+
+
+def interior_point(
+    losses: LossMatrix,
+    cap: Float,
+    tol: float,
+    *,
+    start: Float | None = None,
+    p: Float | None = None,
+    beta: float = np.inf,
+    fixed: Float | float = 0.0,
+    mass: float = 1.0,
+) -> InteriorPoint:
+    """Solve the program above to a complementarity gap of ``tol``, or as far as rounding lets it.
+
+    Parameters
+    ----------
+    losses : (T, n) losses in [0, 1]
+    cap : (n,) upper bounds c with Σ c > mass
+    start : (T,) a first mixture
+    p, beta : base measure and strength of the entropic term
+    fixed, mass : expected losses (T,) of units whose weights are settled, and what weight is left to give
+    """
+    n_members = losses.shape[0]
+    cap = np.minimum(cap, mass)
+    # A strictly feasible start: weights in proportion to the caps, slacks away from zero.
+    w = cap * (mass / cap.sum())
+    room = cap - w
+    lam = np.full(n_members, 1.0 / n_members) if start is None else 0.9 * start + 0.1 / n_members
+    combined = losses.combine(lam)
+    eta = float(np.quantile(combined, 1 - w.mean() / cap.mean()))
+    x = np.maximum(eta - combined, 0.0) + 0.1
+    y = np.maximum(combined - eta, 0.0) + 0.1
+    g = losses.expectations(w) + fixed
+    rho = float(g.min()) - 0.1
+    s = g - rho
+    entropic = np.isfinite(beta)
+    best = (np.inf, InteriorPoint(lam, w, s, x, y, 0))
+
+    for iteration in range(1, MAX_ITER + 1):
+        products = np.array([w @ x, room @ y, lam @ s])
+        gap = float(products.sum())
+        if gap < best[0]:
+            best = (gap, InteriorPoint(lam, w, s, x, y, iteration))
+        if gap <= tol or gap > 1e3 * best[0]:
+            break
+        mu = gap / (2 * w.size + n_members)
+        stationarity = combined - eta + x - y
+        curvature = x / w + y / room
+        if entropic:
+            assert p is not None
+            stationarity -= (np.log(w / p) + 1.0) / beta
+            curvature += 1.0 / (beta * w)
+        infeasible = g - rho - s
+        inverse = 1.0 / curvature
+        total = float(inverse.sum())
+        mean = losses.expectations(inverse) / total
+        matrix = losses.covariance(inverse)
+        matrix[np.diag_indices(n_members)] += s / lam
+        try:
+            factor = cho_factor(matrix + np.eye(n_members) * (1e-15 * np.trace(matrix) / n_members))
+        except np.linalg.LinAlgError:
+            break
+        ones = cho_solve(factor, np.ones(n_members))
+
+        def direction(cx: Float, cy: Float, cl: Float) -> tuple[Float, ...]:
+            # Right-hand sides of the complementarity rows: wx, (c − w)y and λs should move by cx, cy, cl.
+            h = stationarity + cx / w - cy / room
+            dh = inverse * h
+            missing = mass - float(w.sum()) - float(dh.sum())
+            rhs = cl / lam - infeasible - losses.expectations(dh) - mean * missing
+            particular = cho_solve(factor, rhs)
+            d_rho = (1.0 - float(lam.sum()) - float(particular.sum())) / float(ones.sum())
+            d_lam = particular + d_rho * ones
+            d_eta = float(mean @ d_lam) - missing / total
+            d_combined = losses.combine(d_lam)
+            d_w = inverse * (d_combined - d_eta + h)
+            d_x, d_y, d_s = (cx - x * d_w) / w, (cy + y * d_w) / room, (cl - s * d_lam) / lam
+            return d_w, d_x, d_y, d_lam, d_s, d_combined, np.array([d_eta, d_rho])
+
+        # Predictor.
+        d_w, d_x, d_y, d_lam, d_s, *_ = direction(-w * x, -room * y, -lam * s)
+        primal = min(_step(w, d_w), _step(room, -d_w), _step(s, d_s))
+        dual = min(_step(x, d_x), _step(y, d_y), _step(lam, d_lam))
+        if entropic:
+            primal = dual = min(primal, dual)
+        after = (
+            (w + primal * d_w) @ (x + dual * d_x)
+            + (room - primal * d_w) @ (y + dual * d_y)
+            + (lam + dual * d_lam) @ (s + primal * d_s)
+        )
+        target = mu * min((after / gap) ** 3, 1.0)
+        # Corrector.
+        d_w, d_x, d_y, d_lam, d_s, d_combined, (d_eta, d_rho) = direction(
+            target - w * x - d_w * d_x, target - room * y + d_w * d_y, target - lam * s - d_lam * d_s
+        )
+        primal = 0.995 * min(_step(w, d_w), _step(room, -d_w), _step(s, d_s), 1 / 0.995)
+        dual = 0.995 * min(_step(x, d_x), _step(y, d_y), _step(lam, d_lam), 1 / 0.995)
+        if entropic:
+            primal = dual = min(primal, dual)
+        if not np.isfinite(primal + dual) or max(primal, dual) < 1e-8:
+            break
+        w, s, rho = w + primal * d_w, s + primal * d_s, rho + primal * d_rho
+        room = room - primal * d_w
+        x, y, lam, eta = x + dual * d_x, y + dual * d_y, lam + dual * d_lam, eta + dual * d_eta
+        combined = combined + dual * d_combined
+        g = losses.expectations(w) + fixed
+    return best[1]
+
+
+def _step(value: Float, change: Float) -> float:
+    """Largest step in [0, 1] that keeps ``value`` non-negative."""
+    return 1.0 / max(1.0, float(np.max(-change / value)))

@@ -1,0 +1,89 @@
+"""The two linear programs for HiGHS: the dual form of the mixture LP, and the choice among its optima."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import highspy
+import numpy as np
+from scipy.sparse import csc_array
+
+from tailboost.solvers.bits import Float
+
+TOLERANCE = 1e-10
+
+
+def mixture_dual(losses: Float, cap: Float) -> tuple[Float, Float] | None:
+    """Solve (4) in its dual form, T + 1 rows and n bounded columns: (λ, w), or None where HiGHS gives up.
+
+    Parameters
+    ----------
+    losses : (T, n) losses in [0, 1]
+    cap : (n,) upper bounds of the weights
+    """
+    n_members, n_units = losses.shape
+    # Columns w_1 … w_n, ρ; rows ⟨w, ℓ^t⟩ − ρ ≥ 0 and Σ w = 1; minimise −ρ.
+    matrix = np.zeros((n_members + 1, n_units + 1))
+    matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, :-1] = losses, -1.0, 1.0
+    highs = _highs(
+        cost=np.append(np.zeros(n_units), -1.0),
+        matrix=matrix,
+        rows=(np.append(np.zeros(n_members), 1.0), np.append(np.full(n_members, np.inf), 1.0)),
+        columns=(np.append(np.zeros(n_units), -np.inf), np.append(np.minimum(cap, 1.0), np.inf)),
+    )
+    highs.run()
+    solution = highs.getSolution()
+    if not (solution.value_valid and solution.dual_valid):
+        return None
+    return np.array(solution.row_dual)[:-1], np.array(solution.col_value)[:-1]
+
+
+def lexicographic_vertex(costs: Sequence[Float], matrix: Float, lower: Float, upper: Float) -> Float | None:
+    """Find a vertex of {x: lower ≤ matrix x ≤ upper} minimal for each cost in turn; None if the set is empty.
+
+    All entries of x are non-negative but the last, which is free. After each cost the columns and rows that
+    its dual solution binds are fixed, so the next one moves along the optimal face exactly, without a
+    tolerance on the objective.
+    """
+    n_columns = matrix.shape[1]
+    lower, upper = lower.copy(), upper.copy()
+    floor = np.append(np.zeros(n_columns - 1), -np.inf)
+    highs = _highs(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
+    x: Float | None = None
+    for k, cost in enumerate(costs):
+        if k:
+            highs.changeColsCost(n_columns, np.arange(n_columns, dtype=np.int32), cost)
+        highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return x
+        solution = highs.getSolution()
+        x = np.array(solution.col_value)
+        scale = 1e-9 * max(1.0, float(np.abs(cost).max()))
+        for j in np.flatnonzero(np.abs(solution.col_dual)[:-1] > scale):
+            highs.changeColBounds(int(j), 0.0, 0.0)
+        duals = np.array(solution.row_dual)
+        for i in np.flatnonzero(np.abs(duals) > scale):
+            # A minimising row with a positive dual rests on its lower side.
+            lower[i] = upper[i] = lower[i] if duals[i] > 0 else upper[i]
+            highs.changeRowBounds(int(i), lower[i], upper[i])
+    return x
+
+
+def _highs(cost: Float, matrix: Float, rows: tuple[Float, Float], columns: tuple[Float, Float]) -> Any:
+    sparse = csc_array(matrix)
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = matrix.shape
+    lp.col_cost_ = cost
+    lp.row_lower_, lp.row_upper_ = rows
+    lp.col_lower_, lp.col_upper_ = columns
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = sparse.indptr, sparse.indices
+    lp.a_matrix_.value_ = sparse.data
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
+    highs.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
+    highs.passModel(lp)
+    return highs

@@ -1,0 +1,301 @@
+"""The mixture LP (3) and its dual (4): the mixture of least CVaR and the hardest weights, exactly.
+
+min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)  =  max_w min_t ⟨w, ℓ^t⟩   s.t. w ∈ Δ, w_i ≤ p_i/α        (Zhai et al. 2021)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tailboost.solvers.bits import Float, Losses, members_of
+from tailboost.solvers.cvar import tail
+from tailboost.solvers.interior_point import interior_point
+from tailboost.solvers.linear_program import lexicographic_vertex, mixture_dual
+from tailboost.solvers.problem import Problem, feasible
+from tailboost.solvers.regularized import newton, quadratic
+
+#: How much a canonical optimum may lose against the best one found.
+CANONICAL = 1e-10
+
+
+@dataclass(frozen=True)
+class MixtureSolution:
+    """Optimal mixture and its certificate.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (T,)
+        The mixture λ on the simplex.
+    value : float
+        CVaR_α of the mixture's losses, on all units.
+    dual_value : float
+        min_t ⟨w, ℓ^t⟩ of ``sample_weights``: no mixture can be better.
+    gap : float
+        ``value - dual_value``.
+    sample_weights : ndarray of shape (n,)
+        Optimal w of the dual: on the simplex, at most p_i/α.
+    n_iter : int
+        Iterations of the method that solved it.
+    method : str
+        "closed-form", "interior-point" or "highs".
+    threshold : float
+        Boundary η of the tail of the mixture's losses (the (1 − α)-quantile).
+    """
+
+    weights: Float
+    value: float
+    dual_value: float
+    gap: float
+    sample_weights: Float
+    n_iter: int
+    method: str
+    threshold: float
+
+
+def minimize_cvar_mixture(
+    losses: Losses,
+    alpha: float,
+    base: npt.ArrayLike | None = None,
+    *,
+    start: npt.ArrayLike | None = None,
+    canonical: bool = True,
+) -> MixtureSolution:
+    """Mixture of hypotheses with the least CVaR, and the weights on units that prove it.
+
+    Solves (3) and (4) above; with α ≤ min p it is the minimax problem min_λ max_i Σ_t λ_t ℓ_i^t, so that
+    classes or groups as units and their error rates as losses give the best mixture for the worst class or
+    group.
+
+    Parameters
+    ----------
+    losses : array-like of shape (T, n) or BitLosses
+        Loss of every hypothesis on every unit: booleans or uint8 zeros and ones (packed to bits), or any
+        finite numbers.
+    alpha : float
+        Tail mass in (0, 1].
+    base : array-like of shape (n,), optional
+        Base measure: non-negative weights or counts, normalised here; uniform by default.
+    start : array-like of shape (≤ T,), optional
+        A mixture to start from, for instance the solution with fewer hypotheses or a near α.
+    canonical : bool, default=True
+        Choose among several optima so that the answer does not depend on the method: the mixture with the
+        least mean loss under p, then a vertex that prefers earlier hypotheses; the weights closest to p in
+        the χ² distance ½ Σ (w_i − p_i)²/p_i.
+
+    Returns
+    -------
+    MixtureSolution
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    SolverError
+        If no method closes the gap to 1e-8 (1 + |value|).
+    """
+    problem = Problem.build(losses, alpha, base)
+    return _solve(problem, members_of(start, problem.losses.shape[0]), canonical)
+
+
+def totally_corrective_weights(
+    losses: Losses, alpha: float, base: npt.ArrayLike | None = None, *, start: npt.ArrayLike | None = None
+) -> MixtureSolution:
+    """Weights of the totally corrective rule (α-LPBoost): the maximiser of (4) closest to p in χ² distance.
+
+    Parameters
+    ----------
+    losses, alpha, base, start
+        As in `minimize_cvar_mixture`.
+
+    Returns
+    -------
+    MixtureSolution
+        The weights are its ``sample_weights``.
+
+    Raises
+    ------
+    ValueError, SolverError
+        As `minimize_cvar_mixture`.
+    """
+    return minimize_cvar_mixture(losses, alpha, base, start=start)
+
+
+def mixture_path(
+    losses: Losses, alphas: Sequence[float] | npt.NDArray[np.float64], base: npt.ArrayLike | None = None
+) -> list[MixtureSolution]:
+    """Solutions of `minimize_cvar_mixture` for many α, each started from the one before.
+
+    Parameters
+    ----------
+    losses, base
+        As in `minimize_cvar_mixture`.
+    alphas : sequence of float
+        Tail masses in (0, 1], in any order; neighbours in value are neighbours on the path.
+
+    Returns
+    -------
+    list of MixtureSolution
+        In the order of ``alphas``.
+
+    Raises
+    ------
+    ValueError, SolverError
+        As `minimize_cvar_mixture`.
+    """
+    problems = [Problem.build(losses, alpha, base) for alpha in alphas]
+    found: dict[int, MixtureSolution] = {}
+    start = None
+    for k in np.argsort([problem.alpha for problem in problems])[::-1]:
+        found[int(k)] = _solve(problems[k], members_of(start, problems[k].losses.shape[0]), True)
+        start = found[int(k)].weights
+    return [found[k] for k in range(len(problems))]
+
+
+@dataclass
+class _Optimum:
+    """An optimum of the reduced problem, and which members and units are settled in all of them."""
+
+    lam: Float
+    w: Float
+    value: float
+    bound: float
+    n_iter: int
+    method: str
+
+    @property
+    def gap(self) -> float:
+        return self.value - self.bound
+
+
+def _solve(problem: Problem, start: Float, canonical: bool) -> MixtureSolution:
+    optimum = _trivial(problem)
+    if optimum is None:
+        optimum = _first_closed(problem, start)
+        if canonical:
+            optimum.w = _closest_weights(problem, optimum)
+            optimum.lam = _least_mixture(problem, optimum)
+    return _certify(problem, optimum)
+
+
+def _trivial(problem: Problem) -> _Optimum | None:
+    """One hypothesis, or one set of weights only: no optimisation."""
+    p, n_members = problem.p, problem.losses.shape[0]
+    if n_members > 1 and problem.alpha < 1 and p.size > 1:
+        return None
+    if n_members == 1:
+        combined = problem.losses.combine(np.ones(1))
+        lam, w = np.ones(1), tail(combined, problem.alpha, p)[0]
+    else:
+        means = problem.losses.expectations(p)
+        lam, w = np.zeros(n_members), p
+        # Rounding must not decide between equal members.
+        lam[np.flatnonzero(means <= means.min() + 1e-14)[0]] = 1.0
+    return _Optimum(lam, w, problem.value(lam), problem.bound(w), 0, "closed-form")
+
+
+def _first_closed(problem: Problem, start: Float) -> _Optimum:
+    """Try one method after the other until the gap is closed."""
+    tolerance = GAP_TARGET
+    best: _Optimum | None = None
+    for method in (_by_interior_point, _by_highs):
+        optimum = method(problem, start)
+        if optimum is not None and (best is None or optimum.gap < best.gap):
+            best = optimum
+        if best is not None and best.gap <= tolerance:
+            break
+    assert best is not None
+    return best
+
+
+#: Gap on the reduced problem (losses in [0, 1]) at which no further method is tried.
+GAP_TARGET = 2e-9
+
+
+def _by_interior_point(problem: Problem, start: Float) -> _Optimum:
+    solution = interior_point(problem.losses, problem.cap, 1e-12)
+    lam = solution.lam / solution.lam.sum()
+    w = feasible(solution.w, problem.cap)
+    return _Optimum(lam, w, problem.value(lam), problem.bound(w), solution.n_iter, "interior-point")
+
+
+def _by_highs(problem: Problem, start: Float) -> _Optimum | None:
+    columns = problem.losses.columns(np.arange(problem.p.size))
+    solution = mixture_dual(columns.T, problem.cap)
+    if solution is None:
+        return None
+    lam, w = np.maximum(solution[0], 0.0), feasible(solution[1], problem.cap)
+    lam /= lam.sum()
+    return _Optimum(lam, w, problem.value(lam), problem.bound(w), 0, "highs")
+
+
+def _closest_weights(problem: Problem, optimum: _Optimum) -> Float:
+    """Find the optimal weights closest to p.
+
+    The regularised problem with R = (ε/2) Σ (w_i − p_i)²/p_i is exact: below some ε its maximiser is optimal
+    for the LP (Mangasarian and Meyer 1979) and, of all optimal weights, the one with the least R.
+    """
+    for epsilon in 10.0 ** -np.arange(1, 8):
+        solution = newton(problem.losses, quadratic(problem.p, problem.alpha, epsilon), optimum.lam, 1e-13)
+        w = feasible(solution.w, problem.cap)
+        if problem.bound(w) >= optimum.value - 10 * CANONICAL:
+            return w
+    return optimum.w
+
+
+def _least_mixture(problem: Problem, optimum: _Optimum) -> Float:
+    """Find the optimal mixture of least mean loss; among those, a vertex that prefers earlier members.
+
+    By complementary slackness with any optimal w, λ is optimal exactly if it lives on the members with ⟨w,
+    ℓ^t⟩ = value and its loss is at least η where w is at its cap, at most η where w is 0 and η in between.
+    Few of these conditions matter: they enter the linear program as they are violated.
+    """
+    w, cap = optimum.w, problem.cap
+    expected = problem.losses.expectations(w)
+    members = np.flatnonzero(expected <= optimum.value + 1e-8)
+    losses = problem.losses.select(members=members)
+    at_cap, at_zero = w >= cap * (1 - 1e-7), w <= cap * 1e-7
+    lower = np.where(at_zero, -np.inf, 0.0)
+    upper = np.where(at_cap, np.inf, 0.0)
+    means = problem.losses.expectations(problem.p)[members]
+    preference = ((members + 1.0) / problem.losses.shape[0]) ** 2
+    costs = [np.append(means, 0.0), np.append(preference, 0.0)]
+    rows = np.flatnonzero(~(at_cap | at_zero))[: 2 * members.size]
+    for _ in range(50):
+        matrix = np.ones((rows.size + 1, members.size + 1))
+        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows), -1.0, 0.0
+        vertex = lexicographic_vertex(costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0))
+        if vertex is None:
+            break
+        lam = np.zeros(optimum.lam.size)
+        lam[members] = np.where(vertex[:-1] > 1e-12, vertex[:-1], 0.0)
+        if lam.sum() <= 0:
+            break
+        lam /= lam.sum()
+        if problem.value(lam) <= min(optimum.value, optimum.bound + 1e-9) + CANONICAL:
+            return lam
+        excess = losses.combine(vertex[:-1]) - vertex[-1]
+        violation = np.maximum(lower - excess, excess - upper)
+        violation[rows] = 0.0
+        worst = np.argsort(violation)[::-1][: 2 * members.size + 20]
+        worst = worst[violation[worst] > 1e-12]
+        if not worst.size:
+            break
+        rows = np.append(rows, worst)
+    return optimum.lam
+
+
+def _certify(problem: Problem, optimum: _Optimum) -> MixtureSolution:
+    """Both objectives on the full problem, from the weights that are returned."""
+    w = problem.expand(optimum.w)
+    combined = problem.full.combine(optimum.lam)
+    worst, threshold = tail(combined, problem.alpha, problem.full_p)
+    value = float(worst @ combined)
+    dual_value = float(problem.full.expectations(w).min())
+    gap = value - dual_value
+    if not gap <= problem.tolerance(value):
+        raise problem.error("minimize_cvar_mixture", gap, problem.tolerance(value))
+    return MixtureSolution(optimum.lam, value, dual_value, gap, w, optimum.n_iter, optimum.method, threshold)

@@ -1,0 +1,134 @@
+"""What the solvers of a mixture share: a reduced and scaled problem, and the error if it is not solved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tailboost.solvers.bits import (
+    DenseLosses,
+    Float,
+    Index,
+    Losses,
+    LossMatrix,
+    as_losses,
+    base_measure,
+    check_number,
+)
+from tailboost.solvers.cvar import tail
+
+#: Largest relative duality gap of a returned solution.
+GAP = 1e-8
+
+
+class SolverError(RuntimeError):
+    """No method closed the duality gap; the message says what is left of it and for which problem."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A game between T hypotheses and n units, and the smaller equivalent one that is solved.
+
+    Units without mass are dropped, units with equal losses merged (their base measures add up: they get
+    weight in proportion to p) and real losses moved to [0, 1].
+
+    Attributes
+    ----------
+    losses, p : the reduced problem; p is normalised
+    alpha : tail mass
+    scale, offset : a loss of the full problem is ``offset + scale * loss``
+    """
+
+    full: LossMatrix
+    full_p: Float
+    losses: LossMatrix
+    p: Float
+    alpha: float
+    scale: float
+    offset: float
+    pattern: Index | None
+    kept: Index | None
+
+    @classmethod
+    def build(cls, losses: Losses, alpha: float, base: npt.ArrayLike | None) -> Self:
+        """Validate the arguments and reduce the problem.
+
+        Raises
+        ------
+        ValueError
+            If an argument is outside its range.
+        """
+        full = as_losses(losses)
+        alpha = check_number(alpha, "alpha", 0, 1)
+        full_p = base_measure(base, full.shape[1])
+        reduced, p = full, full_p
+        kept: Index | None = None
+        pattern: Index | None = None
+        if base is not None and not full_p.all():
+            kept = np.flatnonzero(full_p)
+            reduced, p = full.select(units=kept), full_p[kept]
+        first, inverse = reduced.patterns()
+        if first.size < p.size:
+            reduced, p, pattern = reduced.select(units=first), np.bincount(inverse, p), inverse
+        scale, offset = 1.0, 0.0
+        if isinstance(reduced, DenseLosses):
+            array = reduced.array
+            offset = float(array.min())
+            scale = float(array.max() / 2 - offset / 2) * 2 or 1.0
+            reduced = DenseLosses((array - offset) / scale)
+        return cls(full, full_p, reduced, p, alpha, scale, offset, pattern, kept)
+
+    @property
+    def cap(self) -> Float:
+        """Largest weight of every unit of the reduced problem, p_i/α (never more than 1)."""
+        return cap(self.p, self.alpha)
+
+    def value(self, lam: Float) -> float:
+        """CVaR of a mixture in the reduced problem: an upper bound of the optimum."""
+        combined = self.losses.combine(lam)
+        return float(tail(combined, self.alpha, self.p)[0] @ combined)
+
+    def bound(self, w: Float) -> float:
+        """Least expected loss under weights w in the reduced problem: a lower bound of the optimum."""
+        return float(self.losses.expectations(w).min())
+
+    def expand(self, w: Float) -> Float:
+        """Weights of the full problem from weights of the reduced one."""
+        if self.pattern is not None:
+            p = self.full_p if self.kept is None else self.full_p[self.kept]
+            w = p * (w / self.p)[self.pattern]
+        if self.kept is not None:
+            out = np.zeros(self.full_p.size)
+            out[self.kept] = w
+            w = out
+        return w
+
+    def tolerance(self, value: float) -> float:
+        """Largest gap allowed at this value of the full problem, never below the rounding of its losses."""
+        return max(GAP * (1.0 + abs(value)), 1e-13 * (self.scale + abs(self.offset)))
+
+    def error(self, what: str, gap: float, tolerance: float) -> SolverError:
+        """Build the error for a gap that stayed open."""
+        n_members, n_units = self.full.shape
+        return SolverError(
+            f"{what}: no method closed the duality gap, {gap:.3g} is left where {tolerance:.3g} is allowed "
+            f"(n = {n_units}, T = {n_members}, alpha = {self.alpha:g})"
+        )
+
+
+def cap(p: Float, alpha: float) -> Float:
+    """Largest weight of every unit: p_i/α, and never more than all of it."""
+    return np.minimum(p / alpha, 1.0)
+
+
+def feasible(w: Float, cap: Float) -> Float:
+    """Repair the rounding of weights w: 0 ≤ w ≤ cap and Σ w = 1."""
+    w = np.clip(w, 0.0, cap)
+    missing = 1.0 - float(w.sum())
+    if missing <= 0:
+        return w / w.sum()
+    room = cap - w
+    return np.minimum(w + missing * room / max(float(room.sum()), missing), cap)

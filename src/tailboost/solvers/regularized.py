@@ -1,0 +1,195 @@
+"""Newton's method for the mixture LP with a strictly concave term in the weights.
+
+    min_{λ ∈ Δ_T} F(λ),   F(λ) = max { ⟨w, Σ_t λ_t ℓ^t⟩ − R(w) : w ∈ Δ, w ≤ p/α }
+
+R is KL(w ‖ p)/β (`entropic`) or (ε/2) Σ (w_i − p_i)²/p_i (`quadratic`). F is convex with gradient Lw, and
+where the weights are strictly between their bounds they move with the loss, which gives the (generalised)
+Hessian: a covariance of the losses. The maximiser w is feasible for the dual, so λ·Lw − min_t (Lw)_t is a
+true duality gap.
+"""
+# ruff: noqa: B023 (the closure over one iteration's quantities does not outlive it)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from tailboost.solvers.bits import Float, LossMatrix
+from tailboost.solvers.cvar import tail
+
+
+class Response(NamedTuple):
+    """Best weights w for combined losses, R(w), and the derivative d of w_i in its loss (0 at a bound)."""
+
+    w: Float
+    penalty: float
+    d: Float
+
+
+class Newton(NamedTuple):
+    """Mixture, weights, gap and the number of Newton steps."""
+
+    lam: Float
+    w: Float
+    gap: float
+    n_iter: int
+
+
+def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]:
+    """Response for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
+    cap = p / alpha
+
+    def respond(combined: Float) -> Response:
+        top = float(combined.max())
+        if beta * (top - float(combined.min())) > 600:
+            # Measured from the boundary of the tail, neither end of the exponential takes all others to zero.
+            top = tail(combined, alpha, p)[1]
+        with np.errstate(over="ignore"):
+            growth = np.exp(beta * (combined - top))
+            a = p * growth
+        # Σ min(c, κ a) = 1 is concave in κ: Newton from the left ends after finitely many steps. Start with
+        # everything beyond the overflow limit capped.
+        capped = growth > 1.0
+        kappa = 0.0
+        for _ in range(200):
+            rest = float(a[~capped].sum())
+            left = 1.0 - float(cap[capped].sum())
+            if rest > 0:
+                kappa = max(left, 0.0) / rest
+            with np.errstate(invalid="ignore"):
+                now = kappa * growth >= 1.0 / alpha
+            if np.array_equal(now, capped):
+                break
+            capped = now
+        w = np.where(capped, cap, kappa * np.where(capped, 0.0, a))
+        w /= w.sum()
+        positive = w > 0
+        penalty = float(w[positive] @ np.log(w[positive] / p[positive])) / beta
+        return Response(w, penalty, np.where(capped, 0.0, beta * w))
+
+    return respond
+
+
+def quadratic(p: Float, alpha: float, epsilon: float) -> Callable[[Float], Response]:
+    """Response for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α)."""
+
+    def respond(combined: Float) -> Response:
+        low = float(combined.min()) - epsilon * (1 / alpha - 1)
+        high = float(combined.max()) + epsilon
+        theta = tail(combined, alpha, p)[1]
+        for _ in range(200):
+            density = np.clip(1.0 + (combined - theta) / epsilon, 0.0, 1.0 / alpha)
+            excess = float(p @ density) - 1.0
+            low, high = (theta, high) if excess > 0 else (low, theta)
+            free = (density > 0) & (density < 1.0 / alpha)
+            slope = float(p[free].sum()) / epsilon
+            new = theta + excess / slope if slope > 0 else 0.5 * (low + high)
+            if not low <= new <= high:
+                new = 0.5 * (low + high)
+            if new == theta or abs(excess) < 1e-15:
+                break
+            theta = new
+        w = p * density
+        w /= w.sum()
+        penalty = 0.5 * epsilon * float(p @ (density - 1.0) ** 2)
+        return Response(w, penalty, np.where(free, p / epsilon, 0.0))
+
+    return respond
+
+
+def newton(
+    losses: LossMatrix, respond: Callable[[Float], Response], start: Float, tol: float, max_iter: int = 60
+) -> Newton:
+    """Minimise F over the simplex from ``start`` to a duality gap of ``tol``; ends early where it cannot."""
+    lam, combined = start, losses.combine(start)
+    response = respond(combined)
+    best: Newton | None = None
+    for iteration in range(max_iter + 1):
+        g = losses.expectations(response.w)
+        gap = float(lam @ g - g.min())
+        if best is None or gap < best.gap:
+            best = Newton(lam, response.w, gap, iteration)
+        if gap <= tol or iteration == max_iter:
+            break
+        hessian = losses.covariance(response.d)
+        target = simplex_qp(g - hessian @ lam, hessian, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
+        toward = losses.combine(target)
+        step, response = _line_search(respond, response, combined, toward)
+        if step == 0.0:
+            break
+        lam = target if step == 1.0 else lam + step * (target - lam)
+        combined = toward if step == 1.0 else combined + step * (toward - combined)
+    assert best is not None
+    return best
+
+
+def _line_search(
+    respond: Callable[[Float], Response], response: Response, combined: Float, toward: Float
+) -> tuple[float, Response]:
+    """Step in [0, 1] where the slope of F has lost half its size: slopes, unlike values, do not cancel."""
+    change = toward - combined
+    initial = float(response.w @ change)
+    low, high, step = 0.0, 1.0, 1.0
+    slope_low = initial
+    for _ in range(40 if initial < 0 else 0):
+        trial = respond(toward if step == 1.0 else combined + step * change)
+        slope = float(trial.w @ change)
+        if abs(slope) <= 0.5 * abs(initial) or (step == 1.0 and slope < 0):
+            return step, trial
+        if slope > 0:
+            high, slope_high = step, slope
+        else:
+            low, slope_low, response = step, slope, trial
+        # Regula falsi kept away from the ends of the bracket.
+        step = low + (high - low) * float(np.clip(slope_low / (slope_low - slope_high), 0.1, 0.9))
+    return low, response
+
+
+def simplex_qp(g: Float, hessian: Float, tol: float) -> Float:
+    """argmin_{x ∈ Δ} ⟨g, x⟩ + ½ x'Hx for a positive semi-definite H, by Mehrotra's predictor-corrector."""
+    size = g.size
+    g = g - g.min()
+    scale = max(float(g.max()), float(np.abs(hessian).max()), 1e-300)
+    g, hessian, tol = g / scale, hessian / scale, tol / scale
+    x = np.full(size, 1.0 / size)
+    z = np.full(size, 1.0)
+    y = 0.0
+    diagonal = np.diag_indices(size)
+    for _ in range(60):
+        mu = float(x @ z) / size
+        dual = hessian @ x + g - y - z
+        if mu * size <= tol and np.abs(dual).max() <= max(tol, 1e-14):
+            break
+        matrix = hessian.copy()
+        matrix[diagonal] += z / x + 1e-16
+        try:
+            factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            break
+        ones = cho_solve(factor, np.ones(size), check_finite=False)
+
+        def direction(cx: Float) -> tuple[Float, Float, float]:
+            particular = cho_solve(factor, cx / x - dual, check_finite=False)
+            dy = (1.0 - x.sum() - particular.sum()) / ones.sum()
+            dx = particular + dy * ones
+            return dx, (cx - z * dx) / x, float(dy)
+
+        dx, dz, _ = direction(-x * z)
+        step = _longest(x, dx, z, dz)
+        after = float((x + step * dx) @ (z + step * dz)) / size
+        dx, dz, dy = direction(mu * min((after / mu) ** 3, 1.0) - x * z - dx * dz)
+        step = 0.99 * _longest(x, dx, z, dz, 1 / 0.99)
+        x, z, y = x + step * dx, z + step * dz, y + step * dy
+        if step < 1e-10:
+            break
+    x = np.maximum(x, 0.0)
+    # What the barrier left on members that the optimum does not use is not passed on.
+    x[(x < 1e-3 * z) & (x < 1e-6)] = 0.0
+    return np.asarray(x / x.sum())
+
+
+def _longest(x: Float, dx: Float, z: Float, dz: Float, limit: float = 1.0) -> float:
+    return 1.0 / max(1.0 / limit, float(np.max(-dx / x)), float(np.max(-dz / z)))
