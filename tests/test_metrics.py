@@ -1,0 +1,349 @@
+"""Metrics against brute force, a generic LP, scikit-learn and fairlearn."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from fairlearn.metrics import MetricFrame
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, confusion_matrix, zero_one_loss
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_score, cross_validate
+
+from tailboost import metrics
+
+
+def cvar_by_lp(losses, alpha, p):
+    """Definition (1) by a generic LP solver."""
+    p = np.asarray(p) / np.sum(p)
+    bounds = np.column_stack([np.zeros(len(p)), p / alpha])
+    return -linprog(-np.asarray(losses), A_eq=np.ones((1, len(p))), b_eq=[1], bounds=bounds).fun
+
+
+def random_case(seed, n=40, K=3):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(K, size=n)
+    y[:K] = np.arange(K)
+    proba = rng.dirichlet(np.ones(K), size=n).round(1)  # rounding makes ties
+    proba[:, -1] = 1 - proba[:, :-1].sum(axis=1)
+    proba = np.abs(proba) / np.abs(proba).sum(axis=1, keepdims=True)
+    weight = rng.integers(0, 4, size=n).astype(float)
+    weight[0] = 1
+    return y, proba, weight, rng
+
+
+# --- CVaR --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cvar_against_a_generic_lp(seed):
+    y, proba, weight, rng = random_case(seed)
+    losses = rng.normal(size=len(y)).round(1)
+    expected = 1 - proba[np.arange(len(y)), y]
+    for alpha in [1e-6, 0.013, 0.1, 1 / 3, 0.5, 0.999, 1]:
+        assert metrics.cvar(losses, alpha, weight) == pytest.approx(
+            cvar_by_lp(losses, alpha, weight), abs=1e-9
+        )
+        assert metrics.cvar_zero_one_loss(y, proba, alpha, sample_weight=weight) == pytest.approx(
+            cvar_by_lp(expected, alpha, weight), abs=1e-9
+        )
+
+
+def test_the_boundary_row_counts_in_part():
+    # α·n = 1.5: the worst row whole, half of the next
+    assert metrics.cvar([3.0, 1.0, 0.0], 0.5) == pytest.approx((3 + 0.5 * 1) / 1.5)
+
+
+def test_alpha_one_is_the_mean_and_tiny_alpha_the_maximum():
+    y, proba, weight, _ = random_case(0)
+    losses = metrics.expected_zero_one_losses(y, proba)
+    assert metrics.cvar(losses, 1, weight) == pytest.approx(np.average(losses, weights=weight))
+    assert metrics.cvar(losses, 1e-12, weight) == pytest.approx(losses[weight > 0].max())
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.2, 0.25, 0.4, 1.0])
+def test_deterministic_rule_has_min_one_error_over_alpha(alpha):
+    y = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1])
+    answer = y.copy()
+    answer[:2] = 1 - answer[:2]
+    assert metrics.cvar_zero_one_loss(y, np.eye(2)[answer], alpha) == pytest.approx(min(1, 0.2 / alpha))
+
+
+@pytest.mark.parametrize("K", [2, 3, 10])
+def test_a_coin_flip_has_the_same_cvar_everywhere(K):
+    y = np.arange(5 * K) % K
+    np.testing.assert_allclose(metrics.cvar_curve(y, np.full((5 * K, K), 1 / K), [0.01, 0.5, 1]), 1 - 1 / K)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weight_two_is_the_row_twice_and_zero_no_row(seed):
+    y, proba, weight, rng = random_case(seed)
+    groups = rng.choice(["a", "b", "c"], size=len(y))
+    groups[weight == 0] = "only weightless rows"
+    rows = np.repeat(np.arange(len(y)), weight.astype(int))
+    pred = proba.argmax(axis=1)
+    alphas = [0.03, 0.3, 0.9]
+    np.testing.assert_allclose(
+        metrics.cvar_curve(y, proba, alphas, sample_weight=weight),
+        metrics.cvar_curve(y[rows], proba[rows], alphas, labels=[0, 1, 2]),
+        atol=1e-12,
+    )
+    for weighted, repeated in [
+        (
+            metrics.class_errors(y, pred, sample_weight=weight),
+            metrics.class_errors(y[rows], pred[rows]),
+        ),
+        (
+            metrics.expected_class_errors(y, proba, sample_weight=weight),
+            metrics.expected_class_errors(y[rows], proba[rows], labels=np.unique(y)),
+        ),
+        (
+            metrics.group_errors(y, pred, groups, sample_weight=weight),
+            metrics.group_errors(y[rows], pred[rows], groups[rows]),
+        ),
+        (
+            metrics.expected_group_errors(y, proba, groups, sample_weight=weight),
+            metrics.expected_group_errors(y[rows], proba[rows], groups[rows], labels=np.unique(y)),
+        ),
+    ]:
+        assert weighted == pytest.approx({k: v for k, v in repeated.items() if not math.isnan(v)})
+
+
+def test_huge_and_tiny_weights():
+    y, pred = [0, 0, 1, 1], [0, 1, 1, 1]
+    for scale in [1e-300, 1e300, 1e308]:
+        weight = np.full(4, scale)
+        assert metrics.class_errors(y, pred, sample_weight=weight) == {0: 0.5, 1: 0.0}
+        assert metrics.cvar([1, 0, 0, 0], 0.5, weight) == pytest.approx(0.5)
+
+
+def test_curve_is_one_value_per_alpha_and_never_rises():
+    y, proba, _, _ = random_case(3)
+    alphas = np.linspace(0.01, 1, 50)
+    curve = metrics.cvar_curve(y, proba, alphas)
+    assert (np.diff(curve) <= 1e-12).all()
+    np.testing.assert_allclose(curve, [metrics.cvar_zero_one_loss(y, proba, a) for a in alphas], atol=0)
+    assert metrics.cvar_curve(y, proba, []).shape == (0,)
+
+
+def test_binary_shares_may_be_one_column():
+    y, p = np.array(["no", "yes", "yes"]), np.array([0.2, 0.7, 0.4])
+    np.testing.assert_allclose(metrics.expected_zero_one_losses(y, p), [0.2, 0.3, 0.6])
+    np.testing.assert_allclose(metrics.expected_zero_one_losses(y, np.c_[1 - p, p]), [0.2, 0.3, 0.6])
+    np.testing.assert_allclose(metrics.expected_zero_one_losses(y, p, labels=["yes", "no"]), [0.8, 0.7, 0.4])
+
+
+def test_columns_follow_labels():
+    proba = [[0.1, 0.2, 0.7], [0.5, 0.5, 0.0]]
+    np.testing.assert_allclose(
+        metrics.expected_zero_one_losses(["b", "c"], proba, labels=["c", "a", "b"]), [0.3, 0.5]
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_shares_in_short_floats(dtype):
+    y, proba, _, _ = random_case(1)
+    short = metrics.expected_zero_one_losses(y, proba.astype(dtype))
+    np.testing.assert_allclose(short, 1 - proba[np.arange(len(y)), y], atol=np.finfo(dtype).eps * 4)
+
+
+# --- classes and groups ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_class_errors_against_the_confusion_matrix(seed):
+    y, proba, weight, _ = random_case(seed)
+    weight += 0.5
+    pred = proba.argmax(axis=1)
+    table = confusion_matrix(y, pred, sample_weight=weight, normalize="true")
+    errors = metrics.class_errors(y, pred, sample_weight=weight)
+    assert errors == pytest.approx(dict(enumerate(1 - np.diag(table))))
+    assert metrics.worst_class_error(y, pred, sample_weight=weight) == max(errors.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_group_errors_against_fairlearn(seed):
+    y, proba, weight, rng = random_case(seed)
+    weight += 0.5
+    groups = rng.choice(["f", "m", "x"], size=len(y))
+    pred = proba.argmax(axis=1)
+    frame = MetricFrame(
+        metrics=lambda t, p, sample_weight: 1 - accuracy_score(t, p, sample_weight=sample_weight),
+        y_true=y,
+        y_pred=pred,
+        sensitive_features=groups,
+        sample_params={"sample_weight": weight},
+    )
+    errors = metrics.group_errors(y, pred, groups, sample_weight=weight)
+    assert errors == pytest.approx(frame.by_group.to_dict())
+    assert metrics.worst_group_error(y, pred, groups, sample_weight=weight) == pytest.approx(
+        frame.group_max()
+    )
+
+
+def test_expected_errors_of_a_deterministic_rule_are_its_errors():
+    y, proba, weight, rng = random_case(7)
+    groups = rng.choice(["f", "m"], size=len(y))
+    pred = proba.argmax(axis=1)
+    hard = np.eye(3)[pred]
+    assert metrics.expected_class_errors(y, hard, sample_weight=weight) == pytest.approx(
+        metrics.class_errors(y, pred, sample_weight=weight)
+    )
+    assert metrics.expected_group_errors(y, hard, groups, sample_weight=weight) == pytest.approx(
+        metrics.group_errors(y, pred, groups, sample_weight=weight)
+    )
+    mean = metrics.cvar_zero_one_loss(y, hard, 1, sample_weight=weight)
+    assert mean == pytest.approx(zero_one_loss(y, pred, sample_weight=weight))
+
+
+def test_keys_are_plain_and_in_order():
+    errors = metrics.class_errors(np.array([2, 0, 1]), np.array([2, 0, 0]))
+    assert list(errors) == [0, 1, 2]
+    assert {type(key) for key in errors} == {int}
+    assert {type(value) for value in errors.values()} == {float}
+    assert list(metrics.class_errors(["b", "a"], ["b", "a"], labels=["b", "c", "a"])) == ["b", "c", "a"]
+
+
+def test_a_class_without_rows_has_no_error():
+    errors = metrics.class_errors(["a", "a"], ["a", "b"], labels=["a", "b"])
+    assert errors["a"] == 0.5
+    assert math.isnan(errors["b"])
+    assert metrics.worst_class_error(["a", "a"], ["a", "b"], labels=["a", "b"]) == 0.5
+    proba = [[0.8, 0.2], [0.6, 0.4]]
+    assert metrics.expected_class_errors(["a", "a"], proba, labels=["a", "b"])["a"] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        list,
+        np.array,
+        pd.Series,
+        lambda v: np.array(v, dtype=object),
+        lambda v: pd.Series(v, dtype="category"),
+    ],
+)
+@pytest.mark.parametrize("values", [["a", "b", "a"], [1, 2, 1], [1.5, 2.0, 1.5], [True, False, True]])
+def test_containers_and_label_types(wrap, values):
+    errors = metrics.class_errors(wrap(values), wrap([values[0]] * 3))
+    assert errors == {values[0]: 0.0, values[1]: 1.0}
+    assert metrics.group_errors([0, 1, 0], [0, 0, 0], wrap(values)) == {values[0]: 0.0, values[1]: 1.0}
+
+
+# --- scorer ------------------------------------------------------------------------------------------------
+
+
+def test_scorer_is_minus_cvar_with_the_columns_named():
+    X, y = make_classification(200, n_classes=3, n_informative=4, random_state=0)
+    names = np.array(["x", "y", "z"])[y]
+    clf = LogisticRegression().fit(X, names)
+    two = names != "z"
+    scorer = metrics.make_cvar_scorer(0.2)
+    expected = metrics.cvar_zero_one_loss(names[two], clf.predict_proba(X[two]), 0.2, labels=["x", "y", "z"])
+    assert scorer(clf, X[two], names[two]) == -expected
+    assert clone(scorer).alpha == 0.2
+    assert repr(scorer) == "CVaRScorer(alpha=0.2)"
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_scorer_in_searches_with_a_fold_that_lacks_a_class(K):
+    X, y = make_classification(200, n_classes=K, n_informative=4, random_state=0)
+    fold = np.where((y == 0) & (np.arange(200) % 4 == 0), 0, -1)  # the only test fold holds class 0 alone
+    scorer = metrics.make_cvar_scorer(0.3)
+    scores = cross_val_score(
+        LogisticRegression(), X, y, scoring=scorer, cv=PredefinedSplit(fold), error_score="raise"
+    )
+    assert scores.shape == (1,)
+    assert -1 <= scores[0] <= 0
+    search = GridSearchCV(
+        LogisticRegression(), {"C": [1e-4, 1.0]}, scoring={"tail": scorer, "mean": "accuracy"}, refit="tail"
+    )
+    search.fit(X, y)
+    manual = cross_val_score(search.best_estimator_, X, y, scoring=scorer).mean()
+    assert search.best_score_ == pytest.approx(manual)
+
+
+def test_scorer_receives_the_weights_of_the_test_rows():
+    X, y = make_classification(200, random_state=0)
+    weight = np.where(np.arange(200) % 2, 3.0, 0.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = LogisticRegression().set_fit_request(sample_weight=False)
+        scorer = metrics.make_cvar_scorer(0.3).set_score_request(sample_weight=True)
+        result = cross_validate(
+            clf, X, y, scoring=scorer, cv=3, params={"sample_weight": weight},
+            return_estimator=True, return_indices=True,
+        )  # fmt: skip
+    for score, model, test in zip(
+        result["test_score"], result["estimator"], result["indices"]["test"], strict=True
+    ):
+        assert score == scorer(model, X[test], y[test], sample_weight=weight[test])
+        assert score != scorer(model, X[test], y[test])
+
+
+# --- bad input ---------------------------------------------------------------------------------------------
+
+Y, P = [0, 1, 1], [[0.5, 0.5], [0.2, 0.8], [1, 0]]
+
+
+@pytest.mark.parametrize("alpha", [0, -0.1, 1.1, np.nan, np.inf, "a", None])
+def test_bad_alpha(alpha):
+    for call in [
+        lambda: metrics.cvar([1.0], alpha),
+        lambda: metrics.cvar_zero_one_loss(Y, P, alpha),
+        lambda: metrics.cvar_curve(Y, P, [0.5, alpha]),
+        lambda: metrics.make_cvar_scorer(alpha),
+    ]:
+        with pytest.raises(ValueError, match="alpha must be"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.cvar([], 0.5), "losses is empty"),
+        (lambda: metrics.cvar([[1.0]], 0.5), r"losses.*shape \(1, 1\)"),
+        (lambda: metrics.cvar([1.0, np.nan], 0.5), "losses.*NaN"),
+        (lambda: metrics.cvar(["a"], 0.5), "losses"),
+        (lambda: metrics.cvar([1.0, 2.0], 0.5, [1]), "sample_weight"),
+        (lambda: metrics.cvar([1.0, 2.0], 0.5, [1, -1]), "sample_weight"),
+        (lambda: metrics.cvar([1.0, 2.0], 0.5, [0, 0]), "sample_weight.*zero"),
+        (lambda: metrics.cvar([1.0, 2.0], 0.5, [1, np.nan]), "sample_weight.*NaN"),
+        (lambda: metrics.cvar_zero_one_loss([], [], 0.5), "y_true is empty"),
+        (lambda: metrics.cvar_zero_one_loss(Y[:2], P, 0.5), "y_proba has 3 rows, y_true has 2"),
+        (lambda: metrics.cvar_zero_one_loss([0, 0, 0], P, 0.5), "y_proba.*2 labels, y_true has 1; pass"),
+        (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=[0, 1, 2]), "y_proba.*2 labels, labels has 3"),
+        (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=[0, 2]), r"y_true holds \[1\].*\[0, 2\]"),
+        (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=[0, 0]), "labels must differ"),
+        (
+            lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=["0", "1"]),
+            "y_true holds numbers, labels text",
+        ),
+        (lambda: metrics.cvar_zero_one_loss(Y, np.ones((3, 2)), 0.5), r"sum to 1.*row 0 is \[1.0, 1.0\]"),
+        (lambda: metrics.cvar_zero_one_loss(Y, [0.5, 1.2, 0.3], 0.5), "probabilities.*row 1 is 1.2"),
+        (lambda: metrics.cvar_zero_one_loss(Y, [[0.5, 0.5], [1.1, -0.1], [1, 0]], 0.5), "row 1"),
+        (lambda: metrics.cvar_zero_one_loss(Y, [[0.5, 0.5], [np.nan, 1], [1, 0]], 0.5), "row 1"),
+        (lambda: metrics.cvar_zero_one_loss(Y, np.ones((3, 2, 1)), 0.5), "y_proba.*shape"),
+        (lambda: metrics.cvar_zero_one_loss(Y, ["a", "b", "c"], 0.5), "y_proba.*dtype"),
+        (lambda: metrics.cvar_zero_one_loss([[0], [1], [1]], P, 0.5), "y_true.*one dimension"),
+        (lambda: metrics.cvar_zero_one_loss([0, np.nan, 1], P, 0.5), "y_true holds NaN"),
+        (lambda: metrics.cvar_zero_one_loss(["a", None, "b"], P, 0.5), "y_true.*NoneType"),
+        (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, sample_weight=[1, 1]), "sample_weight"),
+        (lambda: metrics.class_errors(Y, [0, 1]), "y_pred has 2 rows, y_true has 3"),
+        (lambda: metrics.class_errors(Y, ["0", "1", "1"]), "y_pred holds text, y_true numbers"),
+        (lambda: metrics.class_errors(Y, [0, 1, 5], labels=[0, 1]), r"y_pred holds \[5\]"),
+        (lambda: metrics.class_errors(Y, Y, labels=[0]), r"y_pred holds \[1\]"),
+        (lambda: metrics.class_errors(Y, Y, sample_weight=[0, 0, 0]), "sample_weight.*zero"),
+        (lambda: metrics.group_errors(Y, Y, ["a", "b"]), "groups has 2 rows, y_true has 3"),
+        (lambda: metrics.group_errors(Y, Y, ["a", None, "b"]), "groups.*NoneType"),
+        (lambda: metrics.group_errors(Y, Y, pd.Series(["a", None, "b"])), "groups.*float"),
+        (lambda: metrics.group_errors(Y, Y, np.ones((3, 2))), "groups.*one dimension"),
+        (lambda: metrics.expected_group_errors(Y, P, ["a"]), "groups has 1 rows, y_true has 3"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
