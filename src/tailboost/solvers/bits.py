@@ -243,10 +243,9 @@ class DenseLosses:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
         key = np.zeros(self.array.shape[1], dtype=np.uint64)
         rng = np.random.default_rng(0)
-        multipliers = rng.integers(0, 2**64, self.array.shape[0], dtype=np.uint64)
-        for row, multiplier in zip(self.array, multipliers, strict=True):
+        for row in self.array:
             bits = (row + 0.0).view(np.uint64)  # −0.0 is 0.0
-            key += (bits ^ (bits >> np.uint64(29))) * multiplier
+            key += (bits ^ (bits >> np.uint64(29))) * rng.integers(2**64, dtype=np.uint64)
             key ^= key >> np.uint64(32)
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
         if not np.array_equal(self.array[:, first][:, inverse], self.array):

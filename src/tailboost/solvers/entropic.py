@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tailboost.solvers.bits import Float, Losses, check_number, members_of
 from tailboost.solvers.interior_point import interior_point
-from tailboost.solvers.problem import Problem
+from tailboost.solvers.problem import Problem, feasible
 from tailboost.solvers.regularized import entropic, newton
 
 
@@ -90,8 +90,7 @@ def entropic_weights(
     first = members_of(start, problem.losses.shape[0])
     best: EntropicSolution | None = None
     for method in (_by_newton, _by_path, _by_interior_point):
-        lam, n_iter, name = method(problem, beta * problem.scale, first)
-        solution = _certify(problem, beta, lam, n_iter, name)
+        solution = _certify(problem, beta, *method(problem, beta * problem.scale, first))
         if best is None or solution.gap < best.gap:
             best = solution
         if best.gap <= problem.tolerance(best.value):
@@ -104,32 +103,34 @@ def entropic_weights(
 _TARGET = 5e-9
 
 
-def _by_newton(problem: Problem, beta: float, start: Float) -> tuple[Float, int, str]:
+def _by_newton(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
     solution = newton(problem.losses, entropic(problem.p, problem.alpha, beta), start, _TARGET)
-    return solution.lam, solution.n_iter, "newton"
+    return solution.lam, solution.w, solution.n_iter, "newton"
 
 
-def _by_path(problem: Problem, beta: float, start: Float) -> tuple[Float, int, str]:
+def _by_path(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
     lam, steps = start, 0
     for part in np.geomspace(min(1.0, beta), beta, 10):
         solution = newton(problem.losses, entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, 100)
         lam, steps = solution.lam, steps + solution.n_iter
-    return lam, steps, "newton-path"
+    return lam, solution.w, steps, "newton-path"
 
 
-def _by_interior_point(problem: Problem, beta: float, start: Float) -> tuple[Float, int, str]:
+def _by_interior_point(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
     solution = interior_point(problem.losses, problem.cap, 1e-12, p=problem.p, beta=beta)
-    return solution.lam / solution.lam.sum(), solution.n_iter, "interior-point"
+    lam = solution.lam / solution.lam.sum()
+    return lam, feasible(solution.w, problem.cap), solution.n_iter, "interior-point"
 
 
-def _certify(problem: Problem, beta: float, lam: Float, n_iter: int, method: str) -> EntropicSolution:
-    """Both objectives on the full problem. The weights answer λ: they are feasible by construction."""
+def _certify(
+    problem: Problem, beta: float, lam: Float, w: Float, n_iter: int, method: str
+) -> EntropicSolution:
+    """Evaluate both objectives: that of w on the full problem, and its lower bound 1 − F(λ)."""
+    weights = problem.expand(w)
+    positive = weights > 0
+    penalty = float(weights[positive] @ np.log(weights[positive] / problem.full_p[positive])) / beta
+    value = 1.0 - float(problem.full.expectations(weights).min()) + penalty
     combined = problem.losses.combine(lam)
-    response = entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
-    w = problem.expand(response.w)
-    positive = w > 0
-    penalty = float(w[positive] @ np.log(w[positive] / problem.full_p[positive])) / beta
-    expected = problem.full.expectations(w)
-    value = 1.0 - float(expected.min()) + penalty
-    dual_value = 1.0 - float(lam @ expected) + penalty
-    return EntropicSolution(w, lam, value, dual_value, value - dual_value, n_iter, method)
+    best = entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
+    dual_value = 1.0 - problem.offset - problem.scale * (float(best.w @ combined) - best.penalty)
+    return EntropicSolution(weights, lam, value, dual_value, value - dual_value, n_iter, method)

@@ -58,7 +58,7 @@ def interior_point(
     room = cap - w
     lam = np.full(n_members, 1.0 / n_members) if start is None else 0.9 * start + 0.1 / n_members
     combined = losses.combine(lam)
-    eta = float(np.quantile(combined, 1 - w.mean() / cap.mean()))
+    eta = float(np.quantile(combined, 1 - min(mass / cap.sum(), 1.0)))
     x = np.maximum(eta - combined, 0.0) + 0.1
     y = np.maximum(combined - eta, 0.0) + 0.1
     g = losses.expectations(w) + fixed

@@ -72,7 +72,8 @@ class Problem:
             reduced, p = full.select(units=kept), full_p[kept]
         first, inverse = reduced.patterns()
         if first.size < p.size:
-            reduced, p, pattern = reduced.select(units=first), np.bincount(inverse, p), inverse
+            reduced, pattern = reduced.select(units=first), inverse
+            p = np.asarray(np.bincount(inverse, p), dtype=float)
         scale, offset = 1.0, 0.0
         if isinstance(reduced, DenseLosses):
             array = reduced.array

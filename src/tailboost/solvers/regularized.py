@@ -44,23 +44,25 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
 
     def respond(combined: Float) -> Response:
         top = float(combined.max())
+        reached: float = 1.0
         if beta * (top - float(combined.min())) > 600:
-            # Measured from the boundary of the tail, neither end of the exponential takes all others to zero.
-            top = tail(combined, alpha, p)[1]
+            # Measured from the boundary η of the tail, neither end of the exponential takes all others to
+            # zero.
+            worst, top = tail(combined, alpha, p)
+            reached = max(float(worst[combined <= top].sum()), 1e-300)
         with np.errstate(over="ignore"):
             growth = np.exp(beta * (combined - top))
-            a = p * growth
-        # Σ min(c, κ a) = 1 is concave in κ: Newton from the left ends after finitely many steps. Start with
-        # everything beyond the overflow limit capped.
-        capped = growth > 1.0
-        kappa = 0.0
-        for _ in range(200):
+        a = np.where(np.isinf(growth), 0.0, p * growth)
+        # Σ min(c, κ a) = 1 is concave in κ: Newton from the left only ever adds to the capped units and so
+        # ends. Units up to η take at least what they have in the tail, which gives a κ to the left.
+        kappa = reached / float(a[combined <= top].sum())
+        capped = growth >= 1.0 / (alpha * kappa)
+        while True:
             rest = float(a[~capped].sum())
-            left = 1.0 - float(cap[capped].sum())
-            if rest > 0:
-                kappa = max(left, 0.0) / rest
-            with np.errstate(invalid="ignore"):
-                now = kappa * growth >= 1.0 / alpha
+            if rest == 0.0:
+                break
+            kappa = max(1.0 - float(cap[capped].sum()), 0.0) / rest
+            now = capped | (kappa * a >= cap)
             if np.array_equal(now, capped):
                 break
             capped = now
@@ -115,7 +117,7 @@ def newton(
         if gap <= tol or iteration == max_iter:
             break
         hessian = losses.covariance(response.d)
-        target = simplex_qp(g - hessian @ lam, hessian, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
+        target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
         toward = losses.combine(target)
         step, response = _line_search(respond, response, combined, toward)
         if step == 0.0:
@@ -148,23 +150,65 @@ def _line_search(
     return low, response
 
 
-def simplex_qp(g: Float, hessian: Float, tol: float) -> Float:
-    """argmin_{x ∈ Δ} ⟨g, x⟩ + ½ x'Hx for a positive semi-definite H, by Mehrotra's predictor-corrector."""
+def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float) -> Float:
+    """argmin_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ) for a positive semi-definite H, to a gap of ``tol``.
+
+    An interior point gives the support, an active set method the digits: close to the solution λ the step is
+    many orders of magnitude smaller than x, and only the latter computes it as such.
+    """
+    # A proximal term for singular H; adding a constant to H does not matter on the simplex, and conditions it.
+    scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
+    proximal = hessian + scale
+    proximal[np.diag_indices(g.size)] += 1e-12 * scale
+    x = _simplex_qp_interior(g - hessian @ lam, hessian)
+    support = x > 0
+    for _ in range(3 * g.size):
+        inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
+        # Stationary point on the support, as a step d from λ.
+        d = -lam
+        block = proximal[np.ix_(inside, inside)]
+        right = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
+        try:
+            solved = cho_solve(cho_factor(block), np.column_stack([right, np.ones(inside.size)]))
+        except np.linalg.LinAlgError:
+            break
+        y = (solved[:, 0].sum() - d[outside].sum()) / solved[:, 1].sum()
+        d[inside] = y * solved[:, 1] - solved[:, 0]
+        candidate = lam + d
+        if (candidate[inside] < 0).any():
+            # Towards it as far as the simplex goes.
+            shrinking = inside[candidate[inside] < 0]
+            ratio = x[shrinking] / (x[shrinking] - candidate[shrinking])
+            x = x + ratio.min() * (candidate - x)
+            blocking = shrinking[ratio <= ratio.min()]
+            x[blocking], support[blocking] = 0.0, False
+            continue
+        x = candidate
+        gradient = g + hessian @ d
+        if float(x @ gradient - gradient.min()) <= tol or support[gradient.argmin()]:
+            break
+        support[gradient.argmin()] = True
+    x = np.maximum(x, 0.0)
+    return np.asarray(x / x.sum())
+
+
+def _simplex_qp_interior(g: Float, hessian: Float) -> Float:
+    """argmin_{x ∈ Δ} ⟨g, x⟩ + ½ x'Hx to a few digits, by Mehrotra's predictor-corrector."""
     size = g.size
     g = g - g.min()
     scale = max(float(g.max()), float(np.abs(hessian).max()), 1e-300)
-    g, hessian, tol = g / scale, hessian / scale, tol / scale
+    g, hessian = g / scale, hessian / scale
     x = np.full(size, 1.0 / size)
     z = np.full(size, 1.0)
     y = 0.0
     diagonal = np.diag_indices(size)
-    for _ in range(60):
+    for _ in range(30):
         mu = float(x @ z) / size
         dual = hessian @ x + g - y - z
-        if mu * size <= tol and np.abs(dual).max() <= max(tol, 1e-14):
+        if mu * size <= 1e-10 and np.abs(dual).max() <= 1e-10:
             break
         matrix = hessian.copy()
-        matrix[diagonal] += z / x + 1e-16
+        matrix[diagonal] += z / x + 1e-15
         try:
             factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
@@ -183,11 +227,7 @@ def simplex_qp(g: Float, hessian: Float, tol: float) -> Float:
         dx, dz, dy = direction(mu * min((after / mu) ** 3, 1.0) - x * z - dx * dz)
         step = 0.99 * _longest(x, dx, z, dz, 1 / 0.99)
         x, z, y = x + step * dx, z + step * dz, y + step * dy
-        if step < 1e-10:
-            break
-    x = np.maximum(x, 0.0)
-    # What the barrier left on members that the optimum does not use is not passed on.
-    x[(x < 1e-3 * z) & (x < 1e-6)] = 0.0
+    x[x < z] = 0.0
     return np.asarray(x / x.sum())
 
 

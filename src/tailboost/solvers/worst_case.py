@@ -131,9 +131,10 @@ def _kl(d: Float, p: Float, radius: float) -> tuple[Float, float, float, int, st
         w = p * np.exp(theta * d)
         total = float(w.sum())
         w /= total
+        log_total = np.log(total) if theta > 0.1 else np.log1p(p @ np.expm1(theta * d))
         mean = float(w @ d)
         variance = float(w @ (d - mean) ** 2)
-        return w, variance, float(np.log(total)), theta * mean - float(np.log(total))
+        return w, variance, float(log_total), theta * mean - float(log_total)
 
     low, high = 0.0, np.inf
     theta = np.sqrt(2 * radius / float(p @ (d - p @ d) ** 2))
@@ -191,7 +192,8 @@ def _chi2(d: Float, p: Float, radius: float) -> tuple[Float, float, float, int, 
     w = p * u
     w /= w.sum()
     # Dual: min_θ θ + √((1 + 2r) E(d − θ)²_+).
-    return w, float(theta + np.sqrt(ratio * (p @ u**2))), float(theta), n_iter, method
+    root = np.sqrt(2 * radius * variance) + mean - theta if n_iter == 0 else np.sqrt(ratio * (p @ u**2))
+    return w, float(theta + root), float(theta), n_iter, method
 
 
 def _tail(d: Float, p: Float, radius: float) -> tuple[Float, float, float, int, str]:
