@@ -19,7 +19,7 @@ def import_pandas(needed_by: str) -> ModuleType:
         import pandas
     except ImportError as error:
         raise ImportError(f"{needed_by} needs pandas: pip install 'tailboost[app]'") from error
-    return pandas  # type: ignore[no-any-return]
+    return pandas
 
 
 def age_band(age: ArrayLike) -> NDArray[np.str_]:

@@ -1,0 +1,7 @@
+"""Displays, after scikit-learn's conventions: from_estimator, from_predictions, plot."""
+
+from tailboost.plotting._class_error import ClassErrorDisplay
+from tailboost.plotting._cvar_curve import CVaRCurveDisplay
+from tailboost.plotting._weights import WeightTrajectoryDisplay
+
+__all__ = ["CVaRCurveDisplay", "ClassErrorDisplay", "WeightTrajectoryDisplay"]

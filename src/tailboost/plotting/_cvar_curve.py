@@ -1,0 +1,256 @@
+"""CVaR of the expected zero-one loss against α."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import zero_one_loss
+
+from tailboost import metrics
+from tailboost.plotting._style import new_axes, next_style, reference_line, styled
+
+_ALPHAS = np.geomspace(0.01, 1.0, 101)
+_TICKS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
+
+
+class CVaRCurveDisplay:
+    """CVaR of the expected zero-one loss against the tail mass α, beside the coin flip.
+
+    Make one with `from_estimator` or `from_predictions`. Several may share the axes: the coin-flip line, at
+    1 − 1/K for K classes, is drawn once.
+
+    Parameters
+    ----------
+    alphas : array-like of shape (m,)
+        Tail masses in (0, 1].
+    values : array-like of shape (m,)
+        CVaR at each α.
+    n_classes : int
+        K.
+    error : float, default=None
+        Error rate of a deterministic rule, usually ``predict``: min(1, error/α), its CVaR, is a thin line.
+    lower, upper : array-like of shape (m,), default=None
+        A band around the curve, for instance a 95 % interval over repeats.
+    name : str, default=None
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    line_, coin_line_ : matplotlib Line2D
+        The curve and the coin-flip line.
+    predict_line_, band_ : matplotlib artists or None
+        The thin line and the band, where there are any.
+
+    Raises
+    ------
+    ValueError
+        Arrays of different lengths, only one of ``lower`` and ``upper``, or fewer than two classes.
+
+    Examples
+    --------
+    >>> from tailboost.plotting import CVaRCurveDisplay
+    >>> display = CVaRCurveDisplay.from_predictions([0, 1, 1], [0.2, 0.9, 0.4], alphas=[0.1, 0.5, 1.0])
+    >>> [round(float(v), 3) for v in display.values]
+    [0.6, 0.467, 0.3]
+    """
+
+    def __init__(
+        self,
+        alphas: ArrayLike,
+        values: ArrayLike,
+        *,
+        n_classes: int,
+        error: float | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.alphas = np.asarray(alphas, dtype=np.float64)
+        self.values = np.asarray(values, dtype=np.float64)
+        if n_classes < 2:
+            raise ValueError(f"n_classes must be at least 2, got {n_classes}")
+        if (lower is None) != (upper is None):
+            raise ValueError("give both lower and upper, or neither")
+        self.n_classes = n_classes
+        self.error = error
+        self.lower = None if lower is None else np.asarray(lower, dtype=np.float64)
+        self.upper = None if upper is None else np.asarray(upper, dtype=np.float64)
+        self.name = name
+        for what, array in [("values", self.values), ("lower", self.lower), ("upper", self.upper)]:
+            if array is not None and (array.ndim != 1 or array.shape != self.alphas.shape):
+                raise ValueError(f"{what} has shape {array.shape}, alphas {self.alphas.shape}")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        alphas: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        show_predict: bool = False,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the curve of a fitted classifier's ``predict_proba``.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            With ``predict_proba`` and ``classes_``.
+        X : array-like of shape (n, d)
+            Rows to judge on.
+        y : array-like of shape (n,)
+            Their labels; a class may be missing.
+        alphas : array-like of shape (m,), default=None
+            Tail masses in (0, 1]; None: 101 from 0.01 to 1, evenly spaced on the logarithmic axis.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+        show_predict : bool, default=False
+            Draw min(1, error/α) of ``predict`` too.
+        name : str, default=None
+            Label; None takes the name of the class.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        CVaRCurveDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ValueError
+            As in `tailboost.metrics.cvar_curve`.
+        """
+        return cls.from_predictions(
+            y,
+            estimator.predict_proba(X),
+            alphas=alphas,
+            sample_weight=sample_weight,
+            labels=estimator.classes_,
+            y_pred=estimator.predict(X) if show_predict else None,
+            name=type(estimator).__name__ if name is None else name,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        alphas: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        y_pred: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the curve of given probabilities.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight, labels
+            As in `tailboost.metrics.cvar_curve`.
+        alphas : array-like of shape (m,), default=None
+            Tail masses in (0, 1]; None: 101 from 0.01 to 1, evenly spaced on the logarithmic axis.
+        y_pred : array-like of shape (n,), default=None
+            Predictions of a deterministic rule whose min(1, error/α) is drawn too.
+        name : str, default=None
+            Label of the curve.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        CVaRCurveDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ValueError
+            As in `tailboost.metrics.cvar_curve`.
+        """
+        grid: NDArray[np.float64] = _ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
+        curve = metrics.cvar_curve(y_true, y_proba, grid, sample_weight=sample_weight, labels=labels)
+        shares = np.asarray(y_proba)
+        display = cls(
+            grid,
+            curve,
+            n_classes=shares.shape[1] if shares.ndim == 2 else 2,
+            error=None if y_pred is None else zero_one_loss(y_true, y_pred, sample_weight=sample_weight),
+            name=name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, xscale: str = "log", **kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        name : str, default=None
+            Label; None takes the display's own.
+        xscale : {"log", "linear"}, default="log"
+            Scale of the α axis.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        CVaRCurveDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is missing.
+        """
+        ax = new_axes(ax, "CVaRCurveDisplay")
+        style = {**next_style(ax, "CVaR curve"), "linewidth": 2, "label": self.name if name is None else name}
+        (self.line_,) = ax.plot(self.alphas, self.values, **styled(style, kwargs))
+        colour = self.line_.get_color()
+        self.band_ = None
+        if self.lower is not None:
+            self.band_ = ax.fill_between(
+                self.alphas, self.lower, self.upper, color=colour, alpha=0.25, linewidth=0
+            )
+        self.predict_line_ = None
+        if self.error is not None:
+            deterministic = np.minimum(1.0, self.error / self.alphas)
+            (self.predict_line_,) = ax.plot(
+                self.alphas,
+                deterministic,
+                color=colour,
+                linewidth=1.2,
+                linestyle=":",
+                label=f"{style['label'] or ''} predict".strip(),
+            )
+        self.coin_line_ = reference_line(
+            ax, 1 - 1 / self.n_classes, f"coin flip ({1 - 1 / self.n_classes:.3g})"
+        )
+        ax.set_xscale(xscale)
+        low, high = ax.get_xlim()
+        ticks = _TICKS[(low <= _TICKS) & (high >= _TICKS)]
+        if xscale == "log" and low > _TICKS[0] / 3 and len(ticks) > 1:  # else matplotlib's own serve better
+            ax.set_xticks(ticks)
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.minorticks_off()
+        ax.set(xlabel="tail mass α", ylabel="CVaR of 0/1 loss", ylim=(0, 1.02))
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

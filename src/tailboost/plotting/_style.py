@@ -1,0 +1,56 @@
+"""Colours and axes all displays share."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+# Okabe and Ito's colours that keep a contrast of 3 : 1 on white as well as on black.
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+STYLES = [
+    (colour, line) for line, colour in product(("-", "--", "-.", ":"), (BLUE, VERMILLION, GREEN, PURPLE))
+]
+
+
+def new_axes(ax: Any, caller: str, figsize: tuple[float, float] | None = None) -> Any:
+    """Give `ax` back, or the axes of a new figure; matplotlib is imported here and nowhere else."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(f"{caller}.plot needs matplotlib: pip install 'tailboost[app]'") from error
+    if ax is None:
+        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    return ax
+
+
+def text_colour() -> str:
+    """Return the colour of text in the style in force: readable on its background, light or dark."""
+    import matplotlib as mpl
+
+    return str(mpl.rcParams["text.color"])
+
+
+def next_style(ax: Any, kind: str) -> dict[str, Any]:
+    """Colour and line style for one more line of a kind on these axes."""
+    drawn = sum(line.get_gid() == kind for line in ax.lines)
+    colour, line = STYLES[drawn % len(STYLES)]
+    return {"color": colour, "linestyle": line, "gid": kind}
+
+
+def reference_line(ax: Any, y: float, label: str) -> Any:
+    """Draw a dashed horizontal line, once: a second call with the same label returns the first line."""
+    for line in ax.lines:
+        if line.get_gid() == label:
+            return line
+    return ax.axhline(
+        y, color=text_colour(), alpha=0.7, linestyle=(0, (4, 3)), linewidth=1, label=label, gid=label
+    )
+
+
+def styled(defaults: dict[str, Any], given: dict[str, Any], *, bars: bool = False) -> dict[str, Any]:
+    """Let what the caller gives win over the defaults, also by an alias such as ``lw``."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return defaults | dict(normalize_kwargs(given, Patch if bars else Line2D))

@@ -1,0 +1,176 @@
+"""The weight player's trajectory, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
+
+from tailboost.plotting._style import BLUE, STYLES, VERMILLION, new_axes, styled, text_colour
+
+_MAX_NAMED = 8
+_MAX_MARKED = 30
+
+
+class WeightTrajectoryDisplay:
+    """What the weight player did: weights per class or group where kept, else how concentrated they were.
+
+    Make one with `from_estimator`.
+
+    Parameters
+    ----------
+    weighted_loss : array-like of shape (T,)
+        Loss of each round's hypothesis under the weights it was trained for, in [0, 1].
+    effective_size : array-like of shape (T,)
+        Share of the units that effectively carry the weights, in (0, 1]; 1 is the base measure.
+    weights : array-like of shape (T, m), default=None
+        Weights of m units, rows summing to 1.
+    units : sequence of m names, default=None
+        Names of the units; None numbers them.
+    name : str, default=None
+        Title.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    lines_ : list of matplotlib Line2D
+        Effective size and weighted loss; or one line per unit.
+
+    Raises
+    ------
+    ValueError
+        No rounds, or shapes that do not fit.
+    """
+
+    def __init__(
+        self,
+        weighted_loss: ArrayLike,
+        effective_size: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        units: Sequence[Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.weighted_loss = np.asarray(weighted_loss, dtype=np.float64)
+        self.effective_size = np.asarray(effective_size, dtype=np.float64)
+        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        self.units = units
+        self.name = name
+        T = self.weighted_loss.shape
+        if len(T) != 1 or not T[0] or self.effective_size.shape != T:
+            raise ValueError(
+                "weighted_loss and effective_size must have shape (T,), T ≥ 1, "
+                f"got {T} and {self.effective_size.shape}"
+            )
+        if self.weights is not None:
+            if self.weights.ndim != 2 or self.weights.shape[:1] != T:
+                raise ValueError(f"weights must have shape ({T[0]}, m), got {self.weights.shape}")
+            if units is not None and len(units) != self.weights.shape[1]:
+                raise ValueError(
+                    f"units has {len(units)} names for {self.weights.shape[1]} columns of weights"
+                )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
+    ) -> Self:
+        """Draw the trajectory of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            With ``trace_``; the units are named by ``groups_`` where there is one.
+        name : str, default=None
+            Title; None takes the name of the class.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        WeightTrajectoryDisplay
+            The drawn display.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            The classifier is not fitted, or leaves no ``trace_``.
+        """
+        trace = getattr(estimator, "trace_", None)
+        if trace is None:
+            raise NotFittedError(
+                f"{type(estimator).__name__} has no trace_: fit it first (only boosting leaves one)"
+            )
+        display = cls(
+            trace.weighted_loss,
+            trace.effective_size,
+            weights=trace.weights,
+            units=getattr(estimator, "groups_", None),
+            name=type(estimator).__name__ if name is None else name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        name : str, default=None
+            Title; None takes the display's own.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        WeightTrajectoryDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is missing.
+        """
+        ax = new_axes(ax, "WeightTrajectoryDisplay")
+        T = len(self.weighted_loss)
+        rounds = np.arange(1, T + 1)
+        common = {"marker": "o" if T <= _MAX_MARKED else "", "markersize": 4, "linewidth": 2}
+        if self.weights is None:
+            series = [
+                (self.effective_size, {"label": "effective size of the weights", "color": BLUE}),
+                (self.weighted_loss, {"label": "weighted loss", "color": VERMILLION, "linestyle": "--"}),
+            ]
+        else:
+            series = list(zip(self.weights.T, self._unit_styles(), strict=True))
+        self.lines_ = [
+            ax.plot(rounds, values, **styled(common | style, kwargs))[0] for values, style in series
+        ]
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        top = 1.0 if self.weights is None else min(1.0, 1.1 * float(self.weights.max()))
+        ax.set(
+            xlabel="round",
+            ylabel="share" if self.weights is None else "weight",
+            ylim=(0, 1.02 * top),
+            title=self.name if name is None else name,
+        )
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _unit_styles(self) -> list[dict[str, Any]]:
+        """Colour the units that carried most weight; with many units the others stay thin and unnamed."""
+        assert self.weights is not None
+        m = self.weights.shape[1]
+        names = [str(unit) for unit in (range(m) if self.units is None else self.units)]
+        ranked = np.argsort(-self.weights.mean(axis=0), kind="stable")[:_MAX_NAMED]
+        faint = {"color": text_colour(), "alpha": 0.25, "linewidth": 0.8, "marker": "", "label": "_others"}
+        styles = [dict(faint) for _ in range(m)]
+        for (colour, line), j in zip(STYLES, sorted(ranked.tolist()), strict=False):
+            styles[j] = {"label": names[j], "color": colour, "linestyle": line}
+        return styles
