@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import brentq
 
 from tailboost.solvers.bits import Float, LossMatrix
 
@@ -52,19 +53,34 @@ def interior_point(
     fixed, mass : expected losses (T,) of units whose weights are settled, and what weight is left to give
     """
     n_members = losses.shape[0]
-    cap = np.minimum(cap, mass)
-    # A strictly feasible start: weights in proportion to the caps, slacks away from zero.
-    w = cap * (mass / cap.sum())
-    room = cap - w
+    # Σ w bounds every weight, so a cap above it only leaves room.
+    cap = np.minimum(cap, 2.0 * mass)
     lam = np.full(n_members, 1.0 / n_members) if start is None else 0.9 * start + 0.1 / n_members
     combined = losses.combine(lam)
-    eta = float(np.quantile(combined, 1 - min(mass / cap.sum(), 1.0)))
-    x = np.maximum(eta - combined, 0.0) + 0.1
-    y = np.maximum(combined - eta, 0.0) + 0.1
+    entropic = p is not None and np.isfinite(beta)
+    # Start at the centre for this λ, where w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ also for units of minute
+    # mass.
+    mu = 1.0 / (2 * cap.size + n_members)
+
+    def shares(eta: Float | float) -> Float:
+        # μ/w − μ/(c − w) = η − l: w = c / (1 + t + √(1 + t²)), t = (η − l) c/(2μ), written without
+        # cancellation.
+        t = (eta - combined) * cap / (2 * mu)
+        root = np.sqrt(1 + t**2) + np.abs(t)
+        return np.where(t > 0, 1 / (1 + root), root / (1 + root))
+
+    low = combined.min() - mu * cap.size / (cap.sum() - mass)
+    high = combined.max() + 2 * mu * cap.size / mass
+    eta = float(brentq(lambda eta: cap @ shares(eta) - mass, low, high, rtol=1e-6))
+    w = cap * shares(eta)
+    room = cap * shares(2 * combined - eta)
+    x, y, s = mu / w, mu / room, mu / lam
     g = losses.expectations(w) + fixed
-    rho = float(g.min()) - 0.1
-    s = g - rho
-    entropic = np.isfinite(beta)
+    rho = float((g - s).min())
+
+    def marginal(w: Float) -> Float | float:
+        return (np.log(w / p) + 1.0) / beta if entropic else 0.0
+
     best = (np.inf, InteriorPoint(lam, w, s, x, y, 0))
 
     for iteration in range(1, MAX_ITER + 1):
@@ -75,11 +91,9 @@ def interior_point(
         if gap <= tol or gap > 1e3 * best[0]:
             break
         mu = gap / (2 * w.size + n_members)
-        stationarity = combined - eta + x - y
+        stationarity = combined - marginal(w) - eta + x - y
         curvature = x / w + y / room
         if entropic:
-            assert p is not None
-            stationarity -= (np.log(w / p) + 1.0) / beta
             curvature += 1.0 / (beta * w)
         infeasible = g - rho - s
         inverse = 1.0 / curvature

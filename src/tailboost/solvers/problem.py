@@ -84,8 +84,8 @@ class Problem:
 
     @property
     def cap(self) -> Float:
-        """Largest weight of every unit of the reduced problem, p_i/α (never more than 1)."""
-        return cap(self.p, self.alpha)
+        """Largest weight of every unit of the reduced problem: p_i/α."""
+        return self.p / self.alpha
 
     def value(self, lam: Float) -> float:
         """CVaR of a mixture in the reduced problem: an upper bound of the optimum."""
@@ -118,11 +118,6 @@ class Problem:
             f"{what}: no method closed the duality gap, {gap:.3g} is left where {tolerance:.3g} is allowed "
             f"(n = {n_units}, T = {n_members}, alpha = {self.alpha:g})"
         )
-
-
-def cap(p: Float, alpha: float) -> Float:
-    """Largest weight of every unit: p_i/α, and never more than all of it."""
-    return np.minimum(p / alpha, 1.0)
 
 
 def feasible(w: Float, cap: Float) -> Float:

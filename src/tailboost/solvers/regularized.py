@@ -151,12 +151,13 @@ def _line_search(
 
 
 def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float) -> Float:
-    """argmin_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ) for a positive semi-definite H, to a gap of ``tol``.
+    """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
     An interior point gives the support, an active set method the digits: close to the solution λ the step is
     many orders of magnitude smaller than x, and only the latter computes it as such.
     """
-    # A proximal term for singular H; adding a constant to H does not matter on the simplex, and conditions it.
+    # A proximal term for singular H; adding a constant to H does not matter on the simplex, and conditions
+    # it.
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
     proximal[np.diag_indices(g.size)] += 1e-12 * scale
