@@ -1,0 +1,462 @@
+"""The command line: ``tailboost demo | compare | fit | predict | list``.
+
+Exit codes: 0 done; 2 bad input, with one line that names the file, column, row or option; 1 anything else.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import json
+import re
+import shlex
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+try:
+    import jinja2  # noqa: F401  (with plotly, what the report needs: better missed now than after the fits)
+    import pandas as pd
+    import plotly  # noqa: F401
+    import skops  # noqa: F401
+    import typer
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Table
+    from rich.text import Text
+except ModuleNotFoundError as missing:
+    raise SystemExit(
+        f'The command line of tailboost needs {missing.name}: pip install "tailboost[app]"'
+    ) from None
+
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
+
+from tailboost import __version__, datasets
+from tailboost.datasets._table import read_frame
+from tailboost.io import TableEncoder, load_model, save_model
+from tailboost.registry import METHODS, Method, get_method
+from tailboost.report import Results, compare, render
+from tailboost.report.compare import checked_alphas, joint_groups
+from tailboost.report.findings import comparison_table, findings
+
+__all__ = ["app", "main"]
+
+# Chosen to end within two minutes on two cores.
+DEMO_ROWS = 6000
+DEMO_REPEATS = 3
+
+app = typer.Typer(
+    name="tailboost",
+    help="Boosting classifiers that hold up on the worst samples, the worst class and the worst group.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .bz2, .xz) or Parquet file.")]
+Target = Annotated[str, typer.Option(metavar="COL", help="The column to predict.")]
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", metavar="COL", help="A column of groups; may be repeated.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+Jobs = Annotated[int, typer.Option(help="Processor cores to use; -1 takes all.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for results.json and report.html.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.")]
+
+
+class BadInput(Exception):
+    """What the user gave cannot be used; the message is the one line to show."""
+
+
+@app.callback(invoke_without_command=True)
+def tailboost(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
+) -> None:
+    """Boosting classifiers that hold up on the worst samples, the worst class and the worst group."""
+    if version:
+        print(f"tailboost {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def demo(
+    out: Out = Path("tailboost-demo"),
+    rows: Annotated[int, typer.Option(min=200, max=30000, help="Clients to use, of 30,000.")] = DEMO_ROWS,
+    repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = DEMO_REPEATS,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    verbose: Verbose = False,
+) -> None:
+    """Compare all methods on the bundled credit default clients; groups: sex, age band, education."""
+    with _exit_codes(verbose):
+        _make_folder(out)
+        credit = datasets.load_credit_default()
+        taken = credit.data.index
+        if rows < len(taken):
+            taken, _ = train_test_split(taken, train_size=rows, stratify=credit.target, random_state=seed)
+        _say(f"Credit default clients: {rows:,} of {len(credit.data):,} rows, {repeats} random splits.")
+        _compare(
+            credit.data.loc[taken],
+            credit.target.loc[taken],
+            credit.groups.loc[taken],
+            methods=None,
+            alphas=(0.1, 0.3, 0.5),
+            repeats=repeats,
+            out=out,
+            seed=seed,
+            jobs=jobs,
+            data_name="credit default clients",
+            command=_command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed),
+        )
+
+
+@app.command(name="compare")
+def compare_command(
+    data: Data,
+    target: Target,
+    group: Groups = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Methods by name, see `tailboost list`; default all.")
+    ] = None,
+    alpha: Annotated[
+        str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")
+    ] = "0.1,0.3,0.5",
+    repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
+    out: Out = Path("tailboost-compare"),
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    verbose: Verbose = False,
+) -> None:
+    """Compare methods on a table: a table here, results.json and report.html in a folder."""
+    with _exit_codes(verbose):
+        with _bad_input("--methods: "):
+            chosen = None if methods is None else [get_method(name) for name in _listed(methods)]
+        alphas = _alphas(alpha)
+        with _bad_input():
+            table = datasets.load_table(data, target, group=group or ())
+        _make_folder(out)
+        _compare(
+            table.data,
+            table.target,
+            table.groups if group else None,
+            methods=chosen,
+            alphas=alphas,
+            repeats=repeats,
+            out=out,
+            seed=seed,
+            jobs=jobs,
+            data_name=data.name,
+            command=_command_line(
+                "compare",
+                data,
+                target=target,
+                group=group,
+                methods=methods,
+                alpha=alpha,
+                repeats=repeats,
+                out=out,
+                seed=seed,
+            ),
+        )
+
+
+@app.command()
+def fit(
+    data: Data,
+    target: Target,
+    method: Annotated[str, typer.Option(metavar="NAME", help="A method, see `tailboost list`.")],
+    model: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model, a skops file.")],
+    group: Groups = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
+    ] = None,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    verbose: Verbose = False,
+) -> None:
+    """Fit one method on a table and store it, preparation included."""
+    with _exit_codes(verbose):
+        with _bad_input("--method: "):
+            chosen = get_method(method)
+        classifier = _configured(chosen, settings or [], seed, jobs)
+        if group and not chosen.uses_groups:
+            able = ", ".join(m.name for m in METHODS.values() if m.uses_groups)
+            raise BadInput(f"--group: {chosen.name} does not train on groups; leave it out, or take {able}")
+        if model.is_dir() or not model.parent.is_dir():
+            raise BadInput(f"--model: {str(model)!r} is a folder, or is in one that is not there")
+        with _bad_input():
+            table = datasets.load_table(data, target, group=group or ())
+        pipeline = Pipeline([("table", TableEncoder()), ("classifier", classifier)])
+        extra = {"classifier__groups": joint_groups(table.groups)} if group else {}
+        _say(f"Fitting {chosen.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
+        start = time.perf_counter()
+        with _bad_input(), _warnings_as_lines():
+            pipeline.fit(table.data, table.target, **extra)
+        _say(f"Fitted in {time.perf_counter() - start:.1f} s.")
+        if hasattr(classifier, "guarantee_"):
+            _say(str(classifier.guarantee_))
+        with _bad_input("--model: "):
+            save_model(pipeline, model)
+        _say(f"Model: {model}")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `tailboost fit`.")],
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The CSV file to write.")],
+    verbose: Verbose = False,
+) -> None:
+    """Predict the rows of a table: row (from 0), prediction, and a share or probability per class.
+
+    A mixture gives shares, how often the randomised rule answers each class; they are no probabilities of
+    the class.
+    """
+    with _exit_codes(verbose):
+        if out.is_dir() or not out.parent.is_dir():
+            raise BadInput(f"--out: {str(out)!r} is a folder, or is in one that is not there")
+        with _bad_input():
+            fitted = load_model(model)
+            table = read_frame(data)
+        if not hasattr(fitted, "predict"):
+            raise BadInput(f"{str(model)!r} holds a {type(fitted).__name__}, which cannot predict")
+        if not len(table):
+            raise BadInput(f"{str(data)!r} has no rows to predict")
+        with _bad_input(f"{data}: "):
+            answers = {"row": range(len(table)), "prediction": fitted.predict(table)}
+            if hasattr(fitted, "predict_proba"):
+                last = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+                word = "share" if hasattr(last, "guarantee_") else "probability"
+                for label, column in zip(fitted.classes_, fitted.predict_proba(table).T, strict=True):
+                    answers[f"{word}_{label}"] = column
+        with _bad_input("--out: "):
+            pd.DataFrame(answers).to_csv(out, index=False)
+        _say(f"{len(table):,} predictions: {out}")
+
+
+@app.command(name="list")
+def list_command() -> None:
+    """Show methods and data sets."""
+    table = Table(title="Methods", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for heading in ("name", "takes", "what it is"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for method in METHODS.values():
+        takes = ["alpha"] * method.uses_alpha + ["groups"] * method.uses_groups
+        table.add_row(method.name, ", ".join(takes), Text(f"{method.title}: {method.summary}"))
+    console = _console()
+    console.print(table)
+    table = Table(
+        title="\nData sets (tailboost.datasets)", title_justify="left", box=None, padding=(0, 2, 0, 0)
+    )
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is")
+    for name in datasets.__all__:
+        summary = (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0]
+        table.add_row(name, Text(re.sub(r" \[\d+\]_|``", "", summary)))
+    console.print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end the process with its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, default=None
+        What follows ``tailboost``; None takes it from the process.
+    """
+    usage_error = typer.BadParameter.__bases__[0]  # typer brings its own copy of click, or not
+    try:
+        code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
+    except usage_error as error:
+        code = _fail(error.format_message(), 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _exit_codes(verbose: bool) -> Iterator[None]:
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        raise typer.Exit(_fail("stopped by Ctrl-C", 1)) from None
+    except Exception as error:
+        if verbose:
+            traceback.print_exc()
+        if isinstance(error, BadInput):
+            raise typer.Exit(_fail(str(error), 2)) from None
+        hint = "" if verbose else " (--verbose shows where)"
+        raise typer.Exit(_fail(f"{type(error).__name__}: {error}{hint}", 1)) from None
+
+
+@contextmanager
+def _bad_input(where: str = "") -> Iterator[None]:
+    """Take the errors raised inside for the user's: they are about what was given."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError) as error:
+        raise BadInput(f"{where}{error}") from error
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"tailboost: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield
+    for message in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+        print(f"warning: {message}", file=sys.stderr)
+
+
+def _console(*, stderr: bool = False) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    # Written to a file or a pipe, a table needs no narrow screen to fit on.
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=130)
+
+
+def _say(line: str) -> None:
+    _console().print(Text(line), soft_wrap=True)
+
+
+def _make_folder(folder: Path) -> None:
+    with _bad_input("--out: "):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _alphas(text: str) -> list[float]:
+    try:
+        numbers = [float(item) for item in _listed(text)]
+    except ValueError:
+        raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}") from None
+    with _bad_input():
+        return checked_alphas("--alpha", numbers)
+
+
+def _command_line(command: str, *arguments: Path, **options: Any) -> str:
+    words = ["tailboost", command, *map(str, arguments)]
+    for name, value in options.items():
+        for item in value if isinstance(value, list) else [] if value is None else [value]:
+            words += [f"--{name}", str(item)]
+    return shlex.join(words)
+
+
+def _configured(method: Method, settings: Sequence[str], seed: int, jobs: int) -> Any:
+    """Make the method's classifier with ``--set`` applied, and have it check its own parameters."""
+    classifier = method.make(random_state=seed, n_jobs=jobs)
+    known = classifier.get_params(deep=False)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f", did you mean {near[0]!r}?" if near else ";"
+            raise BadInput(
+                f"--set: {method.name} has no parameter {name!r}{meant} It has {', '.join(sorted(known))}"
+            )
+        classifier.set_params(**{name: _literal(text)})
+    with _bad_input("--set: "):
+        classifier._validate_params()
+    return classifier
+
+
+def _literal(text: str) -> Any:
+    """Read a Python or JSON literal; anything else is the text itself, so that words need no quotes."""
+    for read in (ast.literal_eval, json.loads):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text
+
+
+def _compare(
+    X: Any,
+    y: Any,
+    groups: Any,
+    *,
+    methods: Sequence[Method] | None,
+    alphas: Sequence[float],
+    repeats: int,
+    out: Path,
+    seed: int,
+    jobs: int,
+    data_name: str,
+    command: str,
+) -> None:
+    results_file, report_file = out / "results.json", out / "report.html"
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = _console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("starting")
+
+        def keep(results: Results, done: int, total: int, what: str) -> None:
+            results.save(results_file)
+            progress.update(task, completed=done, total=total, description=what)
+
+        with _bad_input():
+            results = compare(
+                X,
+                y,
+                groups,
+                methods=methods,
+                alphas=alphas,
+                repeats=repeats,
+                random_state=seed,
+                n_jobs=jobs,
+                data_name=data_name,
+                command=command,
+                on_progress=keep,
+            )
+    report_file.write_text(render(results), encoding="utf-8")
+    _print_results(results)
+    _say(f"Numbers: {results_file}\nReport:  {report_file}")
+    if results.document["status"] == "interrupted":
+        raise typer.Exit(_fail("stopped by Ctrl-C; the finished fits are kept", 1))
+    if failed := [m["title"] for m in results.document["methods"] if m["failures"]]:
+        raise typer.Exit(_fail(f"{', '.join(failed)} failed, see above", 1))
+
+
+def _print_results(results: Results) -> None:
+    columns, rows = comparison_table(results.document)
+    table = Table(
+        caption="mean ± half the 95 % interval over the splits; lower is better, * lowest of the column"
+    )
+    table.add_column("method")
+    for column in columns:
+        table.add_column(Text(column.title), justify="right")
+    for row in rows:
+        cells = [Text(row.method["title"], style="bold" if row.method["ours"] else "")]
+        for cell in row.cells:
+            if cell is None:
+                cells.append(Text("–"))
+                continue
+            mark, style = ("* ", "bold green") if cell.best else ("", "")
+            text = Text(f"{mark}{cell.mean:.3f}", style=style)
+            if cell.half is not None:
+                text.append(f"\n± {cell.half:.3f}", style="not bold dim")
+            cells.append(text)
+        table.add_row(*cells)
+    console = _console()
+    if rows:
+        console.print(table)
+    for finding in findings(results.document):
+        _say(f"- {finding.text}")

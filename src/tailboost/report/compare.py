@@ -1,0 +1,477 @@
+"""Compare methods over repeated random splits of one data set."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import platform
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from tailboost import metrics
+from tailboost.io import TableEncoder
+from tailboost.registry import METHODS, Method, get_method
+from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise
+
+__all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
+
+CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+COIN_FLIP = "coinflip"
+PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")
+
+
+def compare(
+    X: Any,
+    y: ArrayLike,
+    groups: Any = None,
+    *,
+    methods: Sequence[str | Method] | None = None,
+    alphas: Sequence[float] = (0.1, 0.3, 0.5),
+    repeats: int = 5,
+    test_size: float = 0.3,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    curve_alphas: Sequence[float] = CURVE_ALPHAS,
+    data_name: str = "data",
+    command: str | None = None,
+    on_progress: Callable[[Results, int, int, str], None] | None = None,
+) -> Results:
+    """Fit every method on the same random splits and measure it on the rows held out.
+
+    A method that depends on α is trained once per split and re-weighted to each α: its CVaR at α is that of
+    the classifier for this α, its other figures are those for the middle one of `alphas`
+    (``settings.main_alpha``; for the other α they are under ``at_alpha``). The CVaR of a randomised mixture
+    is that of its expected zero-one loss; every other method answers with one label per row, so that its CVaR
+    is min(1, error/α). Errors are those of ``predict``; for mixtures the expected ones stand beside them. The
+    coin flip is always part of the comparison.
+
+    Parameters
+    ----------
+    X : DataFrame or array-like, shape (n, d)
+        Features. A DataFrame is encoded by `TableEncoder`, learned on the training rows of each split.
+    y : array-like, shape (n,)
+        Labels, at least two classes with at least two rows each.
+    groups : DataFrame, shape (n, g), default=None
+        One column per grouping of the rows. Group errors are measured for each column; methods that train on
+        groups get `joint_groups` of all of them (without groups: the classes).
+    methods : sequence of str or Method, default=None
+        Names from `tailboost.registry.METHODS`; None takes all.
+    alphas : sequence of float in (0, 1]
+        Tail masses at which CVaR is measured.
+    repeats : int ≥ 1
+        Number of stratified random splits.
+    test_size : float in (0, 1)
+        Share of the rows held out in each split.
+    random_state : int, default=None
+        Seed of everything random. None draws one; it is kept in the results.
+    n_jobs : int, default=None
+        Handed to the methods.
+    curve_alphas : sequence of float in (0, 1]
+        Where the CVaR curves are evaluated, besides `alphas`.
+    data_name, command : str
+        What to call the data and how the comparison was called, for the record.
+    on_progress : callable, default=None
+        Called as ``on_progress(results, done, total, what)`` before each fit and once at the end, with the
+        results of the ``done`` fits finished so far.
+
+    Returns
+    -------
+    Results
+        ``status`` is "complete", or "interrupted" after Ctrl-C, when the finished fits are kept. A method
+        that raised an error is listed with it in ``failures``; the others are not affected.
+
+    Raises
+    ------
+    ValueError
+        For unknown methods, numbers out of range, or labels or groups that cannot be split, before any fit.
+    """
+    chosen = _chosen(methods)
+    levels = checked_alphas("alphas", alphas)
+    curve = sorted({*checked_alphas("curve_alphas", curve_alphas), *levels})
+    if not isinstance(repeats, int) or repeats < 1:
+        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
+    if not 0 < test_size < 1:
+        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
+    labels = np.asarray(y)
+    classes, counts = _checked_classes(labels, test_size)
+    columns = _group_columns(groups, len(labels))
+    seed = (
+        int(np.random.SeedSequence(random_state).generate_state(1)[0])
+        if random_state is None
+        else random_state
+    )
+    main_alpha = levels[len(levels) // 2]
+
+    document: dict[str, Any] = {
+        "schema": "tailboost.results",
+        "schema_version": SCHEMA_VERSION,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "status": "running",
+        "command": command,
+        "versions": _versions(),
+        "data": {
+            "name": data_name,
+            "n_rows": len(labels),
+            "n_features": int(np.shape(X)[1]),
+            "classes": [str(c) for c in classes],
+            "class_counts": [int(c) for c in counts],
+            "groups": {name: _counts(values) for name, values in columns.items()},
+        },
+        "settings": {
+            "alphas": levels,
+            "main_alpha": main_alpha,
+            "curve_alphas": curve,
+            "repeats": repeats,
+            "test_size": test_size,
+            "random_state": seed,
+            "n_jobs": n_jobs,
+            "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
+        },
+        "splits": [],
+        "methods": [
+            {
+                "name": m.name,
+                "title": m.title,
+                "summary": m.summary,
+                "ours": m.ours,
+                "uses_alpha": m.uses_alpha,
+                "uses_groups": m.uses_groups,
+                "randomised": _is_randomised(m),
+                "repeats": [],
+                "figures": None,
+                "failures": [],
+                "warnings": [],
+            }
+            for m in chosen
+        ],
+    }
+    results = Results(document)
+    total, done = repeats * len(chosen), 0
+
+    def report(what: str) -> None:
+        if on_progress is not None:
+            on_progress(results, done, total, what)
+
+    splitter = StratifiedShuffleSplit(n_splits=repeats, test_size=test_size, random_state=seed)
+    fit_groups = joint_groups(columns) if columns else None
+    try:
+        with _remembered_interrupts() as check_interrupted:
+            for repeat, (train, test) in enumerate(splitter.split(np.zeros(len(labels)), labels)):
+                fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
+                split = _Split(X, labels, fit_groups, columns, train, test, classes)
+                document["splits"].append(
+                    {"repeat": repeat, "fit_seed": fit_seed, "n_train": len(train), "n_test": len(test)}
+                )
+                for method, entry in zip(chosen, document["methods"], strict=True):
+                    report(f"repeat {repeat + 1} of {repeats}: {method.title}")
+                    record = _measure(method, split, entry, levels, main_alpha, curve, fit_seed, n_jobs)
+                    check_interrupted()
+                    if record is not None:
+                        entry["repeats"].append({"repeat": repeat, **record})
+                        entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
+                    done += 1
+        document["status"] = "complete"
+    except KeyboardInterrupt:
+        document["status"] = "interrupted"
+    report("done" if document["status"] == "complete" else "interrupted")
+    return results
+
+
+def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
+    """One group per row from several columns: the combinations of their values.
+
+    Parameters
+    ----------
+    groups : DataFrame or mapping of str to array-like, shape (n,) each
+        At least one column.
+    min_share : float, default=0.01
+        Combinations with fewer than this share of the rows are too small to train on: pooled as "other".
+
+    Returns
+    -------
+    ndarray of str, shape (n,)
+        Such as "sex=female, age_band=30-39".
+    """
+    parts = [[f"{name}={value}" for value in groups[name]] for name in groups]
+    joint = np.array([", ".join(row) for row in zip(*parts, strict=True)])
+    values, inverse, counts = np.unique(joint, return_inverse=True, return_counts=True)
+    if len(parts) > 1:
+        values = np.where(counts < min_share * len(joint), "other", values)
+    named: NDArray[np.str_] = values[inverse]
+    return named
+
+
+@dataclasses.dataclass
+class _Split:
+    """One split: what methods are fitted on and what they are measured on."""
+
+    X: dataclasses.InitVar[Any]
+    y: dataclasses.InitVar[NDArray[Any]]
+    fit_groups: dataclasses.InitVar[NDArray[Any] | None]
+    columns: dataclasses.InitVar[Mapping[str, NDArray[Any]]]
+    train: dataclasses.InitVar[NDArray[np.int64]]
+    test: dataclasses.InitVar[NDArray[np.int64]]
+    classes: NDArray[Any]
+
+    def __post_init__(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        fit_groups: NDArray[Any] | None,
+        columns: Mapping[str, NDArray[Any]],
+        train: NDArray[np.int64],
+        test: NDArray[np.int64],
+    ) -> None:
+        if hasattr(X, "iloc"):
+            encoder = TableEncoder().fit(X.iloc[train])
+            self.X_train, self.X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
+        else:
+            table = X if hasattr(X, "tocsr") else np.asarray(X)
+            self.X_train, self.X_test = table[train], table[test]
+        self.y_train, self.y_test = y[train], y[test]
+        self.groups_train = None if fit_groups is None else fit_groups[train]
+        self.groups_test = {name: values[test] for name, values in columns.items()}
+
+
+def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Take from a record what is summarised over the repeats: all but guarantees and the repeat's number."""
+    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee")}
+    if "at_alpha" in figures:
+        figures["at_alpha"] = {a: _figures(r) for a, r in figures["at_alpha"].items()}
+    return figures
+
+
+def _measure(
+    method: Method,
+    split: _Split,
+    entry: dict[str, Any],
+    alphas: Sequence[float],
+    main_alpha: float,
+    curve: Sequence[float],
+    seed: int,
+    n_jobs: int | None,
+) -> dict[str, Any] | None:
+    """Fit one method on one split and measure it; None if it failed, with the reason in the entry."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            record = _fit_and_measure(method, split, alphas, main_alpha, curve, seed, n_jobs)
+        except Exception as error:  # one method's trouble must not cost the others their results
+            entry["failures"].append({"error": f"{type(error).__name__}: {error}"})
+            record = None
+    for message in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+        if message not in entry["warnings"]:
+            entry["warnings"].append(message)
+    return record
+
+
+def _fit_and_measure(
+    method: Method,
+    split: _Split,
+    alphas: Sequence[float],
+    main_alpha: float,
+    curve: Sequence[float],
+    seed: int,
+    n_jobs: int | None,
+) -> dict[str, Any]:
+    classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=n_jobs)
+    extra = {"groups": split.groups_train} if method.uses_groups and split.groups_train is not None else {}
+    start = time.perf_counter()
+    classifier.fit(split.X_train, split.y_train, **extra)
+    fit_seconds = time.perf_counter() - start
+
+    start = time.perf_counter()
+    models = (
+        {a: classifier.reweight(alpha=a) for a in curve} if method.uses_alpha else {main_alpha: classifier}
+    )
+    reweight_seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    models[main_alpha].predict(split.X_test)
+    predict_seconds = time.perf_counter() - start
+
+    shares = {a: _shares(method, model, split) for a, model in models.items()}
+    if not method.uses_alpha:
+        models, shares = dict.fromkeys(curve, classifier), dict.fromkeys(curve, shares[main_alpha])
+    cvar = {
+        a: float(metrics.cvar_zero_one_loss(split.y_test, shares[a], a, labels=split.classes)) for a in curve
+    }
+    record: dict[str, Any] = {
+        **_errors(method, models[main_alpha], shares[main_alpha], split),
+        "cvar": {f"{a:g}": cvar[a] for a in alphas},
+        "cvar_curve": [cvar[a] for a in curve],
+        "fit_seconds": fit_seconds,
+        "reweight_seconds": reweight_seconds if method.uses_alpha else None,
+        "predict_seconds": predict_seconds,
+    }
+    if method.uses_alpha:
+        record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}
+    return record
+
+
+def _shares(method: Method, model: Any, split: _Split) -> NDArray[np.float64]:
+    """Share of the answers that goes to each class; a rule that is not randomised gives all to one."""
+    if _is_randomised(method):
+        shares: NDArray[np.float64] = np.asarray(model.predict_proba(split.X_test), dtype=np.float64)
+        return shares
+    return (np.asarray(model.predict(split.X_test))[:, None] == split.classes).astype(np.float64)
+
+
+def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Split) -> dict[str, Any]:
+    """Errors of ``predict``, and beside them the expected ones of a randomised rule."""
+    y, classes = split.y_test, split.classes
+    expected = _by_class_and_group(
+        float(metrics.cvar_zero_one_loss(y, shares, 1.0, labels=classes)),
+        metrics.expected_class_errors(y, shares, labels=classes),
+        {
+            g: metrics.expected_group_errors(y, shares, v, labels=classes)
+            for g, v in split.groups_test.items()
+        },
+    )
+    if method.name == COIN_FLIP:  # has no answer but the drawn one
+        return {**expected, "expected": expected}
+    predicted = np.asarray(model.predict(split.X_test))
+    errors = _by_class_and_group(
+        float(np.mean(predicted != y)),
+        metrics.class_errors(y, predicted, labels=classes),
+        {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
+    )
+    if _is_randomised(method):
+        errors["expected"] = expected
+    if hasattr(model, "guarantee_"):
+        errors["guarantee"] = _guarantee(model.guarantee_)
+    return errors
+
+
+def _by_class_and_group(
+    error: float, by_class: Mapping[Any, float], by_group: Mapping[str, Mapping[Any, float]]
+) -> dict[str, Any]:
+    # A class too rare for every split is absent where it has no row held out.
+    class_errors = {str(k): float(v) for k, v in by_class.items() if not np.isnan(v)}
+    worst = {name: max(errors.values()) for name, errors in by_group.items()}
+    return {
+        "error": error,
+        "class_errors": class_errors,
+        "worst_class_error": max(class_errors.values()),
+        "group_errors": {g: {str(k): float(v) for k, v in errors.items()} for g, errors in by_group.items()},
+        "worst_group_errors": {g: float(v) for g, v in worst.items()},
+        "worst_group_error": float(max(worst.values())) if worst else None,
+    }
+
+
+def _guarantee(guarantee: Any) -> dict[str, Any]:
+    fields = guarantee.to_dict() if hasattr(guarantee, "to_dict") else dataclasses.asdict(guarantee)
+    return {"text": str(guarantee), **{str(k): _plain(v) for k, v in fields.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """Turn a value into what JSON can hold; numbers that are not finite become None."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def _is_randomised(method: Method) -> bool:
+    return method.ours or method.name == COIN_FLIP
+
+
+@contextmanager
+def _remembered_interrupts() -> Iterator[Callable[[], None]]:
+    """Give a check that raises KeyboardInterrupt if one came, also if a fit ended early and swallowed it."""
+    came = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _chosen(methods: Sequence[str | Method] | None) -> list[Method]:
+    asked = list(METHODS) if methods is None else list(methods)
+    chosen = {m.name: m for m in (get_method(m) if isinstance(m, str) else m for m in asked)}
+    if not chosen:
+        raise ValueError("methods must name at least one method")
+    coin = chosen.pop(COIN_FLIP, None) or get_method(COIN_FLIP)
+    return [*chosen.values(), coin]
+
+
+def checked_alphas(name: str, alphas: Sequence[float]) -> list[float]:
+    """Sort tail masses and drop repeated ones, or say which of them is not in (0, 1]."""
+    levels = sorted({float(a) for a in alphas})
+    if not levels:
+        raise ValueError(f"{name} must hold at least one number")
+    for a in levels:
+        if not 0 < a <= 1:
+            raise ValueError(f"{name} must lie in (0, 1], got {a:g}")
+    return levels
+
+
+def _checked_classes(labels: NDArray[Any], test_size: float) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has a single class, {classes[0]}; at least two are needed" if len(classes) else "y is empty"
+        )
+    if counts.min() < 2:
+        raise ValueError(
+            f"class {classes[counts.argmin()]} has one row only; a split needs at least two of each"
+        )
+    smaller = int(len(labels) * min(test_size, 1 - test_size))
+    if smaller < len(classes):
+        raise ValueError(
+            f"{len(labels)} rows with test_size = {test_size:g} leave one side of a split {smaller} rows, "
+            f"fewer than the {len(classes)} classes"
+        )
+    return classes, counts
+
+
+def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
+    columns = {} if groups is None else {str(name): np.asarray(groups[name]).astype(str) for name in groups}
+    for name, values in columns.items():
+        if len(values) != n:
+            raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
+    return columns
+
+
+def _counts(values: NDArray[Any]) -> dict[str, int]:
+    names, counts = np.unique(values, return_counts=True)
+    return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions

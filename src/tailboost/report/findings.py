@@ -1,0 +1,347 @@
+"""What a results document says, as a table and in plain words; every word is computed from the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailboost.report.results import interval
+
+__all__ = ["Cell", "Column", "Duel", "Finding", "Row", "comparison_table", "duels", "findings", "guarantees"]
+
+Document = Mapping[str, Any]
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the comparison: a measure, lower being better."""
+
+    title: str
+    path: Path
+    is_time: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measure of one method; ``half`` is half the width of its 95 % interval."""
+
+    mean: float
+    half: float | None
+    best: bool
+
+    @property
+    def text(self) -> str:
+        """The mean, and ± half the interval where there is one."""
+        return f"{self.mean:.3f}" if self.half is None else f"{self.mean:.3f} ± {self.half:.3f}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method with a cell per column; None where nothing was measured."""
+
+    method: Mapping[str, Any]
+    cells: list[Cell | None]
+
+
+@dataclass(frozen=True)
+class Duel:
+    """One measure of one of our methods against the best plain method, on the splits both have seen.
+
+    ``difference`` is ours minus plain with its 95 % t interval; ``verdict`` is "ahead" or "behind" where that
+    interval leaves out 0, else "level".
+    """
+
+    ours: Mapping[str, Any]
+    plain: Mapping[str, Any]
+    difference: Mapping[str, Any]
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence; ``kind`` is "what", "ahead", "behind", "level", "coin", "time" or "trouble"."""
+
+    kind: str
+    text: str
+
+
+def comparison_table(document: Document) -> tuple[list[Column], list[Row]]:
+    """Lay out the figures of every method that finished a fit.
+
+    Parameters
+    ----------
+    document : dict
+        ``Results.document``.
+
+    Returns
+    -------
+    columns : list of Column
+        Error, worst class, worst group of each group column, CVaR at each α, seconds of a fit.
+    rows : list of Row
+        In the order of the document. In each column but the last, the lowest mean, and what equals it to
+        three decimals, is marked ``best``.
+    """
+    columns = [*_measures(document), Column("fit, s", ("fit_seconds",), is_time=True)]
+    methods = [m for m in document["methods"] if m["figures"]]
+    lowest = (
+        {
+            column: min(
+                round(figure["mean"], 3) for m in methods if (figure := _at(m["figures"], column.path))
+            )
+            for column in columns
+        }
+        if methods
+        else {}
+    )
+    rows = []
+    for method in methods:
+        cells: list[Cell | None] = []
+        for column in columns:
+            figure = _at(method["figures"], column.path)
+            if figure is None:
+                cells.append(None)
+                continue
+            half = None if figure["high"] is None else figure["high"] - figure["mean"]
+            best = not column.is_time and round(figure["mean"], 3) == lowest[column]
+            cells.append(Cell(figure["mean"], half, best))
+        rows.append(Row(method, cells))
+    return columns, rows
+
+
+def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
+    """Set each of our methods against the plain method that is best on a measure.
+
+    Parameters
+    ----------
+    document : dict
+        ``Results.document``.
+
+    Returns
+    -------
+    list of (Column, list of Duel)
+        For each measure one duel per method of ours; no measure where either side has no figures.
+    """
+    ours = [m for m in document["methods"] if m["ours"] and m["figures"]]
+    plain = [m for m in document["methods"] if not m["ours"] and m["figures"] and not _is_coin(m)]
+    contests = []
+    for measure in _measures(document):
+        best = min(plain, key=lambda m: _mean(m, measure.path), default=None)
+        if best is None:
+            break
+        theirs = {r["repeat"]: _at(r, measure.path) for r in best["repeats"]}
+        row = []
+        for method in ours:
+            shared = [r for r in method["repeats"] if r["repeat"] in theirs]
+            if not shared:
+                continue
+            difference = interval([_at(r, measure.path) - theirs[r["repeat"]] for r in shared])
+            low, high = difference["low"], difference["high"]
+            verdict = (
+                "level"
+                if low is None or high is None or low <= 0 <= high
+                else "ahead"
+                if high < 0
+                else "behind"
+            )
+            row.append(Duel(method, best, difference, verdict))
+        if row:
+            contests.append((measure, row))
+    return contests
+
+
+def findings(document: Document) -> list[Finding]:
+    """Say what was compared, where our methods lead, where they trail, and what the coin flip makes of it.
+
+    "Ahead" and "behind" are those of the best of ours against the best plain method, see `duels`.
+
+    Parameters
+    ----------
+    document : dict
+        ``Results.document``.
+
+    Returns
+    -------
+    list of Finding
+    """
+    return [
+        *_what(document),
+        *_trouble(document),
+        *_verdicts(document),
+        *_coin(document),
+        *_time(document),
+    ]
+
+
+def guarantees(document: Document) -> list[tuple[str, float | None, str]]:
+    """List title, α (None where the method has none) and text of the guarantees of the first repeat."""
+    found = []
+    for method in document["methods"]:
+        for record in method["repeats"][:1]:
+            by_alpha = record.get("at_alpha", {None: record})
+            found += [
+                (method["title"], None if a is None else float(a), point["guarantee"]["text"])
+                for a, point in by_alpha.items()
+                if "guarantee" in point
+            ]
+    return found
+
+
+def _measures(document: Document) -> list[Column]:
+    return [
+        Column("error", ("error",)),
+        Column("worst class", ("worst_class_error",)),
+        *(Column(f"worst by {name}", ("worst_group_errors", name)) for name in document["data"]["groups"]),
+        *(Column(f"CVaR {a:g}", ("cvar", f"{a:g}")) for a in document["settings"]["alphas"]),
+    ]
+
+
+def _at(record: Mapping[str, Any], path: Path) -> Any:
+    value: Any = record
+    for key in path:
+        value = None if value is None else value.get(key)
+    return value
+
+
+def _spoken(column: Column) -> str:
+    kind, *rest = column.path
+    return {
+        "error": "mean error",
+        "worst_class_error": "worst-class error",
+        "worst_group_errors": f"worst-group error by {' '.join(rest)}",
+        "cvar": f"CVaR at α = {' '.join(rest)}",
+    }[kind]
+
+
+def _what(document: Document) -> Iterator[Finding]:
+    data, settings = document["data"], document["settings"]
+    shares = [count / data["n_rows"] for count in data["class_counts"]]
+    rarest = min(range(len(shares)), key=shares.__getitem__)
+    learned = [m for m in document["methods"] if not _is_coin(m)]
+    yield Finding(
+        "what",
+        f"{_count(len(learned), 'method')} and the coin flip on {data['name']}: {data['n_rows']:,} rows, "
+        f"{_count(data['n_features'], 'feature')}, {len(shares)} classes, the rarest "
+        f"({data['classes'][rarest]}) with {shares[rarest]:.1%} of the rows; "
+        f"{_count(settings['repeats'], 'random split')}, {settings['test_size']:.0%} of the rows held out.",
+    )
+
+
+def _trouble(document: Document) -> Iterator[Finding]:
+    if document["status"] != "complete":
+        done = sum(len(m["repeats"]) for m in document["methods"])
+        total = document["settings"]["repeats"] * len(document["methods"])
+        yield Finding(
+            "trouble",
+            f"The comparison was stopped early: {done} of {total} fits are in it, "
+            "and some methods may have seen fewer splits than others.",
+        )
+    for method in document["methods"]:
+        for failure in method["failures"][:1]:
+            yield Finding(
+                "trouble",
+                f"{method['title']} failed on {_count(len(method['failures']), 'split')}: {failure['error']}",
+            )
+        for message in method["warnings"]:
+            yield Finding("trouble", f"{method['title']}: {message}")
+
+
+def _verdicts(document: Document) -> Iterator[Finding]:
+    contests = [
+        (measure, min(row, key=lambda d: _mean(d.ours, measure.path))) for measure, row in duels(document)
+    ]
+    for verdict, words in (
+        ("ahead", "The best of ours is ahead of the best plain method on"),
+        ("behind", "The best of ours is behind the best plain method on"),
+        ("level", "No clear difference on"),
+    ):
+        measures = []
+        for measure, duel in contests:
+            if duel.verdict == verdict:
+                hollow = verdict == "ahead" and duel.ours not in _beating_the_coin(document, measure.path)
+                measures.append(_spoken(measure) + " (though no better than a coin flip)" * hollow)
+        if contests:
+            yield Finding(verdict, f"{words} {_listed(measures) if measures else 'nothing measured here'}.")
+    behind: dict[str, list[str]] = {}
+    for measure, row in duels(document):
+        for duel in row:
+            if duel.verdict == "behind":
+                behind.setdefault(duel.ours["title"], []).append(_spoken(measure))
+    for title, measures in behind.items():
+        yield Finding("behind", f"{title} is behind the best plain method on {_listed(measures)}.")
+
+
+def _coin(document: Document) -> Iterator[Finding]:
+    learned = [m for m in document["methods"] if m["figures"] and not _is_coin(m)]
+    if not learned:
+        return
+    coin = _coin_loss(document)
+    for column in _measures(document):
+        better = [m["title"] for m in _beating_the_coin(document, column.path)]
+        if not better:
+            yield Finding(
+                "coin", f"{_spoken(column)}: no method is clearly better than a coin flip ({coin:.3f})."
+            )
+        elif column.path[0] == "cvar":
+            names = "every method" if len(better) == len(learned) else _listed(better)
+            yield Finding(
+                "coin", f"{_spoken(column)}: clearly better than a coin flip ({coin:.3f}): {names}."
+            )
+    best = min(learned, key=lambda m: _mean(m, ("error",)))
+    error = _mean(best, ("error",))
+    yield Finding(
+        "coin",
+        "One answer per row with error e has a CVaR below the coin flip's only for α > e · K/(K − 1): with "
+        f"the lowest error here ({best['title']}, {error:.3f}) for α > {error / coin:.2f}.",
+    )
+
+
+def _time(document: Document) -> Iterator[Finding]:
+    learned = [m for m in document["methods"] if m["figures"] and not _is_coin(m)]
+    if not learned:
+        return
+    seconds = {m["title"]: _mean(m, ("fit_seconds",)) for m in learned}
+    fast, slow = min(seconds, key=seconds.__getitem__), max(seconds, key=seconds.__getitem__)
+    text = f"One fit took {seconds[fast]:.2g} s with {fast}"
+    if fast != slow:
+        text += f" and {seconds[slow]:.2g} s with {slow}"
+    weighed = [m for m in learned if m["figures"]["reweight_seconds"]]
+    if weighed:
+        longest = max(weighed, key=lambda m: _mean(m, ("reweight_seconds",)))
+        text += (
+            f"; re-weighting a trained model to {len(document['settings']['curve_alphas'])} values of α took "
+            f"at most {_mean(longest, ('reweight_seconds',)):.2g} s ({longest['title']})"
+        )
+    yield Finding("time", text + ".")
+
+
+def _coin_loss(document: Document) -> float:
+    return 1 - 1 / len(document["data"]["classes"])
+
+
+def _beating_the_coin(document: Document, path: Path) -> list[Mapping[str, Any]]:
+    """Methods whose whole interval (the mean, where there is none) is below the coin flip's loss."""
+    coin = _coin_loss(document)
+    better = []
+    for method in document["methods"]:
+        figure = _at(method["figures"], path) if method["figures"] else None
+        if figure and (figure["mean"] if figure["high"] is None else figure["high"]) < coin - 5e-4:
+            better.append(method)
+    return better
+
+
+def _mean(method: Mapping[str, Any], path: Path) -> float:
+    return float(_at(method["figures"], path)["mean"])
+
+
+def _is_coin(method: Mapping[str, Any]) -> bool:
+    return bool(method["name"] == "coinflip")
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,112 @@
+"""The document a comparison leaves behind: what was measured, first; what is drawn from it, later."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from scipy import stats
+
+__all__ = ["SCHEMA_VERSION", "Results", "interval", "summarise"]
+
+SCHEMA_VERSION = 1
+LEVEL = 0.95
+INTERVAL_NOTE = (
+    "Mean and 95 % Student t interval over the repeats (random splits of the same rows). It shows how much "
+    "the number moves from split to split; because splits share rows it is too narrow as a statement about "
+    "new data. null where there are fewer than two repeats."
+)
+
+
+def interval(values: Sequence[float]) -> dict[str, float | int | None]:
+    """Mean and 95 % Student t interval of one number measured in several repeats.
+
+    Parameters
+    ----------
+    values : sequence of float, length r ≥ 1
+
+    Returns
+    -------
+    dict
+        ``mean``, ``low``, ``high`` and ``n`` = r; ``low`` and ``high`` are None for r = 1.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    mean, low, high = float(sample.mean()), None, None
+    if sample.size > 1:
+        half = float(
+            stats.t.ppf((1 + LEVEL) / 2, sample.size - 1) * sample.std(ddof=1) / math.sqrt(sample.size)
+        )
+        low, high = mean - half, mean + half
+    return {"mean": mean, "low": low, "high": high, "n": int(sample.size)}
+
+
+def summarise(records: Sequence[Any]) -> Any:
+    """Replace every number in nested records of equal shape by its `interval` over the records.
+
+    Parameters
+    ----------
+    records : sequence of nested dicts and lists of float or None
+        One per repeat. Keys and numbers that some of them lack are summarised over those that have them.
+
+    Returns
+    -------
+    nested dicts and lists
+        The shape of the records with an interval for each number; None where none of them has one.
+    """
+    present = [record for record in records if record is not None]
+    if not present:
+        return None
+    if isinstance(present[0], Mapping):
+        keys = dict.fromkeys(key for record in present for key in record)
+        return {key: summarise([record.get(key) for record in present]) for key in keys}
+    if isinstance(present[0], list):
+        return [summarise(column) for column in zip(*present, strict=True)]
+    return interval(present)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What `compare` found, as the JSON document it is stored in.
+
+    Parameters
+    ----------
+    document : dict
+        See ``docs`` of `compare` for its keys; ``schema`` is "tailboost.results" and ``schema_version`` 1.
+    """
+
+    document: dict[str, Any]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a document written by `save`.
+
+        Raises
+        ------
+        ValueError
+            If the file is no such document, or one of a newer schema.
+        """
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)!r} is not JSON: {error}") from error
+        if not isinstance(document, dict) or document.get("schema") != "tailboost.results":
+            raise ValueError(f"{os.fspath(path)!r} holds no results of a comparison")
+        if document["schema_version"] != SCHEMA_VERSION:
+            raise ValueError(
+                f"{os.fspath(path)!r} has schema version {document['schema_version']}, "
+                f"this tailboost reads {SCHEMA_VERSION}"
+            )
+        return cls(document)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the document; a reader never sees half of it."""
+        target = Path(path)
+        part = target.with_name(target.name + ".part")
+        part.write_text(json.dumps(self.document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        part.replace(target)
