@@ -410,7 +410,7 @@ def make_cvar_scorer(alpha: float) -> CVaRScorer:
     >>> from sklearn.model_selection import cross_val_score
     >>> from tailboost.metrics import make_cvar_scorer
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> always_the_larger_class = DummyClassifier()
+    >>> always_the_larger_class = DummyClassifier(strategy="most_frequent")
     >>> float(cross_val_score(always_the_larger_class, X, y, scoring=make_cvar_scorer(0.1)).mean())
     -1.0
     """
