@@ -57,7 +57,7 @@ def interior_point(
     cap = np.minimum(cap, 2.0 * mass)
     lam = np.full(n_members, 1.0 / n_members) if start is None else 0.9 * start + 0.1 / n_members
     combined = losses.combine(lam)
-    entropic = p is not None and np.isfinite(beta)
+    entropic = p is not None
     # Start at the centre for this λ, where w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ also for units of minute
     # mass.
     mu = 1.0 / (2 * cap.size + n_members)
@@ -79,7 +79,7 @@ def interior_point(
     rho = float((g - s).min())
 
     def marginal(w: Float) -> Float | float:
-        return (np.log(w / p) + 1.0) / beta if entropic else 0.0
+        return 0.0 if p is None else (np.log(w / p) + 1.0) / beta
 
     best = (np.inf, InteriorPoint(lam, w, s, x, y, 0))
 
@@ -128,7 +128,7 @@ def interior_point(
         dual = min(_step(x, d_x), _step(y, d_y), _step(lam, d_lam))
         if entropic:
             primal = dual = min(primal, dual)
-        after = (
+        after = float(
             (w + primal * d_w) @ (x + dual * d_x)
             + (room - primal * d_w) @ (y + dual * d_y)
             + (lam + dual * d_lam) @ (s + primal * d_s)

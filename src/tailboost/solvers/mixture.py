@@ -18,8 +18,8 @@ from tailboost.solvers.linear_program import lexicographic_vertex, mixture_dual
 from tailboost.solvers.problem import Problem, feasible
 from tailboost.solvers.regularized import newton, quadratic
 
-#: From this α on the empirical risk minimiser is optimal to its last digits: CVaR exceeds the mean by (1 −
-α)/α at most. ERM = 1 - 1e-11
+#: From this α on empirical risk minimisation is optimal to the last digits: CVaR is at most mean/α.
+ERM = 1 - 1e-11
 #: How much a canonical optimum may lose against the best one found.
 CANONICAL = 1e-10
 
