@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from scipy.stats import norm
 
 from tailboost import datasets
+from tailboost.datasets._table import split_table
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of test data is not here")
@@ -254,6 +256,42 @@ def test_target_kinds(tmp_path, labels):
     assert bunch.target.dtype.kind in "ibfU"
 
 
+def test_declared_categories_stay_categories():
+    frame = pd.DataFrame({"code": pd.Categorical([1, 2, None]), "y": pd.Categorical([0, 1, 0])})
+    bunch = split_table(frame, "y", ["code"], source="a frame")
+    assert bunch.data["code"].dtype == "category"
+    assert bunch.data["code"].tolist()[:2] == ["1", "2"]
+    assert bunch.groups["code"].tolist() == ["1", "2", "missing"]
+    assert bunch.target.tolist() == [0, 1, 0]
+
+
+def test_numbers_of_every_kind(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "decimal": [Decimal("1.5"), Decimal("2"), None],
+            "huge": pd.array([2**63, 1, 2], dtype="UInt64"),
+            "short": np.array([1, 2, 3], dtype=np.int8),
+            "nothing": [None, None, None],
+            "truth": pd.array([True, None, False], dtype="boolean"),
+            "y": [0, 1, 0],
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    data = datasets.load_table(tmp_path / "t.parquet", "y").data
+    kinds = {name: str(dtype) for name, dtype in data.dtypes.items()}
+    assert kinds == {
+        "decimal": "float64",
+        "huge": "float64",
+        "short": "int8",
+        "nothing": "float64",
+        "truth": "category",
+    }
+    assert data["decimal"].tolist()[:2] == [1.5, 2.0]
+    assert data["huge"].tolist() == [2.0**63, 1, 2]
+    csv = load(tmp_path, f"x,y\n{10**30},a\n-1,b\n")
+    assert csv.data["x"].tolist() in ([1e30, -1.0], [str(10**30), "-1"])
+
+
 def test_group_numbers_with_gaps_stay_whole(tmp_path):
     bunch = load(tmp_path, "x,g,y\n1,1,a\n2,,b\n3,2,a\n", group=["g"])
     assert bunch.groups["g"].tolist() == ["1", "missing", "2"]
@@ -296,7 +334,7 @@ def test_date_columns_are_refused_by_name(tmp_path, dtype):
         ("x,y\n", "no rows"),
         ("y\n1\n2\n", "no feature columns"),
         ("x,x,y\n1,2,a\n3,4,b\n", "more than one column named 'x'"),
-        ("x,,y\n1,2,a\n3,4,b\n", r"without a name \(column 2\)"),
+        ("x,,y\n1,2,a\n3,4,b\n", r"without a name \(column 2\).*index=False"),
         ("x,y\n1,a\n2,b,3\n", "line 3 has 3 values, the header has 2"),
         ("x,z,y\n1,2,a\n2,3\n", "line 3 has 2 values, the header has 3"),
         ("x,z,y\n1,2,a,9\n2,3,b,9\n", "line 2 has 4 values"),
@@ -306,6 +344,7 @@ def test_date_columns_are_refused_by_name(tmp_path, dtype):
         ("x,y\n1,a\n2,\n", "target column 'y'.*1 missing"),
         ("x,y\n1,a\n2,a\n", "target column 'y'.*single class, 'a'"),
         ("x,y\n1,0.25\n2,0.5\n", "target column 'y'.*continuous"),
+        ("x,y\n" + "".join(f"1,{i}\n" for i in range(300)), "target column 'y'.*300 different values"),
         ("x,y\n1,2024-01-01\n2,2024-01-02\n", "column 'y'.*dates"),
         ("x,y\ninf,a\n2,b\n", "column 'x'.*infinite"),
         ('x,y\n"1,a\n2,b\n', "cannot be read"),

@@ -29,6 +29,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 _PARQUET = (".parquet", ".pq")
 _MISSING = "?"  # besides what pandas takes for missing: empty, NA, NaN, null, None …
 _MAX_GROUPS = 100
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _DATE = re.compile(
     r"\s*("
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?"  # 2024-01-31, 2024-01
@@ -72,9 +73,9 @@ def load_table(path: str | Path, target: str, *, group: str | Sequence[str] = ()
     ------
     ValueError
         The file cannot be read or is damaged, a column is missing or named twice, a column holds dates,
-        infinite numbers or what is neither number nor text, the target has missing values, one class or
-        continuous values, or a group column has more than 100 values. The message names the file, column or
-        line.
+        infinite numbers or what is neither number nor text, the target has missing values, one class,
+        continuous values or an own one for nearly every row, or a group column has more than 100 values. The
+        message names the file, column or line.
     ImportError
         No pandas (or, for Parquet, no pyarrow).
     """
@@ -153,7 +154,9 @@ def _checked_names(columns: Iterable[Any], source: str) -> list[str]:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{source} has more than one column named {', '.join(map(repr, twice))}")
     if blank := [place for place, name in enumerate(names, start=1) if not name.strip()]:
-        raise ValueError(f"{source} has a column without a name (column {blank[0]})")
+        raise ValueError(
+            f"{source} has a column without a name (column {blank[0]}); if pandas wrote it, use index=False"
+        )
     return names
 
 
@@ -171,12 +174,17 @@ def _labels(column: Any, source: str) -> Any:
     what = f"target column {column.name!r} of {source}"
     if missing := int(column.isna().sum()):
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
+    if column.dtype == "category":  # its values are the labels: 0 and 1 shall not become text
+        column = column.astype(column.cat.categories.dtype)
     column = _feature(column, source)
     y = np.asarray(column.astype(str), dtype=str) if column.dtype == "category" else np.asarray(column)
-    if len(np.unique(y)) < 2:
+    classes = len(np.unique(y))
+    if classes < 2:
         raise ValueError(f"{what} has a single class, {y[0].item()!r}; at least two are needed")
     if type_of_target(y) == "continuous":
         raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
+    if classes > max(_MAX_GROUPS, len(y) // 2):
+        raise ValueError(f"{what} has {classes} different values in {len(y)} rows; classes are needed")
     return y
 
 
@@ -197,27 +205,28 @@ def _feature(column: Any, source: str) -> Any:
     """Make a column int, float, bool or category, the kinds learners know, or refuse it by name."""
     pandas = import_pandas("load_table")
     what = f"column {column.name!r} of {source}"
-    if isinstance(column.dtype, pandas.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype if not column.isna().any() else object)
-    kind = pandas.api.types.infer_dtype(column, skipna=True)
-    if kind == "empty":  # nothing but missing values
-        return column.astype("float64")
-    if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
-        if not isinstance(column.dtype, np.dtype) or column.dtype == object:
-            column = column.astype("int64" if kind == "integer" and column.notna().all() else "float64")
-        if np.isinf(column.to_numpy()).any():
-            raise ValueError(f"{what} has infinite values")
-        return column
-    if kind == "boolean" and column.notna().all():
-        return column.astype(bool)
-    if kind.startswith(("date", "time", "period", "interval")) or (kind == "string" and _all_dates(column)):
+    declared = column.dtype == "category"
+    values = pandas.Series(column.cat.categories) if declared else column
+    kind = pandas.api.types.infer_dtype(values, skipna=True)
+    if kind.startswith(("date", "time", "period", "interval")) or (kind == "string" and _all_dates(values)):
         raise ValueError(
-            f"{what} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the column or "
+            f"{what} holds dates or times (such as {str(values.dropna().iloc[0])!r}); drop the column or "
             "turn it into numbers, for instance days before a fixed day"
         )
-    if kind in ("string", "boolean"):
+    if kind == "empty":  # nothing but missing values
+        return column.astype("float64")
+    if kind == "string" or (declared and kind in (*_NUMBERS, "boolean")):
         return _text(column)
-    raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
+    if kind == "boolean":
+        return column.astype(bool) if column.notna().all() else _text(column)
+    if kind not in _NUMBERS:
+        raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
+    if not isinstance(column.dtype, np.dtype) or column.dtype == object:
+        whole = kind == "integer" and column.notna().all() and abs(column).max() < 2**63
+        column = column.astype("int64" if whole else "float64")
+    if np.isinf(column.to_numpy()).any():
+        raise ValueError(f"{what} has infinite values")
+    return column
 
 
 def _text(column: Any) -> Any:
@@ -227,7 +236,7 @@ def _text(column: Any) -> Any:
 def _all_dates(column: Any) -> bool:
     pandas = import_pandas("load_table")
     texts = pandas.Series(column.dropna().unique(), dtype=object)
-    if not texts.map(lambda text: bool(_DATE.fullmatch(text))).all():
+    if not all(_DATE.fullmatch(text) for text in texts):
         return False
     return any(
         pandas.to_datetime(texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first).notna().all()
