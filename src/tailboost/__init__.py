@@ -1,3 +1,26 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
+from tailboost import datasets, learners, metrics, solvers
+from tailboost.classifiers import (
+    AdaLPBoostClassifier,
+    AverageBoostClassifier,
+    FitInterruptedWarning,
+    GroupDROBoostClassifier,
+    LPBoostClassifier,
+    RegularizedLPBoostClassifier,
+)
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "AdaLPBoostClassifier",
+    "AverageBoostClassifier",
+    "FitInterruptedWarning",
+    "GroupDROBoostClassifier",
+    "LPBoostClassifier",
+    "RegularizedLPBoostClassifier",
+    "datasets",
+    "learners",
+    "metrics",
+    "solvers",
+]

@@ -1,0 +1,120 @@
+"""Rows by content: fingerprints, and the draws that depend on what a row is, never on where it stands."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def _mix(x: Hashes) -> Hashes:
+    """Scramble 64-bit words (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * _MIX_1
+    x = (x ^ (x >> np.uint64(27))) * _MIX_2
+    return x ^ (x >> np.uint64(31))
+
+
+def _words(values: NDArray[Any]) -> Hashes:
+    """Return numbers as 64-bit words in which equal numbers are equal words (−0 = 0, one NaN)."""
+    x = np.array(values, dtype=np.float64)
+    x += 0.0
+    x[np.isnan(x)] = np.nan
+    return x.view(np.uint64)
+
+
+def _multipliers(n_columns: int) -> Hashes:
+    odd = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return odd | np.uint64(1)
+
+
+def _columns(X: Any) -> Iterator[Hashes]:
+    """Yield the columns of a table as words: the same for an array and for a frame of the same numbers."""
+    frame = hasattr(X, "iloc")
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j] if frame else X[:, j]
+        if getattr(column.dtype, "kind", "O") in "fiub":
+            yield _words(column.to_numpy(dtype=np.float64, na_value=np.nan) if frame else column)
+        elif frame:
+            from pandas.util import hash_pandas_object  # a data frame is here, so pandas is
+
+            yield np.asarray(hash_pandas_object(column, index=False), dtype=np.uint64)
+        else:
+            yield np.array([zlib.crc32(repr(v).encode()) for v in column], dtype=np.uint64)
+
+
+def hash_rows(X: Any, seed: int = 0) -> Hashes:
+    """Hash every row of a table by its content.
+
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or data frame with n rows
+        Numbers, or anything a data frame or an object array may hold.
+    seed : int
+        Another seed, another hash.
+
+    Returns
+    -------
+    ndarray of shape (n,), uint64
+        Equal rows have equal hashes, wherever they stand; different rows almost surely different ones.
+    """
+    if sp.issparse(X):
+        rows = sp.csr_matrix(X)
+        rows.sum_duplicates()
+        terms = _mix(_words(rows.data)) * _multipliers(rows.shape[1])[rows.indices]
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+        h = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # wraps around, as it should
+    else:
+        h = np.zeros(len(X), dtype=np.uint64)
+        for words, a in zip(_columns(X), _multipliers(X.shape[1]), strict=True):
+            h += _mix(words) * a  # zeros add nothing, so a sparse matrix has the hashes of its dense form
+    return _mix(h + _mix(np.full(1, seed, dtype=np.uint64)))
+
+
+def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return (first row of each distinct content, content number of each row), ordered by hash."""
+    _, first, index = np.unique(hashes, return_index=True, return_inverse=True)
+    return first, index
+
+
+def draw_lots(hashes: Hashes, strata: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Line the distinct rows up, stratum by stratum and within a stratum by lot, by content alone.
+
+    Every k-th place, or any even thinning of the places, is then a stratified draw.
+
+    Parameters
+    ----------
+    hashes : ndarray of shape (n,)
+        Row hashes under the fit's own seed: they are the lot each row draws.
+    strata : ndarray of shape (n,)
+        Class (or class × group) of each row. Equal rows of different strata count for the heavier one.
+    weight : ndarray of shape (n,)
+        Sample weights.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Place of each row, from 0 to the number of distinct rows − 1; equal rows share their place.
+    """
+    first, block = distinct(hashes)
+    mass = np.zeros((len(first), int(strata.max()) + 1))
+    np.add.at(mass, (block, strata), weight)
+    place = np.empty(len(first), dtype=np.intp)
+    place[np.argsort(mass.argmax(axis=1), kind="stable")] = np.arange(len(first))
+    return place[block]
+
+
+def fingerprint(*parts: NDArray[Any]) -> str:
+    """Return a short digest of arrays, to recognise the same data when a fit goes on."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

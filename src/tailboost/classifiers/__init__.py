@@ -1,0 +1,19 @@
+"""The scikit-learn faces of the games."""
+
+from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers.cvar import (
+    AdaLPBoostClassifier,
+    AverageBoostClassifier,
+    LPBoostClassifier,
+    RegularizedLPBoostClassifier,
+)
+from tailboost.classifiers.group import GroupDROBoostClassifier
+
+__all__ = [
+    "AdaLPBoostClassifier",
+    "AverageBoostClassifier",
+    "FitInterruptedWarning",
+    "GroupDROBoostClassifier",
+    "LPBoostClassifier",
+    "RegularizedLPBoostClassifier",
+]

@@ -1,0 +1,97 @@
+"""One file per finished round: the member and its losses. The rules are pure, so replaying them resumes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tailboost._rows import fingerprint
+from tailboost.game import Game, Response
+
+if TYPE_CHECKING:
+    from tailboost.classifiers._base import BaseBoostClassifier
+
+
+# What a fit may change and still be the same fit.
+_FREE = {
+    "n_estimators",
+    "n_jobs",
+    "verbose",
+    "checkpoint_dir",
+    "warm_start",
+    "max_time",
+    "tol",
+    "n_iter_no_change",
+}
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The folder of a fit's rounds; does nothing without a folder.
+
+    The files are pickles: open only folders that you wrote.
+    """
+
+    folder: Path | None
+    same: str = ""
+
+    @classmethod
+    def open(cls, folder: Any, classifier: BaseBoostClassifier, data: str) -> Checkpoints:
+        """Open (or make) the folder for a fit with these parameters and this data."""
+        if folder is None:
+            return cls(None)
+        path = Path(folder)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"checkpoint_dir={str(path)!r} cannot be made: {error}") from None
+        params = {k: repr(v) for k, v in sorted(classifier.get_params().items()) if k not in _FREE}
+        same = fingerprint(np.frombuffer(f"{data} {classifier._entropy} {params}".encode(), dtype=np.uint8))
+        return cls(path, same)
+
+    def _file(self, t: int) -> Path:
+        assert self.folder is not None
+        return self.folder / f"round-{t:05d}.pkl"
+
+    def save(self, game: Game[Any], newest: Response) -> None:
+        """Write the newest round; a rename makes it whole or absent."""
+        if self.folder is None:
+            return
+        path = self._file(game.n_rounds)
+        part = path.with_suffix(".part")
+        with part.open("wb") as out:
+            pickle.dump({"same": self.same, "response": newest, "round": game.trace.rounds[-1]}, out)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(path)
+
+    def replay(self, classifier: BaseBoostClassifier) -> None:
+        """Bring the classifier's game to the last round on disk."""
+        if self.folder is None:
+            return
+        game = classifier._game
+        while game.n_rounds < classifier.n_estimators and (path := self._file(game.n_rounds + 1)).exists():
+            try:
+                kept = pickle.loads(path.read_bytes())
+                same, response, played = kept["same"], kept["response"], kept["round"]
+            except Exception as error:  # a damaged pickle raises almost anything
+                raise ValueError(
+                    f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume before it"
+                ) from error
+            if same != self.same:
+                raise ValueError(
+                    f"checkpoint {str(path)!r} belongs to a fit with other data, parameters or random_state; "
+                    "use another checkpoint_dir"
+                )
+            w = game.rule.weights(game.state)
+            classifier._boosted.append(response.member)
+            classifier._ledger = classifier._ledger.append(response.judged)
+            game.state = game.rule.update(game.state, game.units.losses(response.losses))
+            game.trace.rounds.append(played)
+            if game.trace.unit_weights is not None:
+                game.trace.unit_weights.append(w)

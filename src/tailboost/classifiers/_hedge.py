@@ -1,0 +1,34 @@
+"""Games in which Hedge is the weight player: its rule and the bounds it brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailboost.classifiers._base import BaseBoostClassifier
+from tailboost.game import Rule, Units
+from tailboost.guarantee import Bound, hedge_bounds, is_uniform, theory_bound
+from tailboost.rules import Hedge, theory_eta
+
+
+class HedgeGame(BaseBoostClassifier):
+    """A game with the parameter ``eta``."""
+
+    eta: float | str
+
+    def _rule(self, units: Units) -> Rule[Any]:
+        eta = theory_eta(units.count, self.n_estimators) if self.eta == "theory" else float(self.eta)
+        return Hedge(eta, self._param("outlier_fraction", 0.0))
+
+    def _bounds(self) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
+        game, T, alpha = self._game, self.n_iter_, self.objective_.alpha
+        rule: Any = game.rule
+        if rule.outlier_fraction > 0:
+            note = "not given when outliers are dropped: the rows kept change from round to round"
+            return (), (Bound("loss of the even mixture", "V + …", None, note=note),)
+        V, g = float(self.trace_.weighted_loss.mean()), float(self.trace_.weighted_loss.max())
+        p, mean_losses = game.state.base, game.state.cumulative / T
+        observed = hedge_bounds(V, rule.eta, T, alpha, p, mean_losses)
+        if self.eta != "theory":
+            return (), observed
+        as_planned = self.n_estimators == T
+        return (theory_bound(g, game.units.count, T, is_uniform(p), as_planned),), observed

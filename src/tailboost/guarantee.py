@@ -1,0 +1,233 @@
+"""What a fit promised, what was observed while it ran, and what the mixture achieved, with symbols named."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tailboost.combine import Ledger, Objective
+from tailboost.game import Floats
+
+# A value this close to the coin flip's is the coin flip's.
+COIN_TOLERANCE = 1e-7
+ALPHA_PRECISION = 1.005
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One inequality: ``name ≤ bound``, and what was in fact achieved.
+
+    Attributes
+    ----------
+    name : str
+        What is bounded, in words.
+    formula : str
+        The right-hand side in symbols, each explained in `Guarantee.symbols`.
+    bound : float or None
+        Its value; None where the theorem's conditions do not hold.
+    achieved : float or None
+        The left-hand side, where it is known.
+    note : str
+        Conditions, or why there is no bound.
+    """
+
+    name: str
+    formula: str
+    bound: float | None
+    achieved: float | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        value = "no bound" if self.bound is None else f"{self.bound:.4g}"
+        achieved = "" if self.achieved is None else f" (achieved {self.achieved:.4g})"
+        note = f" [{self.note}]" if self.note else ""
+        return f"{self.name} ≤ {self.formula} = {value}{achieved}{note}"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Promised, observed, achieved.
+
+    Attributes
+    ----------
+    promised : tuple of Bound
+        Published a-priori bounds, with the reason where their conditions do not hold.
+    observed : tuple of Bound
+        Bounds computed from the losses seen in the rounds; they hold for any η and any sample weights.
+    achieved : float
+        The objective of the mixture on the rows that decided it; about the randomised classifier.
+    gap : float
+        Largest optimality gap of any solve in the fit.
+    objective : str
+        What λ minimises.
+    judged_on : str
+        The rows behind ``achieved``.
+    coin_flip_value : float
+        ``1 − 1/K``, what the even mixture of the constants achieves at every α.
+    erm_value : float
+        The objective of the first member alone (plain ERM).
+    is_coin_flip : bool
+        Whether the mixture is no better than a coin flip.
+    beats_coin_flip_from : float or None
+        The α from which on the pool beats a coin flip; None where α has no meaning.
+    symbols : dict
+        Names and values of the symbols.
+    """
+
+    promised: tuple[Bound, ...]
+    observed: tuple[Bound, ...]
+    achieved: float
+    gap: float
+    objective: str
+    judged_on: str
+    coin_flip_value: float
+    erm_value: float
+    is_coin_flip: bool
+    beats_coin_flip_from: float | None
+    symbols: dict[str, str]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: coin flip, plain ERM, or a mixture that beats both, and why."""
+        best = min(self.erm_value, self.coin_flip_value)
+        if self.is_coin_flip:
+            return (
+                f"λ is no better than a coin flip ({self.coin_flip_value:.4g}) on this objective: the "
+                "members err too often for it. Use predict for a deterministic answer"
+                f"{self._from_which_alpha()}."
+            )
+        if self.achieved >= best - 1e-3:
+            return (
+                f"λ is plain ERM in effect ({self.achieved:.4g} against {self.erm_value:.4g}): the boosted "
+                f"members add less than .001{self._from_which_alpha()}."
+            )
+        return (
+            f"λ is a true mixture: {self.achieved:.4g} against {self.erm_value:.4g} for plain ERM and "
+            f"{self.coin_flip_value:.4g} for a coin flip{self._from_which_alpha()}."
+        )
+
+    def _from_which_alpha(self) -> str:
+        alpha = self.beats_coin_flip_from
+        return "" if alpha is None else f"; this pool beats a coin flip from α ≈ {alpha:.3g} on"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self) | {"verdict": self.verdict}
+
+    def __str__(self) -> str:
+        lines = [
+            self.verdict,
+            f"achieved: {self.objective} = {self.achieved:.6g} on {self.judged_on} "
+            f"(solver gap {self.gap:.1e}); it speaks about the randomised classifier whose label distribution is predict_proba, "
+            "not about predict",
+            *(f"observed: {b}" for b in self.observed),
+            *(f"promised: {b}" for b in self.promised),
+            "symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items()),
+        ]
+        return "\n".join(lines)
+
+
+def hedge_bounds(
+    V: float, eta: float, n_rounds: int, alpha: float | None, base: Floats, mean_losses: Floats
+) -> tuple[Bound, ...]:
+    """Observed bounds of Hedge started at ``p``: regret against v is at most KL(v ‖ p)/η + ηT/8.
+
+    Parameters
+    ----------
+    V : float
+        ``(1/T) Σ_t ⟨w^t, ℓ^t⟩``.
+    eta : float
+        η > 0.
+    n_rounds : int
+        T.
+    alpha : float or None
+        Level of the CVaR bound; None leaves it out.
+    base : ndarray of shape (m,)
+        p.
+    mean_losses : ndarray of shape (m,)
+        ``(1/T) Σ_t ℓ_i^t``.
+    """
+    from tailboost.solvers import cvar
+
+    common = V + eta / 8
+    used = base > 0
+    bounds = []
+    if alpha is not None:
+        bounds.append(
+            Bound(
+                "CVaR_α of the even mixture's loss",
+                "V + log(1/α)/(ηT) + η/8",
+                common + math.log(1 / alpha) / (eta * n_rounds),
+                cvar(mean_losses, alpha, base),
+                "on the losses that drove the player",
+            )
+        )
+    bounds.append(
+        Bound(
+            "largest mean loss of any unit under the even mixture",
+            "V + log(1/min p)/(ηT) + η/8",
+            common + math.log(1 / float(base[used].min())) / (eta * n_rounds),
+            float(mean_losses[used].max()),
+            "on the losses that drove the player",
+        )
+    )
+    return tuple(bounds)
+
+
+def theory_bound(g: float, count: float, n_rounds: int, uniform: bool, as_planned: bool) -> Bound:
+    """A-priori bound of AdaBoost + average with ``η = √(8 log n/T)``, for uniform p only [Z21]."""
+    reason = "" if uniform else "only for equal sample weights"
+    reason = reason if as_planned else "only when all planned rounds are played"
+    bound = None if reason else g + math.sqrt(math.log(count) / (2 * n_rounds))
+    return Bound(
+        "largest mean loss of any unit under the even mixture", "g + √(log n/(2T))", bound, note=reason
+    )
+
+
+def entropic_bound(g: float, alpha: float, beta: float, n_rounds: int, achieved: float) -> Bound:
+    """A-priori bound of regularised LPBoost: CVaR_α ≤ g + δ once T and β are large enough [WGV08; Z21].
+
+    δ is the smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the rounds it needs are
+    ``T = max{(32/δ²) log(1/α), 8/δ}``.
+    """
+    log_inverse = math.log(1 / alpha)
+    if beta < 0.5:
+        return Bound("CVaR_α", "g + δ", None, achieved, f"only for β ≥ 1/2, got {beta:g}")
+    # α = 1 leaves only T ≥ 8/δ.
+    delta = 2 * log_inverse / beta if log_inverse > 0 else 8 / n_rounds
+    needed = max(32 / delta**2 * log_inverse, 8 / delta)
+    if n_rounds < needed:
+        note = f"δ = {delta:.3g} at β = {beta:g} needs T ≥ {math.ceil(needed):,}; T = {n_rounds}"
+        return Bound("CVaR_α", "g + δ", None, achieved, note)
+    return Bound(
+        "CVaR_α", "g + δ", g + delta, achieved, f"δ = {delta:.3g}, on the losses that drove the player"
+    )
+
+
+def beats_coin_flip_from(ledger: Ledger, n_classes: int) -> float:
+    """Return the α from which on the best mixture of the pool beats ``1 − 1/K``, to half a per cent.
+
+    The optimal CVaR falls with α, and a single member of error e beats the coin where α > e·K/(K−1), so the
+    answer is bracketed and found by bisection; 1.0 when even the mean is no better.
+    """
+    coin = 1 - 1 / n_classes
+    high = min(1.0, float(ledger.mean_losses().min()) / coin)
+    low = high / 1000
+    if high <= 0.0 or _beats(ledger, low, coin):
+        return low
+    while high / low > ALPHA_PRECISION:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _beats(ledger, middle, coin) else (middle, high)
+    return high
+
+
+def _beats(ledger: Ledger, alpha: float, coin: float) -> bool:
+    return ledger.solve(Objective("cvar", alpha)).value < coin - COIN_TOLERANCE
+
+
+def is_uniform(p: Floats) -> bool:
+    """Whether a base measure gives every unit the same weight."""
+    return bool(np.ptp(p) <= 1e-12 * p.max())

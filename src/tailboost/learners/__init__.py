@@ -1,0 +1,28 @@
+"""Learners: what answers the weight player."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailboost.learners._base import Floats, Ints, Session, constant, predict_members
+from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners._sklearn import SklearnSession
+
+__all__ = [
+    "HistBoostClassifier",
+    "HistTreeClassifier",
+    "Session",
+    "constant",
+    "open_session",
+    "predict_members",
+]
+
+
+def open_session(
+    estimator: Any, X: Any, y: Ints, n_classes: int, sample_weight: Floats, fit_params: dict[str, Any]
+) -> Session:
+    """Open the data for a learner: its own way where it has one, else as any scikit-learn classifier."""
+    if hasattr(estimator, "open_session") and not fit_params:
+        session: Session = estimator.open_session(X, y, n_classes)
+        return session
+    return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)

@@ -1,0 +1,436 @@
+"""Binned trees on data that is quantised once and re-weighted every round."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from tailboost.learners._base import Floats, Ints, Mask
+from tailboost.learners._sklearn import set_seeds
+from tailboost.learners._table import Table, TableReader, cuts
+
+try:
+    import xgboost
+except ImportError:  # the extra is optional; scikit-learn's trees serve without it
+    xgboost = None
+
+Backend = Literal["xgboost", "sklearn"]
+
+
+def _quantised(table: Table, max_bins: int, feature_types: list[str], threads: int | None) -> Any:
+    """Bin a table by our own cuts: XGBoost takes them from a reference table that consists of them."""
+    chosen = cuts(table, max_bins)
+    height = 1 + max(len(c) for c in chosen)
+    for j, kind in enumerate(feature_types):
+        if kind == "c":  # categories are their own bins
+            height = max(height, int(np.nanmax(table[:, j], initial=0)) + 1)
+    reference = np.full((max(height, 2), len(chosen)), np.nan, dtype=np.float32)
+    for j, c in enumerate(chosen):
+        if feature_types[j] == "c":
+            codes = np.arange(int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32)
+            reference[: len(codes), j] = codes
+        elif len(c):
+            reference[0, j] = np.nextafter(c[0], np.float32(-np.inf))  # the first value only opens bin 0
+            reference[1 : 1 + len(c), j] = c
+        else:
+            reference[0, j] = 0.0
+    bins = height + 1
+    options: dict[str, Any] = {
+        "max_bin": bins, "nthread": threads, "feature_types": feature_types, "enable_categorical": True,
+    }  # fmt: skip
+    return xgboost.QuantileDMatrix(table, ref=xgboost.QuantileDMatrix(reference, **options), **options), bins
+
+
+class HistSession:
+    """All fits of one learner on one table: binned once, shared by every round and fold."""
+
+    concurrent = False  # the weights lie in the binned table
+
+    def __init__(self, template: _HistClassifier, X: Any, y: Ints, n_classes: int) -> None:
+        self.template, self.y, self.n_classes = template, y, n_classes
+        self.backend: Backend = template._choose_backend()
+        self.reader = TableReader().fit(X)
+        self.table: Table = self.reader.transform(X)
+        self.newest: tuple[Any, Any] = (None, None)
+        if self.backend == "xgboost":
+            kinds = self.reader.feature_types if n_classes == 2 else ["q"] * self.table.shape[1]
+            self.data, self.bins = _quantised(self.table, template.max_bins, kinds, template.n_jobs)
+            self.data.set_info(label=template._targets(y, n_classes))
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
+        """Fit on the rows: the others stay in the binned table with weight 0 and take no part."""
+        model = clone(self.template)
+        model.classes_ = np.arange(self.n_classes)
+        model.n_features_in_ = self.table.shape[1]
+        model.table_, model.backend_ = self.reader, self.backend
+        if self.backend == "sklearn":
+            chosen = slice(None) if rows is None else rows
+            inner = model._sklearn_estimator()
+            set_seeds(inner, seed)
+            dense = self.table.toarray() if sp.issparse(self.table) else self.table
+            model.model_ = inner.fit(dense[chosen], self.y[chosen], sample_weight=weight[chosen])
+            return model
+        used = weight if rows is None else np.where(rows, weight, 0.0)
+        self.data.set_weight(used.astype(np.float32))
+        booster = xgboost.Booster(
+            {
+                "tree_method": "hist", "max_bin": self.bins, "max_depth": model.max_depth,
+                "min_child_weight": model.min_child_weight, "nthread": model.n_jobs or 0, "verbosity": 0,
+                **model._booster_params(self.y, used, self.n_classes),
+            },
+            [self.data],
+        )  # fmt: skip
+        for i in range(model._n_iterations()):
+            booster.update(self.data, i)
+        # The trained booster holds on to the binned table, so the model gets a copy that does not.
+        model.model_ = bytes(booster.save_raw("ubj"))
+        model._load()
+        self.newest = (model, booster)
+        return model
+
+    def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
+        """Predict the opened rows; for the newest fit XGBoost has the answer on the binned table at hand."""
+        newest, booster = self.newest
+        if model is not newest:
+            return model.predict_table(self.table if rows is None else self.table[rows])
+        index = model._index(booster.predict(self.data, output_margin=True))
+        return index if rows is None else index[rows]
+
+
+class _HistClassifier(ClassifierMixin, BaseEstimator):
+    """What the two binned learners share: data handling, backends, prediction."""
+
+    max_depth: int | None
+    max_bins: int
+    min_child_weight: float
+    backend: str
+    n_jobs: int | None
+    random_state: Any
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_depth": [Interval(Integral, 1, None, closed="left")],
+        "max_bins": [Interval(Integral, 2, 65_536, closed="both")],
+        "min_child_weight": [Interval(Real, 0, None, closed="left")],
+        "backend": [StrOptions({"auto", "xgboost", "sklearn"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
+        """Return labels in the form the objective wants."""
+
+    @abstractmethod
+    def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
+        """XGBoost parameters beyond the shared ones."""
+
+    @abstractmethod
+    def _n_iterations(self) -> int:
+        """Return the number of boosting iterations."""
+
+    @abstractmethod
+    def _sklearn_estimator(self) -> Any:
+        """Return the scikit-learn estimator that stands in without XGBoost."""
+
+    @abstractmethod
+    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Class probabilities from XGBoost's output, (n,) or (n, K)."""
+
+    @abstractmethod
+    def _index(self, margin: NDArray[np.float32]) -> Ints:
+        """Class numbers from XGBoost's output, (n,) or (n, K); a tie goes to the first class."""
+
+    def _choose_backend(self) -> Backend:
+        if self.backend == "sklearn":
+            return "sklearn"
+        if xgboost is not None:
+            return "xgboost"
+        if self.backend == "xgboost":
+            raise ImportError("backend='xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
+        warnings.warn(
+            f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's "
+            f"{type(self._sklearn_estimator()).__name__}, which is slower, opens the data anew for every "
+            "fit, and may count rows in its bins and stopping rules, so that a weight of 2 is not exactly "
+            "the row twice. "
+            "pip install 'tailboost[xgboost]', or say backend='sklearn' to silence this",
+            UserWarning,
+            stacklevel=3,
+        )
+        return "sklearn"
+
+    def open_session(self, X: Any, y: Ints, n_classes: int) -> HistSession:
+        """Open the data for any number of fits; labels are class numbers 0 … K − 1."""
+        self._validate_params()
+        return HistSession(self, X, y, n_classes)
+
+    def _checked(self, X: Any, y: Any = None) -> Any:
+        if hasattr(X, "iloc"):  # a data frame keeps its categories; TableReader checks its columns
+            return validate_data(
+                self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
+            )
+        options: dict[str, Any] = {
+            "accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan",
+        }  # fmt: skip
+        if y is None:
+            return validate_data(self, X, reset=False, **options)
+        return validate_data(self, X, y, **options)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to weighted rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            NaN is a missing value; text and category columns of a data frame are categories. Entries absent
+            from a sparse matrix are missing values, as XGBoost takes them.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights; 2 is the row twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or sample_weight is not as described, or y holds fewer than two classes.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X, y = self._checked(X, y)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        classes, index = np.unique(y, return_inverse=True)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        used = weight > 0
+        if not used.any():
+            raise ValueError("sample_weight: all weights are zero, at least one must be positive")
+        if len(np.unique(index[used])) < 2:
+            raise ValueError(f"y holds one class only ({classes[index[used][0]]!r}); at least two are needed")
+        rows = np.flatnonzero(used)
+        kept = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+        session = self.open_session(kept, index[used].astype(np.intp), len(classes))
+        fitted = session.fit(weight[used], seed=0 if self.random_state is None else _seed(self.random_state))
+        for name in ("table_", "backend_", "model_"):
+            setattr(self, name, getattr(fitted, name))
+        if self.backend_ == "xgboost":
+            self._load()
+        self.classes_ = classes
+        return self
+
+    # The booster is kept as bytes: they pickle, copy and pass through safe model files as they are.
+    def _load(self) -> None:
+        self._booster = xgboost.Booster({"nthread": self.n_jobs or 0})
+        self._booster.load_model(bytearray(self.model_))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {k: v for k, v in state.items() if k != "_booster"}
+
+    def _margin(self, table: Table) -> NDArray[np.float32]:
+        if not hasattr(self, "_booster"):  # it came out of a file
+            self._load()
+        return np.asarray(self._booster.inplace_predict(table, predict_type="margin", missing=np.nan))
+
+    def predict_table(self, table: Table) -> Ints:
+        """Return class numbers for a table prepared by ``table_.transform``, shape (n,)."""
+        if self.backend_ == "sklearn":
+            dense = table.toarray() if sp.issparse(table) else table
+            return np.searchsorted(self.model_.classes_, self.model_.predict(dense))
+        return self._index(self._margin(table))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels, shape (n,)."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_table(self.table_.transform(self._checked(X)))]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
+        check_is_fitted(self)
+        table = self.table_.transform(self._checked(X))
+        if self.backend_ == "sklearn":
+            dense = table.toarray() if sp.issparse(table) else table
+            return np.asarray(self.model_.predict_proba(dense), dtype=np.float64)
+        return self._probabilities(self._margin(table))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _seed(random_state: Any) -> int:
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+class HistTreeClassifier(_HistClassifier):
+    """One binned decision tree; with several classes each leaf holds the whole distribution.
+
+    The splits are those of a Gini tree over the binned values; a leaf answers the weighted majority.
+
+    Parameters
+    ----------
+    max_depth : int, default=5
+        Largest depth, at least 1.
+    max_bins : int, default=256
+        Largest number of bins per column.
+    min_child_weight : float, default=0.0
+        Least sum of weights in a child.
+    backend : {"auto", "xgboost", "sklearn"}, default="auto"
+        ``"auto"`` takes XGBoost where it is installed, else scikit-learn's tree, with a warning.
+    n_jobs : int, optional
+        Threads; None leaves it to XGBoost (all cores).
+    random_state : int, RandomState or None
+        For scikit-learn's tree, which orders equal splits at random; XGBoost's is deterministic.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    backend_ : str
+        The backend that was used.
+    n_features_in_ : int
+    """
+
+    def __init__(
+        self, max_depth: int = 5, max_bins: int = 256, min_child_weight: float = 0.0, backend: str = "auto",
+        n_jobs: int | None = None, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.max_depth = max_depth
+        self.max_bins = max_bins
+        self.min_child_weight = min_child_weight
+        self.backend = backend
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
+        return y.astype(np.float32) if n_classes == 2 else np.eye(n_classes, dtype=np.float32)[y]
+
+    def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
+        # Squared error on indicators: the gain is the fall in Gini impurity, a leaf is the class shares.
+        strategy = "one_output_per_tree" if n_classes == 2 else "multi_output_tree"
+        return {
+            "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
+            "multi_strategy": strategy,
+        }  # fmt: skip
+
+    def _n_iterations(self) -> int:
+        return 1
+
+    def _sklearn_estimator(self) -> Any:
+        return DecisionTreeClassifier(max_depth=self.max_depth, random_state=self.random_state)
+
+    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+        share = margin.astype(np.float64)
+        if share.ndim == 1:
+            share = np.column_stack([1.0 - share, share])
+        share = share.clip(0.0, 1.0)
+        return share / share.sum(axis=1, keepdims=True)
+
+    def _index(self, margin: NDArray[np.float32]) -> Ints:
+        return (margin > 0.5).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)
+
+
+class HistBoostClassifier(_HistClassifier):
+    """A small gradient-boosted ensemble of binned trees on the same quantised data.
+
+    Parameters
+    ----------
+    n_trees : int, default=50
+        Boosting iterations (with K > 2 classes each is one tree with vector leaves).
+    max_depth : int, default=5
+        Largest depth of a tree.
+    learning_rate : float, default=0.3
+        Shrinkage in (0, 1].
+    max_bins : int, default=256
+        Largest number of bins per column.
+    min_child_weight : float, default=1.0
+        Least sum of Hessians in a child.
+    reg_lambda : float, default=1.0
+        L2 penalty on leaf values.
+    backend : {"auto", "xgboost", "sklearn"}, default="auto"
+        ``"auto"`` takes XGBoost where it is installed, else scikit-learn's, with a warning.
+    n_jobs : int, optional
+        Threads; None leaves it to XGBoost (all cores).
+    random_state : int, RandomState or None
+        Takes no part: nothing is drawn. Kept for the interface.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    backend_ : str
+        The backend that was used.
+    n_features_in_ : int
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_HistClassifier._parameter_constraints,
+        "n_trees": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+        "reg_lambda": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self, n_trees: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
+        min_child_weight: float = 1.0, reg_lambda: float = 1.0, backend: str = "auto",
+        n_jobs: int | None = None, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_trees = n_trees
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.max_bins = max_bins
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.backend = backend
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
+        return y.astype(np.float32)
+
+    def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
+        shared = {"eta": self.learning_rate, "reg_lambda": self.reg_lambda}
+        if n_classes > 2:
+            return shared | {
+                "objective": "multi:softprob", "num_class": n_classes, "base_score": 0.5,
+                "multi_strategy": "multi_output_tree",
+            }  # fmt: skip
+        # Start from the weighted share of class 1, in float32 so that it survives the model file.
+        prior = float(np.float32(weight[y == 1].sum() / weight.sum()))
+        return shared | {"objective": "binary:logistic", "base_score": min(max(prior, 1e-6), 1 - 1e-6)}
+
+    def _n_iterations(self) -> int:
+        return self.n_trees
+
+    def _sklearn_estimator(self) -> Any:
+        return HistGradientBoostingClassifier(
+            max_iter=self.n_trees, max_depth=self.max_depth, learning_rate=self.learning_rate,
+            max_bins=min(self.max_bins, 255), l2_regularization=self.reg_lambda, early_stopping=False,
+            max_leaf_nodes=None, random_state=self.random_state,
+        )  # fmt: skip
+
+    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+        score = margin.astype(np.float64)
+        if score.ndim == 1:
+            score = np.column_stack([-score / 2, score / 2])
+        odds = np.exp(score - score.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def _index(self, margin: NDArray[np.float32]) -> Ints:
+        return (margin > 0.0).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)

@@ -1,0 +1,123 @@
+"""Tables for binned trees: numbers and category codes as float32, and the cuts between them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tailboost._rows import distinct, hash_rows
+
+Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
+
+# Cuts are placed by at most this many distinct rows: those with the smallest hashes, so that the choice
+# depends on what the rows are and neither on their order nor on how often each is repeated.
+ROWS_FOR_CUTS = 131_072
+
+
+class TableReader:
+    """Turns a data frame, an array or a sparse matrix into numbers that trees can bin.
+
+    Attributes
+    ----------
+    categories_ : list
+        For each column the list of its categories, or None for a number.
+    sparse_ : bool
+        Whether entries absent from a sparse matrix are missing values, as XGBoost takes them.
+    """
+
+    def fit(self, X: Any) -> TableReader:
+        """Learn the columns' kinds."""
+        self.sparse_ = bool(sp.issparse(X))
+        if hasattr(X, "iloc"):
+            self.categories_ = [_categories(X.iloc[:, j], name) for j, name in enumerate(X.columns)]
+        else:
+            self.categories_ = [None] * X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Table:
+        """Return the table as float32; unknown categories and missing values are NaN.
+
+        Raises
+        ------
+        ValueError
+            If a number does not fit float32.
+        """
+        if self.sparse_ or sp.issparse(X):
+            table = sp.csr_matrix(X, dtype=np.float32)
+            table.eliminate_zeros()
+            return table if self.sparse_ else table.toarray()
+        if not hasattr(X, "iloc"):
+            return np.asarray(X, dtype=np.float32)
+        table = np.empty(X.shape, dtype=np.float32)
+        for j, categories in enumerate(self.categories_):
+            column = X.iloc[:, j]
+            if categories is None:
+                table[:, j] = column.to_numpy(dtype=np.float32, na_value=np.nan)
+            else:
+                code = {c: float(i) for i, c in enumerate(categories)}
+                table[:, j] = column.astype(object).map(code).to_numpy(dtype=np.float32)
+        if np.isinf(table).any():
+            names = [str(X.columns[j]) for j in np.flatnonzero(np.isinf(table).any(axis=0))]
+            raise ValueError(f"X holds infinity or a value too large for float32 in column(s) {names}")
+        return table
+
+    @property
+    def feature_types(self) -> list[str]:
+        """``"c"`` for categories, ``"q"`` for numbers."""
+        return ["q" if c is None else "c" for c in self.categories_]
+
+
+def _categories(column: Any, name: Any) -> list[Any] | None:
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "mM":
+        raise ValueError(f"column {name!r} holds dates or durations; turn it into numbers first")
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: column {name!r}")
+    if hasattr(column.dtype, "categories"):
+        return list(column.dtype.categories)
+    if kind in "fiub":
+        return None
+    values = column.dropna().unique()
+    try:
+        return sorted(values)
+    except TypeError:
+        raise ValueError(f"column {name!r} mixes kinds of values that cannot be ordered") from None
+
+
+def cuts(table: Table, max_bins: int) -> list[NDArray[np.float32]]:
+    """Choose, for each column, at most ``max_bins − 1`` thresholds from the distinct rows.
+
+    With at most ``max_bins`` distinct values the thresholds are the midpoints between neighbours, as in
+    scikit-learn's trees; otherwise midpoints at evenly spaced quantiles over the distinct rows. A row goes
+    left of a threshold when its value is smaller.
+
+    Parameters
+    ----------
+    table : float32 array or csr matrix of shape (n, d)
+        NaN and absent entries take no part.
+    max_bins : int
+        Largest number of bins.
+    """
+    first, _ = distinct(hash_rows(table))
+    rows = table[first[:ROWS_FOR_CUTS]]
+    if sp.issparse(rows):
+        by_column = sp.csc_matrix(rows)
+        columns = [
+            by_column.data[a:b] for a, b in zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)
+        ]
+    else:
+        columns = list(rows.T)
+    return [_column_cuts(np.sort(c[~np.isnan(c)]), max_bins) for c in columns]
+
+
+def _column_cuts(ordered: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+    last = np.flatnonzero(np.diff(ordered))  # last row of each distinct value but the largest
+    if len(last) >= max_bins:
+        quantile = np.arange(1, max_bins) * (len(ordered) / max_bins)
+        last = last[np.unique(np.searchsorted(last, quantile - 1).clip(max=len(last) - 1))]
+    low, high = ordered[last], ordered[last + 1]
+    middle = low + (high - low) / 2
+    return np.where(middle > low, middle, high).astype(np.float32)  # neighbours in float32 have no middle

@@ -1,0 +1,113 @@
+"""The methods by name: one entry feeds the command line, the comparison and the conformance suite."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.ensemble import RandomForestClassifier
+
+from tailboost.baselines import CoinFlip, plain_xgboost
+from tailboost.classifiers import (
+    AdaLPBoostClassifier,
+    AverageBoostClassifier,
+    GroupDROBoostClassifier,
+    LPBoostClassifier,
+    RegularizedLPBoostClassifier,
+)
+from tailboost.learners import HistBoostClassifier
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method that can be compared.
+
+    Attributes
+    ----------
+    name, title, summary : str
+        Key, display name, one line.
+    factory : callable
+        The estimator class, or what makes the estimator.
+    ours : bool
+        Whether tailboost stands behind it; the others are baselines.
+    uses_groups, uses_alpha : bool
+        Whether ``fit`` takes ``groups``, and whether it has a parameter ``alpha``.
+    randomized : bool
+        Whether ``predict_proba`` is the label distribution of a randomised rule.
+    seeded : bool
+        Whether the estimator has ``random_state`` and ``n_jobs``.
+    """
+
+    name: str
+    title: str
+    summary: str
+    factory: Callable[..., Any]
+    ours: bool = False
+    uses_groups: bool = False
+    uses_alpha: bool = False
+    randomized: bool = False
+    seeded: bool = True
+
+    def make(
+        self,
+        *,
+        alpha: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        **params: Any,
+    ) -> Any:
+        """Return an unfitted estimator; ``alpha`` is passed where it has a meaning."""
+        if self.uses_alpha and alpha is not None:
+            params["alpha"] = alpha
+        if self.seeded:
+            params |= {"random_state": random_state, "n_jobs": n_jobs}
+        return self.factory(**params)
+
+
+METHODS: dict[str, Method] = {
+    m.name: m
+    for m in (
+        Method(
+            "adalpboost", "AdaLPBoost", "Hedge over samples, exact CVaR mixture; one fit serves every α",
+            AdaLPBoostClassifier, ours=True, uses_alpha=True, randomized=True,
+        ),
+        Method(
+            "lpboost", "LPBoost", "totally corrective player for one α, exact CVaR mixture",
+            LPBoostClassifier, ours=True, uses_alpha=True, randomized=True,
+        ),
+        Method(
+            "reglpboost", "Regularised LPBoost", "LPBoost with an entropy term and a rate of convergence",
+            RegularizedLPBoostClassifier, ours=True, uses_alpha=True, randomized=True,
+        ),
+        Method(
+            "averageboost", "AdaBoost + average", "Hedge over samples, even mixture",
+            AverageBoostClassifier, ours=True, randomized=True,
+        ),
+        Method(
+            "groupdroboost", "Group DRO boosting", "Hedge over groups (or classes), minimax mixture",
+            GroupDROBoostClassifier, ours=True, uses_groups=True, randomized=True,
+        ),
+        Method("erm", "ERM", "the default learner alone", HistBoostClassifier),
+        Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),
+        Method("xgboost", "XGBoost", "XGBoost's own classifier with its defaults", plain_xgboost),
+        Method("coinflip", "Coin flip", "all classes evenly: CVaR 1 − 1/K at every α", CoinFlip,
+               randomized=True, seeded=False),
+    )
+}  # fmt: skip
+
+
+def get_method(name: str) -> Method:
+    """Return a method by name.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the message names near ones.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    near = difflib.get_close_matches(name, METHODS, n=3)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise ValueError(f"unknown method {name!r}; {hint}methods are {', '.join(METHODS)}")

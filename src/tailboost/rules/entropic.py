@@ -1,0 +1,53 @@
+"""The entropy-regularised totally corrective player of regularised α-LPBoost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tailboost.game import Floats, Units
+from tailboost.rules.history import History
+from tailboost.solvers import entropic_weights
+
+
+@dataclass(frozen=True)
+class EntropicLP:
+    """``argmin_w γ + KL(w‖p)/β`` s.t. ``⟨w, ℓ^s⟩ ≥ 1 − γ``, ``w ∈ Δ``, ``w_i ≤ p_i/α`` [Z21, eq. 8; WGV08].
+
+    The published constraint has the wrong sign (that program is unbounded); this is the right one.
+
+    Parameters
+    ----------
+    alpha : float
+        Tail mass α in (0, 1].
+    beta : float
+        Inverse strength of the regularisation, β > 0.
+    outlier_fraction : float
+        Mass of the units with the highest cumulative loss that gets no weight [ZDKR21].
+    """
+
+    alpha: float
+    beta: float = 100.0
+    outlier_fraction: float = 0.0
+
+    def start(self, units: Units) -> History:
+        """No losses seen yet."""
+        return History.empty(units.base)
+
+    def weights(self, state: History) -> Floats:
+        """Return the weights solved for when the newest losses came in."""
+        return state.weights
+
+    def update(self, state: History, losses: NDArray[Any]) -> History:
+        """Add the newest losses and solve again, warm from the last multipliers."""
+        past = state.add(losses)
+        solution = entropic_weights(
+            past.losses, self.alpha, self.beta, past.kept(self.outlier_fraction), start=past.warm_start
+        )
+        return past.solved(solution.weights, solution.multipliers, solution.gap)
+
+    def gap(self, state: History) -> float:
+        """Duality gap of the solve behind the weights."""
+        return state.gap

@@ -1,0 +1,35 @@
+"""Dropping the units that are always wrong, so that label noise cannot take all the weight [ZDKR21]."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailboost.game import Floats
+
+
+def keep(base: Floats, cumulative: Floats, fraction: float) -> Floats:
+    """Return the base measure without the ``fraction`` of its mass that has the highest cumulative loss.
+
+    Parameters
+    ----------
+    base : ndarray of shape (m,)
+        Base measure ``p``, sums to 1.
+    cumulative : ndarray of shape (m,)
+        ``Σ_s ℓ^s`` of each unit. While all are equal (before the first loss) nothing is dropped.
+    fraction : float
+        Mass ε in [0, 1) to drop. The level at the boundary, where zero-one losses tie massively, is
+        dropped fractionally, in proportion to ``p``.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        What is kept, normalised to sum 1.
+    """
+    if fraction <= 0.0 or np.ptp(cumulative) == 0.0:
+        return base
+    level, index = np.unique(-cumulative, return_inverse=True)  # highest cumulative loss first
+    mass = np.bincount(index, weights=base, minlength=len(level))
+    dropped = np.clip(fraction - (np.cumsum(mass) - mass), 0.0, mass)
+    kept_share = np.divide(mass - dropped, mass, out=np.zeros_like(mass), where=mass > 0)
+    kept: Floats = base * kept_share[index]
+    return kept / kept.sum()
