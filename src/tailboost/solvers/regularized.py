@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import xlog1py
 
 from tailboost.solvers.bits import Float, LossMatrix
 from tailboost.solvers.cvar import tail
@@ -36,6 +37,12 @@ class Newton(NamedTuple):
     w: Float
     gap: float
     n_iter: int
+
+
+def divergence(w: Float, p: Float) -> float:
+    """KL(w ‖ p) for p > 0, exact to the last digits also where w is nearly p."""
+    excess = w / p - 1.0
+    return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
 def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]:
@@ -68,9 +75,7 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
             capped = now
         w = np.where(capped, cap, kappa * np.where(capped, 0.0, a))
         w /= w.sum()
-        positive = w > 0
-        penalty = float(w[positive] @ np.log(w[positive] / p[positive])) / beta
-        return Response(w, penalty, np.where(capped, 0.0, beta * w))
+        return Response(w, divergence(w, p) / beta, np.where(capped, 0.0, beta * w))
 
     return respond
 

@@ -1,0 +1,112 @@
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import check_weights, measure, random_game
+
+from tailboost.solvers import BitLosses, SolverError, entropic_weights, minimize_cvar_mixture
+from tailboost.solvers import entropic as entropic_module
+
+betas = (0.01, 0.3, 10.0, 100.0, 1e4, 1e6)
+
+
+def objective(w, losses, beta, base):
+    p = measure(base, w.size)
+    kept = w > 0
+    return 1 - (losses.astype(float) @ w).min() + (w[kept] * np.log(w[kept] / p[kept])).sum() / beta
+
+
+def check(solution, losses, alpha, beta, base):
+    check_weights(solution.weights, alpha, base)
+    scale = 1 + abs(solution.value)
+    assert abs(objective(solution.weights, losses, beta, base) - solution.value) <= 1e-12 * scale
+    assert -1e-12 * scale <= solution.gap <= 1e-8 * scale
+    assert solution.multipliers.min() >= 0
+    assert solution.multipliers.sum() == pytest.approx(1)
+
+
+def test_closes_the_gap_for_every_beta_and_family():
+    for seed in range(500):
+        losses, alpha, base = random_game(seed)
+        beta = betas[seed % len(betas)]
+        check(entropic_weights(losses, alpha, beta, base), losses, alpha, beta, base)
+
+
+def test_against_cvxpy():
+    compared = 0
+    for seed in range(120):
+        losses, alpha, base = random_game(seed)
+        p = measure(base, losses.shape[1])
+        beta = betas[seed % 4]
+        if p.min() < 1e-4 or not 1e-3 < alpha < 0.99 or np.ptp(losses.astype(float)) > 10:
+            continue
+        w, gamma = cp.Variable(p.size, nonneg=True), cp.Variable()
+        problem = cp.Problem(
+            cp.Minimize(gamma + cp.sum(cp.rel_entr(w, p)) / beta),
+            [losses.astype(float) @ w >= 1 - gamma, cp.sum(w) == 1, w <= p / alpha],
+        )
+        problem.solve(solver="CLARABEL")
+        solution = entropic_weights(losses, alpha, beta, base)
+        assert solution.value == pytest.approx(problem.value, abs=1e-6)
+        np.testing.assert_allclose(solution.weights, w.value, atol=1e-3)
+        compared += 1
+    assert compared > 30
+
+
+@pytest.mark.parametrize("method", ["_by_newton", "_by_path", "_by_interior_point"])
+def test_every_method_alone(method, monkeypatch):
+    monkeypatch.setattr(entropic_module, "METHODS", (getattr(entropic_module, method),))
+    for seed in range(40):
+        losses, _, base = random_game(seed)
+        check(entropic_weights(losses, 0.3, 20.0, base), losses, 0.3, 20.0, base)
+
+
+def test_hands_over_and_gives_up_with_an_error(monkeypatch):
+    def useless(problem, beta, start):
+        return start, problem.p, 0, "useless"
+
+    losses = np.random.default_rng(0).random((4, 30)) < 0.3
+    monkeypatch.setattr(entropic_module, "METHODS", (useless, entropic_module._by_newton))
+    assert entropic_weights(losses, 0.3, 100.0).method == "newton"
+    monkeypatch.setattr(entropic_module, "METHODS", (useless,))
+    with pytest.raises(SolverError, match="entropic_weights: no method closed"):
+        entropic_weights(losses, 0.3, 100.0)
+
+
+def test_warm_start_from_round_to_round():
+    rng = np.random.default_rng(0)
+    losses, start = BitLosses(500), None
+    for _ in range(12):
+        losses = losses.append(rng.random(500) < 0.3)
+        warm = entropic_weights(losses, 0.2, 100.0, start=start)
+        np.testing.assert_allclose(warm.weights, entropic_weights(losses, 0.2, 100.0).weights, atol=1e-7)
+        start = warm.multipliers
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=40)
+def test_weight_is_repetition(seed):
+    losses, alpha, _ = random_game(seed)
+    counts = np.random.default_rng(seed).integers(1, 4, losses.shape[1])
+    repeated = entropic_weights(np.repeat(losses, counts, axis=1), alpha, 5.0).weights
+    np.testing.assert_allclose(
+        np.add.reduceat(repeated, np.append(0, counts.cumsum()[:-1])),
+        entropic_weights(losses, alpha, 5.0, counts).weights,
+        atol=1e-6,
+    )
+
+
+def test_between_p_and_the_totally_corrective_weights():
+    losses = np.random.default_rng(0).random((6, 60)) < 0.4
+    np.testing.assert_allclose(entropic_weights(losses, 0.2, 1e-9).weights, 1 / 60, atol=1e-9)
+    hard = minimize_cvar_mixture(losses, 0.2).value
+    for beta in (10.0, 1e3, 1e5):
+        soft = (losses @ entropic_weights(losses, 0.2, beta).weights).min()
+        assert hard - np.log(5) / beta <= soft + 1e-8 <= hard + 2e-8
+
+
+@pytest.mark.parametrize("beta", [0, -1, np.nan, np.inf, "x"])
+def test_bad_beta(beta):
+    with pytest.raises(ValueError, match="beta must be"):
+        entropic_weights([[0.0, 1.0]], 0.5, beta)

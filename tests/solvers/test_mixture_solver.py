@@ -1,0 +1,314 @@
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import check_mixture, cvxpy_value, highs_value, measure, random_game
+from scipy.optimize import linprog
+
+from tailboost.solvers import (
+    BitLosses,
+    SolverError,
+    cvar,
+    minimize_cvar_mixture,
+    mixture_path,
+    totally_corrective_weights,
+)
+from tailboost.solvers import mixture as mixture_module
+from tailboost.solvers.problem import Problem
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def test_a_thousand_games_against_highs():
+    for seed in range(1200):
+        losses, alpha, base = random_game(seed)
+        solution = minimize_cvar_mixture(losses, alpha, base)
+        check_mixture(solution, losses, alpha, base)
+        value = highs_value(losses, alpha, base)
+        assert abs(solution.value - value) <= 1e-8 * (1 + abs(value)), seed
+
+
+def check_against_cvxpy(seeds):
+    compared = 0
+    for seed in seeds:
+        losses, alpha, base = random_game(seed)
+        # Interior points of general solvers need bounds within some orders of magnitude of each other.
+        p = measure(base, losses.shape[1])
+        if p.min() < 1e-6 or not 1e-6 < alpha < 0.9999:
+            continue
+        value = minimize_cvar_mixture(losses, alpha, base).value
+        for solver in ("CLARABEL", "ECOS"):
+            reference = cvxpy_value(losses, alpha, base, solver)
+            assert abs(value - reference) <= 1e-8 * (1 + abs(value)), (seed, solver)
+        compared += 1
+    return compared
+
+
+@pytest.mark.filterwarnings("ignore:.*ECOS")
+def test_against_two_other_solvers():
+    assert check_against_cvxpy(range(200)) >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*ECOS")
+def test_a_thousand_games_against_two_other_solvers():
+    assert check_against_cvxpy(range(2000)) >= 1000
+
+
+@pytest.mark.parametrize("method", ["_by_interior_point", "_by_highs"])
+def test_every_method_alone_closes_the_gap(method, monkeypatch):
+    monkeypatch.setattr(mixture_module, "METHODS", (getattr(mixture_module, method),))
+    solved = 0
+    for seed in range(150):
+        losses, alpha, base = random_game(seed)
+        if measure(base, losses.shape[1]).min() < 1e-9:
+            continue  # beyond the tolerances of a general solver: that is what the other methods are for
+        check_mixture(minimize_cvar_mixture(losses, alpha, base), losses, alpha, base)
+        solved += 1
+    assert solved > 90
+
+
+def test_hands_over_and_says_so(monkeypatch):
+    def gives_up(problem, start):
+        lam, w = np.full(problem.losses.shape[0], 1 / problem.losses.shape[0]), problem.p
+        return mixture_module._Optimum(lam, w, problem.value(lam), problem.bound(w), 7, "useless")
+
+    losses = np.random.default_rng(0).random((5, 40)) < 0.3
+    methods = mixture_module.METHODS
+    monkeypatch.setattr(mixture_module, "METHODS", (gives_up, *methods))
+    solution = minimize_cvar_mixture(losses, 0.2, canonical=False)
+    assert solution.method != "useless"
+    check_mixture(solution, losses, 0.2, None)
+    monkeypatch.setattr(mixture_module, "METHODS", (gives_up,))
+    with pytest.raises(SolverError, match=r"gap, 0\.\d+ is left.*n = 40, T = 5, alpha = 0.2"):
+        minimize_cvar_mixture(losses, 0.2, canonical=False)
+
+
+@pytest.mark.parametrize(
+    "wrong_cap",
+    [
+        lambda self: np.full(self.p.size, 1 / (self.alpha * self.p.size)),
+        lambda self: np.full(self.p.size, 2.0),
+    ],
+    ids=["1/(alpha n)", "none"],
+)
+def test_a_wrong_cap_is_noticed(wrong_cap, monkeypatch):
+    monkeypatch.setattr(Problem, "cap", property(wrong_cap))
+    losses = np.random.default_rng(1).random((6, 50)) < 0.4
+    base = np.random.default_rng(2).random(50) + 0.1
+    with pytest.raises(SolverError):
+        minimize_cvar_mixture(losses, 0.3, base, canonical=False)
+
+
+def test_the_checker_notices_a_wrong_cap():
+    losses, base = np.random.default_rng(1).random((6, 50)) < 0.4, np.random.default_rng(2).random(50) + 0.1
+    solution = minimize_cvar_mixture(losses, 0.3, base)
+    check_mixture(solution, losses, 0.3, base)
+    with pytest.raises(AssertionError):
+        check_mixture(minimize_cvar_mixture(losses, 0.3), losses, 0.3, base)
+
+
+@given(seeds)
+@settings(deadline=None, max_examples=60)
+def test_weight_is_repetition_and_order_does_not_matter(seed):
+    losses, alpha, _ = random_game(seed)
+    rng = np.random.default_rng(seed)
+    counts, order = rng.integers(1, 4, losses.shape[1]), rng.permutation(losses.shape[1])
+    weighted = minimize_cvar_mixture(losses, alpha, counts)
+    repeated = minimize_cvar_mixture(np.repeat(losses, counts, axis=1), alpha)
+    shuffled = minimize_cvar_mixture(losses[:, order], alpha, counts[order])
+    warm = minimize_cvar_mixture(losses, alpha, counts, start=rng.random(len(losses)))
+    for other in (repeated, shuffled, warm):
+        np.testing.assert_allclose(other.weights, weighted.weights, atol=1e-9)
+    np.testing.assert_allclose(shuffled.sample_weights, weighted.sample_weights[order], atol=1e-8)
+    np.testing.assert_allclose(
+        np.add.reduceat(repeated.sample_weights, np.append(0, counts.cumsum()[:-1])),
+        weighted.sample_weights,
+        atol=1e-8,
+    )
+
+
+@given(seeds)
+@settings(deadline=None, max_examples=60)
+def test_complementary_slackness(seed):
+    losses, alpha, base = random_game(seed)
+    solution = minimize_cvar_mixture(losses, alpha, base)
+    p, scale = measure(base, losses.shape[1]), np.ptp(losses.astype(float)) or 1.0
+    slack = losses.astype(float) @ solution.sample_weights - solution.dual_value
+    assert solution.weights @ slack <= 2e-8 * (scale + abs(solution.value))
+    combined = solution.weights @ losses.astype(float)
+    w, eta = solution.sample_weights, solution.threshold
+    # Above the boundary at the cap, below it at zero.
+    misplaced = np.where(combined > eta, p / alpha - w, w) * np.abs(combined - eta)
+    if alpha >= p[p > 0].min():
+        assert misplaced.sum() <= 2e-8 * (scale + abs(solution.value))
+
+
+@given(seeds)
+@settings(deadline=None, max_examples=40)
+def test_value_falls_with_alpha(seed):
+    losses, _, base = random_game(seed)
+    values = [minimize_cvar_mixture(losses, alpha, base).value for alpha in (1e-6, 0.1, 0.4, 0.8, 1.0)]
+    assert (np.diff(values) <= 1e-8 * (1 + np.abs(values[0]))).all()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_canonical_mixture_has_least_mean_loss(seed):
+    losses, alpha, base = random_game(seed)
+    if np.ptp(losses.astype(float)) > 2:
+        return
+    n_members, n_units = losses.shape
+    p = measure(base, n_units)
+    solution = minimize_cvar_mixture(losses, alpha, base)
+    # Variables λ, η, ξ: η + Σ pξ/α ≤ value, ξ ≥ l − η.
+    means = losses.astype(float) @ p
+    result = linprog(
+        np.concatenate([means, [0], np.zeros(n_units)]),
+        A_ub=np.vstack(
+            [
+                np.concatenate([np.zeros(n_members), [1], p / alpha]),
+                np.hstack([losses.T.astype(float), -np.ones((n_units, 1)), -np.eye(n_units)]),
+            ]
+        ),
+        b_ub=np.append(solution.value + 1e-10, np.zeros(n_units)),
+        A_eq=[np.concatenate([np.ones(n_members), [0], np.zeros(n_units)])],
+        b_eq=[1.0],
+        bounds=[(0, None)] * n_members + [(None, None)] + [(0, None)] * n_units,
+    )
+    if result.status == 0:  # bounds of very different size are beyond a general solver
+        assert means @ solution.weights <= result.fun + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_canonical_weights_are_closest_to_p(seed):
+    losses, alpha, base = random_game(seed)
+    p = measure(base, losses.shape[1])
+    if p.min() < 1e-6 or not 1e-3 < alpha < 0.99 or np.ptp(losses.astype(float)) > 2:
+        return
+    solution = minimize_cvar_mixture(losses, alpha, base)
+    w = cp.Variable(p.size, nonneg=True)
+    constraints = [losses.astype(float) @ w >= solution.dual_value - 1e-9, cp.sum(w) == 1, w <= p / alpha]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(cp.multiply(w - p, 1 / np.sqrt(p)))), constraints)
+    problem.solve(solver="CLARABEL")
+    ours = ((solution.sample_weights - p) ** 2 / p).sum()
+    assert ours <= problem.value + 1e-5 * (1 + problem.value)
+
+
+def test_equal_members_give_way_to_the_first():
+    rng = np.random.default_rng(0)
+    losses = rng.random((4, 60)) < 0.4
+    solution = minimize_cvar_mixture(losses[[0, 1, 2, 3, 0, 1, 2, 3]], 0.3)
+    np.testing.assert_array_equal(solution.weights[4:], 0)
+    np.testing.assert_allclose(solution.weights[:4], minimize_cvar_mixture(losses, 0.3).weights, atol=1e-9)
+
+
+def test_the_coin_flip_of_two_constants():
+    positive = np.arange(100) < 30
+    noise = np.random.default_rng(0).random((3, 100)) < 0.45
+    solution = minimize_cvar_mixture(np.vstack([noise, positive, ~positive]), 0.02)
+    assert solution.value == pytest.approx(0.5, abs=1e-9)
+
+
+def test_few_members_suffice():
+    # A vertex has no more members than conditions: two complementary members, not a mixture of all pairs.
+    half = np.random.default_rng(0).random((10, 500)) < 0.5
+    solution = minimize_cvar_mixture(np.vstack([half, ~half]), 1e-6)
+    assert (solution.weights > 0).sum() == 2
+
+
+def test_maximisers_below_the_error_mass_spread_over_the_rest():
+    # Error mass 0.1 < α: weights p/α on the errors, the rest evenly on all others.
+    losses = (np.arange(20) < 2)[None]
+    w = totally_corrective_weights(losses, 0.5).sample_weights
+    np.testing.assert_allclose(w, np.where(losses[0], 0.1, 0.8 / 18), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_units", [2, 7, 100])
+def test_minimax_over_classes_with_unequal_base(n_units):
+    rng = np.random.default_rng(n_units)
+    errors = rng.random((12, n_units))
+    solution = minimize_cvar_mixture(errors, 1e-9, rng.random(n_units) + 0.01)
+    assert solution.value == pytest.approx((solution.weights @ errors).max())
+    result = linprog(
+        np.append(np.zeros(12), 1),
+        A_ub=np.hstack([errors.T, -np.ones((n_units, 1))]),
+        b_ub=np.zeros(n_units),
+        A_eq=[np.append(np.ones(12), 0)],
+        b_eq=[1],
+    )
+    assert solution.value == pytest.approx(result.fun, abs=1e-8)
+
+
+def test_alpha_one_is_the_best_single_member():
+    losses = np.random.default_rng(0).random((6, 80)) < [[0.5], [0.2], [0.4], [0.2], [0.3], [0.9]]
+    solution = minimize_cvar_mixture(losses, 1.0)
+    assert solution.weights[losses.mean(axis=1).argmin()] == 1
+    assert solution.method == "closed-form"
+
+
+def test_one_unit_and_more_members_than_units():
+    assert minimize_cvar_mixture([[0.3], [0.2]], 0.5).value == 0.2
+    losses = np.eye(30, 4, dtype=bool)
+    check_mixture(minimize_cvar_mixture(losses, 0.1), losses, 0.1, None)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("offset", [0.0, -1e3])
+def test_scale_and_offset_of_losses(scale, offset):
+    losses = np.random.default_rng(5).random((6, 40))
+    plain = minimize_cvar_mixture(losses, 0.2)
+    moved = minimize_cvar_mixture(offset * scale + scale * losses, 0.2)
+    assert moved.value == pytest.approx(offset * scale + scale * plain.value, rel=1e-9)
+    np.testing.assert_allclose(moved.weights, plain.weights, atol=1e-6)
+
+
+def test_path_gives_the_values_of_single_solves():
+    losses = BitLosses.from_rows(np.random.default_rng(0).random((12, 400)) < 0.3)
+    alphas = [0.5, 0.01, 1.0, 0.2, 0.2]
+    for alpha, solution in zip(alphas, mixture_path(losses, alphas), strict=True):
+        single = minimize_cvar_mixture(losses, alpha)
+        assert solution.value == pytest.approx(single.value, abs=1e-9)
+        np.testing.assert_allclose(solution.weights, single.weights, atol=1e-8)
+
+
+def test_without_canonical_choice_the_value_is_the_same():
+    losses = np.random.default_rng(0).random((10, 100)) < 0.4
+    solution = minimize_cvar_mixture(losses, 0.1, canonical=False)
+    check_mixture(solution, losses, 0.1, None)
+    assert solution.value == pytest.approx(cvar(minimize_cvar_mixture(losses, 0.1).weights @ losses, 0.1))
+
+
+def test_medium_size_of_every_kind():
+    rng = np.random.default_rng(0)
+    plain = rng.random((40, 3000)) < rng.beta(0.5, 2, 3000)
+    for losses in (
+        plain,
+        np.vstack([plain[:38], plain[:1], ~plain[:1]]),
+        np.where(rng.random(3000) < 0.3, plain[:, :1], plain),
+    ):
+        for alpha in (0.02, 0.3, 0.8):
+            solution = minimize_cvar_mixture(losses, alpha)
+            check_mixture(solution, losses, alpha, None)
+            assert solution.value == pytest.approx(highs_value(losses, alpha), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(losses=[1.0, 2.0]), "losses must have shape"),
+        (dict(losses=np.empty((0, 3))), "losses must have shape"),
+        (dict(losses=[[1.0, np.inf]]), "losses must be finite"),
+        (dict(alpha=0.0), r"alpha must be in \(0, 1\]"),
+        (dict(alpha=1.5), r"alpha must be in \(0, 1\]"),
+        (dict(alpha=np.nan), "alpha must be"),
+        (dict(base=[1.0]), "base must have shape"),
+        (dict(base=[1.0, -1.0]), "base must be non-negative"),
+        (dict(base=[0.0, 0.0]), "base must have positive mass"),
+        (dict(start=[1.0, 1.0, 1.0]), "start must be at most 2"),
+        (dict(start=[-1.0, 2.0]), "start must be"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        minimize_cvar_mixture(**{"losses": [[0.0, 1.0], [1.0, 0.0]], "alpha": 0.5} | arguments)

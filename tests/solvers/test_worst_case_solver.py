@@ -1,0 +1,146 @@
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import measure
+from scipy.optimize import brentq
+
+from tailboost.solvers import cvar, worst_case_weights
+
+BALLS = ("kl", "chi2", "cvar")
+
+
+def divergence(w, p, uncertainty):
+    kept = p > 0
+    w, p = w[kept], p[kept]
+    if uncertainty == "chi2":
+        return 0.5 * ((w - p) ** 2 / p).sum()
+    if uncertainty == "cvar":
+        return np.log((w / p).max())
+    return (w[w > 0] * np.log(w[w > 0] / p[w > 0])).sum()
+
+
+def random_case(seed):
+    rng = np.random.default_rng(seed)
+    n_units = int(rng.choice([1, 2, 5, 30, 200]))
+    losses = [
+        rng.normal(size=n_units),
+        rng.integers(0, 2, n_units).astype(float),
+        np.exp(rng.normal(size=n_units) * 4),
+        np.full(n_units, 2.5),
+        rng.random(n_units) * 1e-8,
+    ][seed % 5]
+    base = [None, rng.random(n_units) + 0.01, np.append(1.0, rng.integers(0, 3, n_units - 1))][
+        rng.integers(3)
+    ]
+    radius = float(rng.choice([0, 1e-9, 1e-3, 0.1, 1, 3, 50, 1000, np.log(n_units)]))
+    return losses, base, radius
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+def test_feasible_and_certified(uncertainty):
+    for seed in range(400):
+        losses, base, radius = random_case(seed)
+        p = measure(base, losses.size)
+        solution = worst_case_weights(losses, uncertainty, radius=radius, base=base)
+        w, scale = solution.weights, 1 + np.abs(losses).max()
+        assert w.min() >= 0
+        assert w.sum() == pytest.approx(1, abs=1e-12)
+        assert divergence(w, p, uncertainty) <= radius * (1 + 1e-7) + 1e-12
+        assert solution.value == pytest.approx(w @ losses, abs=1e-13 * scale)
+        assert -1e-11 * scale <= solution.gap <= 1e-8 * scale
+        assert solution.gap == pytest.approx(solution.dual_value - solution.value, abs=1e-11 * scale)
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+def test_against_cvxpy(uncertainty):
+    for seed in range(60):
+        losses, base, radius = random_case(seed)
+        p = measure(base, losses.size)
+        if p.min() == 0 or radius < 1e-3 or np.abs(losses).max() > 50:
+            continue
+        w = cp.Variable(p.size, nonneg=True)
+        ball = {
+            "kl": lambda w, p, r: cp.sum(cp.rel_entr(w, p)) <= r,
+            "chi2": lambda w, p, r: cp.sum_squares(cp.multiply(w - p, 1 / np.sqrt(p))) / 2 <= r,
+            "cvar": lambda w, p, r: w <= np.minimum(p * np.exp(min(r, 30)), 1),
+        }[uncertainty](w, p, radius)
+        problem = cp.Problem(cp.Maximize(w @ losses), [cp.sum(w) == 1, ball])
+        problem.solve(solver="CLARABEL")
+        value = worst_case_weights(losses, uncertainty, radius=radius, base=base).value
+        assert value == pytest.approx(problem.value, abs=1e-5 * (1 + np.abs(losses).max()))
+
+
+@pytest.mark.parametrize("radius", [1e-6, 0.01, 0.3, 1.0, 2.5])
+def test_kl_against_a_root_finder(radius):
+    losses = np.random.default_rng(0).normal(size=50)
+
+    def weights(theta):
+        w = np.exp(theta * (losses - losses.max()))
+        return w / w.sum()
+
+    theta = brentq(lambda t: divergence(weights(t), np.full(50, 0.02), "kl") - radius, 1e-9, 1e4, xtol=1e-14)
+    solution = worst_case_weights(losses, "kl", radius=radius)
+    assert solution.parameter == pytest.approx(theta, rel=1e-5)
+    np.testing.assert_allclose(solution.weights, weights(theta), atol=1e-7)
+
+
+@given(st.integers(0, 10**6), st.floats(0, 5))
+@settings(deadline=None)
+def test_cvar_ball_is_cvar(seed, radius):
+    losses, base, _ = random_case(seed)
+    value = worst_case_weights(losses, "cvar", radius=radius, base=base).value
+    assert value == pytest.approx(cvar(losses, np.exp(-radius), base), abs=1e-9 * (1 + np.abs(losses).max()))
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+def test_two_units_by_brute_force(uncertainty):
+    grid = np.linspace(0, 1, 200_001)
+    p = np.array([0.7, 0.3])
+    for radius in (0.01, 0.2, 0.9):
+        inside = [
+            share
+            for share in grid[::200]
+            if divergence(np.array([1 - share, share]), p, uncertainty) <= radius
+        ]
+        value = worst_case_weights([0.0, 1.0], uncertainty, radius=radius, base=p).value
+        assert value == pytest.approx(max(inside), abs=2e-3)
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+def test_the_ends_of_the_radius(uncertainty):
+    losses, base = [1.0, 3.0, 3.0, 2.0], [1, 1, 3, 5]
+    np.testing.assert_allclose(
+        worst_case_weights(losses, uncertainty, radius=0, base=base).weights, measure(base, 4)
+    )
+    limit = {"kl": np.log(2.5), "cvar": np.log(2.5), "chi2": 0.75}[uncertainty]
+    for radius in (limit, limit * (1 + 1e-9), 1e6):
+        solution = worst_case_weights(losses, uncertainty, radius=radius, base=base)
+        np.testing.assert_allclose(solution.weights, [0, 0.25, 0.75, 0], atol=1e-7)
+        assert solution.value == pytest.approx(3)
+    assert worst_case_weights(losses, uncertainty, radius=1e6, base=base).method == "limit"
+    near = worst_case_weights(losses, uncertainty, radius=limit * (1 - 1e-9), base=base)
+    assert near.value == pytest.approx(3, abs=1e-3)
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+def test_equal_losses_leave_p(uncertainty):
+    solution = worst_case_weights([2.0, 2.0], uncertainty, radius=5.0, base=[1, 3])
+    np.testing.assert_allclose(solution.weights, [0.25, 0.75])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(uncertainty="l2"), r"uncertainty must be one of \['chi2', 'cvar', 'kl'\]"),
+        (dict(radius=-1.0), "radius must be"),
+        (dict(radius=np.nan), "radius must be"),
+        (dict(losses=[]), "losses must have shape"),
+        (dict(losses=[np.nan, 1.0]), "losses must be finite"),
+        (dict(base=[1.0]), "base must have shape"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        worst_case_weights(**{"losses": [0.0, 1.0], "radius": 0.1} | arguments)
