@@ -46,8 +46,10 @@ if XGBClassifier is not None:
 
         def fit(self, X: Any, y: Any, **params: Any) -> Self:
             """Fit on class numbers."""
-            self.labels_, index = np.unique(y, return_inverse=True)
+            labels, index = np.unique(y, return_inverse=True)
+            self.labels_ = np.arange(len(labels))  # what the fit below compares the class numbers with
             super().fit(X, index, **params)
+            self.labels_ = labels
             return self
 
         @property
