@@ -29,8 +29,6 @@ class BitLosses:
         Number of units; the new object holds no hypothesis.
     """
 
-    __slots__ = ("_filled", "_n", "_planes", "_rows")
-
     def __init__(self, n: int) -> None:
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}")
@@ -199,8 +197,6 @@ def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...])
 
 class DenseLosses:
     """Real losses of T hypotheses on n units, with the kernels of `BitLosses`."""
-
-    __slots__ = ("array",)
 
     def __init__(self, array: Float) -> None:
         self.array = array
