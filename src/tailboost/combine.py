@@ -120,8 +120,15 @@ class Ledger:
 
     def mean_losses(self) -> Floats:
         """Mean loss of every member of the pool on the judged rows, shape (T + E,)."""
-        means: Floats = self.pool().means(self.rows.weight / self.rows.weight.sum())
-        return means
+        return self.pool().means(self.rows.weight / self.rows.weight.sum())
+
+    def by_mean_loss(self) -> Ints:
+        """Members of the pool, the least mean loss first; among equal ones the earlier first."""
+        return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")
+
+    def by_mean_loss(self) -> Ints:
+        """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""
+        return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")
 
 
 def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int) -> Floats:

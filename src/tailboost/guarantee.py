@@ -121,7 +121,8 @@ class Guarantee:
         lines = [
             self.verdict,
             f"achieved: {self.objective} = {self.achieved:.6g} on {self.judged_on} "
-            f"(solver gap {self.gap:.1e}); it speaks about the randomised classifier whose label distribution is predict_proba, "
+            f"(solver gap {self.gap:.1e}); it speaks about the "
+            "randomised classifier whose label distribution is predict_proba, "
             "not about predict",
             *(f"observed: {b}" for b in self.observed),
             *(f"promised: {b}" for b in self.promised),

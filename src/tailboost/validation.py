@@ -22,10 +22,13 @@ Mask = NDArray[np.bool_]
 Bits = NDArray[np.bool_]
 
 SIGNIFICANT_BITS = 16
+# A density below this is a solver's way of saying 0.
+NEGLIGIBLE = 2.0**-32
 
 
 def round_significant(x: Floats, bits: int = SIGNIFICANT_BITS) -> Floats:
     """Round to ``bits`` significant bits, so that equal rows get equal weights whatever the order of sums."""
+    x = np.where(x < NEGLIGIBLE, 0.0, x)
     mantissa, exponent = np.frexp(x)
     scale = float(2**bits)
     return np.ldexp(np.rint(mantissa * scale) / scale, exponent)

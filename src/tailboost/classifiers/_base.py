@@ -25,7 +25,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from tailboost._rows import draw_lots, fingerprint, hash_rows
+from tailboost._rows import distinct, draw_lots, fingerprint, hash_rows
 from tailboost.classifiers._checkpoint import Checkpoints
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Trace, Units, play
@@ -56,6 +56,7 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
 HELD_OUT = 0.2
+LEAST_HELD_OUT = 20  # rows that a held-out fifth of the smallest class or group must have
 # Rows of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
 
@@ -295,7 +296,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         places = draw_lots(hashes, strata, train.weight)
         n_distinct = int(places.max()) + 1
         if validation == "auto":
-            validation = "cv" if n_distinct <= CROSS_FIT_UP_TO else HELD_OUT
+            smallest = np.bincount(strata[distinct(hashes)[0]]).min()
+            enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
+            validation = HELD_OUT if enough else "cv"
         if validation == "cv":
             k = min(N_FOLDS, n_distinct)
             if k < 2:
@@ -463,7 +466,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         self.estimator_weights_ = self._weights_of(solution, self.n_iter_)
         gaps = [0.0, *self.trace_.gap.tolist()] + ([] if solution is None else [solution.gap])
         self.gap_ = max(gaps)
-        self._order = np.argsort(self._ledger.mean_losses(), kind="stable")
+        self._order = self._ledger.by_mean_loss()
         self.__dict__.pop("_guarantee", None)
 
     # -- after fitting -------------------------------------------------------------------------------
@@ -678,13 +681,12 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         X = self._check_X(X)
         n, T, E = n_rows_of(X), self.n_iter_, len(self._extras)
         answers = np.array(list(self._answers(X, range(T + E))), dtype=np.intp).reshape(T + E, n)
-        mean_losses = self._ledger.mean_losses()
         for t in range(1, T + 1):
             pool = np.r_[:t, T : T + E]
             weights = self.estimator_weights_ if t == T else self._weights_of(self._mixture(t), t)
             used = weights > 0
             P = shares(weights[used], answers[pool[used]], n, len(self.classes_))
-            order = pool[np.argsort(mean_losses[pool], kind="stable")]
+            order = self._order[np.isin(self._order, pool)]
             yield settle_ties(P, order, lambda m, rows: answers[m, rows])
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:

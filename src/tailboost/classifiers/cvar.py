@@ -186,8 +186,8 @@ class LPBoostClassifier(_SampleGame):
     """α-LPBoost: the totally corrective player, which solves the linear program over all rounds so far.
 
     Its weights are the maximiser of ``min_s ⟨w, ℓ^s⟩`` under ``w_i ≤ p_i/α`` that is closest to ``p``.
-    No rate of convergence is known; `RegularizedLPBoostClassifier` has one. The promise is about the randomised
-    classifier whose label distribution is `predict_proba`, not about `predict`. For the choice of α see
+    No rate of convergence is known; `RegularizedLPBoostClassifier` has one. The promise is about the
+    randomised classifier whose label distribution is `predict_proba`, not about `predict`. For the choice of α see
     `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps those trained
     for this one.
 

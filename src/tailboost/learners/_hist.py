@@ -27,10 +27,12 @@ try:
 except ImportError:  # the extra is optional; scikit-learn's trees serve without it
     xgboost = None
 
+CELLS_FOR_THREADS = 100_000
+
 Backend = Literal["xgboost", "sklearn"]
 
 
-def _quantised(table: Table, max_bins: int, feature_types: list[str], threads: int | None) -> Any:
+def _quantised(table: Table, max_bins: int, feature_types: list[str], threads: int) -> Any:
     """Bin a table by our own cuts: XGBoost takes them from a reference table that consists of them."""
     chosen = cuts(table, max_bins)
     height = 1 + max(len(c) for c in chosen)
@@ -54,6 +56,13 @@ def _quantised(table: Table, max_bins: int, feature_types: list[str], threads: i
     return xgboost.QuantileDMatrix(table, ref=xgboost.QuantileDMatrix(reference, **options), **options), bins
 
 
+def _threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
+    """Threads of XGBoost, 0 for all cores: on a small table they would wait for each other more than work."""
+    if n_jobs is not None:
+        return max(n_jobs, 0)
+    return 1 if shape[0] * shape[1] < CELLS_FOR_THREADS else 0
+
+
 class HistSession:
     """All fits of one learner on one table: binned once, shared by every round and fold."""
 
@@ -67,7 +76,8 @@ class HistSession:
         self.newest: tuple[Any, Any] = (None, None)
         if self.backend == "xgboost":
             kinds = self.reader.feature_types if n_classes == 2 else ["q"] * self.table.shape[1]
-            self.data, self.bins = _quantised(self.table, template.max_bins, kinds, template.n_jobs)
+            self.threads = _threads(template.n_jobs, self.table.shape)
+            self.data, self.bins = _quantised(self.table, template.max_bins, kinds, self.threads)
             self.data.set_info(label=template._targets(y, n_classes))
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
@@ -88,7 +98,7 @@ class HistSession:
         booster = xgboost.Booster(
             {
                 "tree_method": "hist", "max_bin": self.bins, "max_depth": model.max_depth,
-                "min_child_weight": model.min_child_weight, "nthread": model.n_jobs or 0, "verbosity": 0,
+                "min_child_weight": model.min_child_weight, "nthread": self.threads, "verbosity": 0,
                 **model._booster_params(self.y, used, self.n_classes),
             },
             [self.data],
@@ -236,7 +246,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     # The booster is kept as bytes: they pickle, copy and pass through safe model files as they are.
     def _load(self) -> None:
-        self._booster = xgboost.Booster({"nthread": self.n_jobs or 0})
+        self._booster = xgboost.Booster({"nthread": 1})
         self._booster.load_model(bytearray(self.model_))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -246,6 +256,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def _margin(self, table: Table) -> NDArray[np.float32]:
         if not hasattr(self, "_booster"):  # it came out of a file
             self._load()
+        self._booster.set_param({"nthread": _threads(self.n_jobs, table.shape)})
         return np.asarray(self._booster.inplace_predict(table, predict_type="margin", missing=np.nan))
 
     def predict_table(self, table: Table) -> Ints:
