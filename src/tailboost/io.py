@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TableEncoder", "load_model", "save_model"]
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn a mixed table into the numbers that tree learners read.
 
     Numbers and truth values become float64 columns, missing values stay NaN. Text and categories

@@ -1,6 +1,6 @@
 """Comparisons and their reports: the numbers first (JSON), what is drawn from them second (HTML)."""
 
-from tailboost.report.compare import compare
+from tailboost.report.comparison import compare
 from tailboost.report.html import render
 from tailboost.report.results import Results
 

@@ -237,6 +237,8 @@ def _trouble(document: Document) -> Iterator[Finding]:
             f"The comparison was stopped early: {done} of {total} fits are in it, "
             "and some methods may have seen fewer splits than others.",
         )
+    for absent in document["left_out"]:
+        yield Finding("trouble", f"{absent['title']} is not in the comparison: {absent['reason']}")
     for method in document["methods"]:
         for failure in method["failures"][:1]:
             yield Finding(

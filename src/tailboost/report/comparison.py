@@ -66,7 +66,8 @@ def compare(
         One column per grouping of the rows. Group errors are measured for each column; methods that train on
         groups get `joint_groups` of all of them (without groups: the classes).
     methods : sequence of str or Method, default=None
-        Names from `tailboost.registry.METHODS`; None takes all.
+        Names from `tailboost.registry.METHODS`; None takes all that are installed and lists the others in
+        ``left_out``.
     alphas : sequence of float in (0, 1]
         Tail masses at which CVaR is measured.
     repeats : int ≥ 1
@@ -96,7 +97,7 @@ def compare(
     ValueError
         For unknown methods, numbers out of range, or labels or groups that cannot be split, before any fit.
     """
-    chosen = _chosen(methods)
+    chosen, left_out = _chosen(methods)
     levels = checked_alphas("alphas", alphas)
     curve = sorted({*checked_alphas("curve_alphas", curve_alphas), *levels})
     if not isinstance(repeats, int) or repeats < 1:
@@ -138,6 +139,7 @@ def compare(
             "n_jobs": n_jobs,
             "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
         },
+        "left_out": left_out,
         "splits": [],
         "methods": [
             {
@@ -147,7 +149,7 @@ def compare(
                 "ours": m.ours,
                 "uses_alpha": m.uses_alpha,
                 "uses_groups": m.uses_groups,
-                "randomised": _is_randomised(m),
+                "randomized": m.randomized,
                 "repeats": [],
                 "figures": None,
                 "failures": [],
@@ -321,7 +323,7 @@ def _fit_and_measure(
 
 def _shares(method: Method, model: Any, split: _Split) -> NDArray[np.float64]:
     """Share of the answers that goes to each class; a rule that is not randomised gives all to one."""
-    if _is_randomised(method):
+    if method.randomized:
         shares: NDArray[np.float64] = np.asarray(model.predict_proba(split.X_test), dtype=np.float64)
         return shares
     return (np.asarray(model.predict(split.X_test))[:, None] == split.classes).astype(np.float64)
@@ -346,7 +348,7 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
         metrics.class_errors(y, predicted, labels=classes),
         {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
     )
-    if _is_randomised(method):
+    if method.randomized:
         errors["expected"] = expected
     if hasattr(model, "guarantee_"):
         errors["guarantee"] = _guarantee(model.guarantee_)
@@ -387,10 +389,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
-def _is_randomised(method: Method) -> bool:
-    return method.ours or method.name == COIN_FLIP
-
-
 @contextmanager
 def _remembered_interrupts() -> Iterator[Callable[[], None]]:
     """Give a check that raises KeyboardInterrupt if one came, also if a fit ended early and swallowed it."""
@@ -415,13 +413,24 @@ def _remembered_interrupts() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _chosen(methods: Sequence[str | Method] | None) -> list[Method]:
-    asked = list(METHODS) if methods is None else list(methods)
-    chosen = {m.name: m for m in (get_method(m) if isinstance(m, str) else m for m in asked)}
+def _chosen(methods: Sequence[str | Method] | None) -> tuple[list[Method], list[dict[str, str]]]:
+    left_out = []
+    if methods is None:
+        asked: list[Method] = []
+        for method in METHODS.values():
+            try:
+                method.make()
+            except ImportError as error:
+                left_out.append({"title": method.title, "reason": str(error)})
+            else:
+                asked.append(method)
+    else:
+        asked = [get_method(m) if isinstance(m, str) else m for m in methods]
+    chosen = {m.name: m for m in asked}
     if not chosen:
         raise ValueError("methods must name at least one method")
     coin = chosen.pop(COIN_FLIP, None) or get_method(COIN_FLIP)
-    return [*chosen.values(), coin]
+    return [*chosen.values(), coin], left_out
 
 
 def checked_alphas(name: str, alphas: Sequence[float]) -> list[float]:

@@ -1,0 +1,445 @@
+"""The command line: every command, every exit code, every bad input with its one line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+for needed in ("typer", "rich", "skops", "jinja2", "plotly"):
+    pytest.importorskip(needed)
+
+from typer.testing import CliRunner  # noqa: E402
+
+from tailboost import cli  # noqa: E402
+from tailboost.io import load_model  # noqa: E402
+from tailboost.registry import METHODS  # noqa: E402
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    n = 150
+    age = rng.integers(18, 80, n)
+    city = rng.choice(["Rome", "Oslo", "Bern"], n)
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "income": rng.normal(3, 1, n).round(2),
+            "city": city,
+            "member": rng.choice([True, False], n),
+            "outcome": np.where(age + 12 * rng.normal(size=n) > 45, "good", "bad"),
+        }
+    )
+    frame.loc[::7, ["income", "city"]] = None
+    return frame
+
+
+@pytest.fixture
+def csv(table, tmp_path):
+    table.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
+
+
+def refused(*arguments):
+    """The one line of a refusal; nothing else may be printed."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1
+    assert "Traceback" not in result.stderr
+    return lines[0]
+
+
+class TestFitAndPredict:
+    def test_mixed_table_round_trip(self, csv, table, tmp_path):
+        model, preds = tmp_path / "m.skops", tmp_path / "p.csv"
+        result = call(
+            "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,
+            "--set", "n_estimators=1", "--set", "alpha=0.7", "--set", "eta=theory", "--set", "validation=0.3",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        fitted = load_model(model)
+        assert fitted[-1].get_params()["alpha"] == 0.7
+        assert fitted[-1].get_params()["eta"] == "theory"
+        assert fitted[-1].guarantee_.verdict in result.stdout
+
+        result = call("predict", model, csv, "--out", preds)
+        assert result.exit_code == 0, result.output
+        answers = pd.read_csv(preds)
+        assert list(answers) == ["row", "prediction", "share_bad", "share_good"]
+        assert answers["row"].tolist() == list(range(len(table)))
+        features = pd.read_csv(csv)
+        np.testing.assert_array_equal(answers["prediction"], fitted.predict(features))
+        np.testing.assert_allclose(
+            answers[["share_bad", "share_good"]], fitted.predict_proba(features), atol=1e-9
+        )
+        assert (answers["prediction"] == table["outcome"]).mean() > 0.6
+
+    def test_prediction_needs_neither_target_nor_order(self, csv, table, tmp_path):
+        model = tmp_path / "m.skops"
+        assert call("fit", csv, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
+        new = table.drop(columns="outcome")[["city", "member", "age", "income"]]
+        new.loc[0, "city"] = "Paris"  # never seen
+        new.to_csv(tmp_path / "new.csv", index=False)
+        result = call("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+        assert result.exit_code == 0, result.output
+        answers = pd.read_csv(tmp_path / "p.csv")
+        assert list(answers) == ["row", "prediction", "probability_bad", "probability_good"]
+
+    def test_parquet(self, table, tmp_path):
+        pytest.importorskip("pyarrow")
+        table.to_parquet(tmp_path / "people.parquet")
+        model = tmp_path / "m.skops"
+        data = tmp_path / "people.parquet"
+        assert call("fit", data, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
+        assert call("predict", model, data, "--out", tmp_path / "p.csv").exit_code == 0
+
+    def test_groups(self, csv, tmp_path):
+        result = call(
+            "fit", csv, "--target", "outcome", "--group", "city", "--group", "member",
+            "--method", "groupdroboost", "--model", tmp_path / "m.skops", "--set", "n_estimators=1",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+
+    @pytest.mark.parametrize("name", list(METHODS))
+    def test_every_method_can_be_stored(self, csv, tmp_path, name):
+        pytest.importorskip("xgboost")
+        model = tmp_path / "m.skops"
+        few = ["--set", "n_estimators=1"] if METHODS[name].ours else []
+        result = call("fit", csv, "--target", "outcome", "--method", name, "--model", model, *few)
+        assert result.exit_code == 0, result.output
+        result = call("predict", model, csv, "--out", tmp_path / "p.csv")
+        assert result.exit_code == 0, result.output
+
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            ("0.1", 0.1),
+            ("None", None),
+            ("null", None),
+            ("true", True),
+            ("(1, 2)", (1, 2)),
+            ('{"a": 1}', {"a": 1}),
+            ("theory", "theory"),
+            ("'cv'", "cv"),
+            ("", ""),
+        ],
+    )
+    def test_values_of_set(self, text, value):
+        assert cli._literal(text) == value
+
+
+class TestRefusedFit:
+    def fit(self, csv, *more, target="outcome", method="forest", model="m.skops"):
+        return refused(
+            "fit", csv, "--target", target, "--method", method, "--model", csv.parent / model, *more
+        )
+
+    def test_no_file(self, tmp_path):
+        assert "nowhere.csv" in self.fit(tmp_path / "nowhere.csv")
+
+    def test_no_target(self, csv):
+        assert "'outcom'" in self.fit(csv, target="outcom")
+        assert "'outcome'" in self.fit(csv, target="outcom")
+
+    def test_no_group_column(self, csv):
+        assert "'town'" in self.fit(csv, "--group", "town", method="groupdroboost")
+
+    def test_single_class(self, csv, table):
+        table.assign(outcome="good").to_csv(csv, index=False)
+        assert "'outcome'" in self.fit(csv)
+        assert "single class" in self.fit(csv)
+
+    def test_broken_csv(self, csv):
+        csv.write_text(csv.read_text() + "1,2,3\n")
+        assert "line 152" in self.fit(csv)
+
+    def test_empty_file(self, csv):
+        csv.write_text("")
+        assert "people.csv" in self.fit(csv)
+
+    def test_no_rows(self, csv, table):
+        table.iloc[:0].to_csv(csv, index=False)
+        assert "no rows" in self.fit(csv)
+
+    def test_dates(self, csv, table):
+        table.assign(born="1990-05-17").to_csv(csv, index=False)
+        line = self.fit(csv)
+        assert "'born'" in line
+        assert "dates" in line
+
+    def test_unknown_method(self, csv):
+        line = self.fit(csv, method="adalpbost")
+        assert "--method" in line
+        assert "adalpboost" in line
+
+    def test_unknown_parameter(self, csv):
+        line = self.fit(csv, "--set", "alhpa=0.1", method="adalpboost")
+        assert "--set" in line
+        assert "did you mean 'alpha'?" in line
+        assert "n_estimators" in line
+
+    @pytest.mark.parametrize(
+        ("setting", "says"),
+        [
+            ("alpha=1.5", "'alpha'"),
+            ("alpha=0", "'alpha'"),
+            ("alpha=high", "'alpha'"),
+            ("n_estimators=-1", "'n_estimators'"),
+        ],
+    )
+    def test_parameter_out_of_range_before_the_data_are_read(self, tmp_path, setting, says):
+        line = self.fit(tmp_path / "nowhere.csv", "--set", setting, method="adalpboost")
+        assert "--set" in line
+        assert says in line
+
+    def test_set_without_value(self, csv):
+        assert "NAME=VALUE, got 'alpha'" in self.fit(csv, "--set", "alpha", method="adalpboost")
+
+    def test_groups_for_a_method_without(self, csv):
+        line = self.fit(csv, "--group", "city", method="adalpboost")
+        assert "--group" in line
+        assert "groupdroboost" in line
+
+    def test_model_in_no_folder(self, csv):
+        assert "--model" in self.fit(csv, model="no/such/m.skops")
+
+
+class TestRefusedPredict:
+    @pytest.fixture
+    def model(self, csv, tmp_path):
+        result = call(
+            "fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.skops"
+        )
+        assert result.exit_code == 0, result.output
+        return tmp_path / "m.skops"
+
+    def predict(self, model, data):
+        out = data.parent / "p.csv"
+        line = refused("predict", model, data, "--out", out)
+        assert not out.exists()
+        return line
+
+    def test_no_model(self, csv, tmp_path):
+        assert "none.skops" in self.predict(tmp_path / "none.skops", csv)
+
+    def test_file_that_is_no_model(self, csv):
+        assert "not a model file" in self.predict(csv, csv)
+
+    def test_model_of_strangers(self, csv, tmp_path):
+        import skops.io
+        from sklearn.preprocessing import FunctionTransformer
+
+        skops.io.dump(FunctionTransformer(func=json.dumps), tmp_path / "x.skops")
+        assert "dumps" in self.predict(tmp_path / "x.skops", csv)
+
+    def test_object_that_cannot_predict(self, csv, tmp_path):
+        import skops.io
+
+        skops.io.dump([1, 2], tmp_path / "x.skops")
+        assert "holds a list" in self.predict(tmp_path / "x.skops", csv)
+
+    def test_missing_column(self, model, csv, table):
+        table.drop(columns=["age"]).to_csv(csv, index=False)
+        assert "missing column 'age'" in self.predict(model, csv)
+
+    def test_text_where_numbers_were(self, model, csv, table):
+        table.astype({"age": object}).assign(age=["old"] + ["30"] * 149).to_csv(csv, index=False)
+        line = self.predict(model, csv)
+        assert "'age'" in line
+        assert "row 0" in line
+        assert "'old'" in line
+
+    def test_no_rows(self, model, csv, table):
+        table.iloc[:0].to_csv(csv, index=False)
+        assert "no rows" in self.predict(model, csv)
+
+    def test_broken_csv(self, model, csv):
+        csv.write_text(csv.read_text() + "1,2,3\n")
+        assert "line 152" in self.predict(model, csv)
+
+    def test_out_in_no_folder(self, model, csv, tmp_path):
+        assert "--out" in refused("predict", model, csv, "--out", tmp_path / "no" / "p.csv")
+
+
+class TestCompare:
+    def test_all_of_it(self, csv, tmp_path):
+        out = tmp_path / "made" / "here"
+        result = call(
+            "compare", csv, "--target", "outcome", "--group", "city", "--methods", "averageboost,forest",
+            "--alpha", "0.2,0.8", "--repeats", "2", "--out", out, "--seed", "3",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        document = json.loads((out / "results.json").read_text())
+        assert document["status"] == "complete"
+        assert [m["name"] for m in document["methods"]] == ["averageboost", "forest", "coinflip"]
+        assert document["settings"]["alphas"] == [0.2, 0.8]
+        assert document["settings"]["random_state"] == 3
+        assert document["data"]["name"] == "people.csv"
+        assert set(document["data"]["groups"]) == {"city"}
+        assert document["data"]["groups"]["city"]["missing"] == 22
+        for word in (
+            "compare",
+            "--target outcome",
+            "--group city",
+            "--seed 3",
+            "--methods averageboost,forest",
+        ):
+            assert word in document["command"]
+        page = (out / "report.html").read_text()
+        for method in document["methods"]:
+            assert method["title"] in page
+            assert method["title"] in result.stdout
+        for path in (out / "results.json", out / "report.html"):
+            assert str(path) in result.stdout  # whole, whatever its length
+
+    @pytest.mark.parametrize(
+        ("more", "says"),
+        [
+            (["--methods", "forest,adalpbost"], ["--methods", "adalpboost"]),
+            (["--alpha", "0.1,2"], ["--alpha", "2"]),
+            (["--alpha", "0.1,x"], ["--alpha", "x"]),
+            (["--alpha", ","], ["--alpha"]),
+            (["--group", "town"], ["'town'"]),
+        ],
+    )
+    def test_refused(self, csv, tmp_path, more, says):
+        line = refused("compare", csv, "--target", "outcome", "--out", tmp_path / "out", *more)
+        assert all(word in line for word in says)
+        assert not (tmp_path / "out").exists()
+
+    def test_class_too_small_to_split(self, csv, table, tmp_path):
+        table.loc[0, "outcome"] = "odd"
+        table.to_csv(csv, index=False)
+        line = refused("compare", csv, "--target", "outcome", "--out", tmp_path, "--methods", "forest")
+        assert "class odd has one row" in line
+
+    def test_out_is_a_file(self, csv):
+        assert "--out" in refused("compare", csv, "--target", "outcome", "--out", csv)
+
+    def test_failing_method(self, csv, tmp_path, monkeypatch):
+        def broken(**params):
+            raise RuntimeError("out of luck")
+
+        monkeypatch.setattr(type(METHODS["erm"]), "make", lambda self, **params: broken())
+        result = call("compare", csv, "--target", "outcome", "--methods", "erm", "--out", tmp_path / "out")
+        assert result.exit_code == 1
+        assert "out of luck" in result.stdout
+        assert "failed" in result.stderr
+
+    @pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")
+    def test_interrupt_keeps_finished_fits(self, csv, tmp_path, monkeypatch):
+        from sklearn.ensemble import RandomForestClassifier
+
+        fit, fits = RandomForestClassifier.fit, []
+
+        def interrupted(self, *args, **kwargs):
+            fits.append(1)
+            if len(fits) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            return fit(self, *args, **kwargs)
+
+        monkeypatch.setattr(RandomForestClassifier, "fit", interrupted)
+        out = tmp_path / "out"
+        result = call("compare", csv, "--target", "outcome", "--methods", "forest", "--out", out)
+        assert result.exit_code == 1
+        assert "Ctrl-C" in result.stderr
+        document = json.loads((out / "results.json").read_text())
+        assert document["status"] == "interrupted"
+        assert [len(m["repeats"]) for m in document["methods"]] == [1, 1]
+        assert (out / "report.html").exists()
+
+
+class TestDemo:
+    def test_small(self, tmp_path, monkeypatch):
+        few = {name: METHODS[name] for name in ("erm", "coinflip")}
+        monkeypatch.setattr("tailboost.report.comparison.METHODS", few)
+        result = call("demo", "--rows", "300", "--repeats", "1", "--out", tmp_path)
+        assert result.exit_code == 0, result.output
+        assert "300 of 30,000 rows" in result.stdout
+        document = json.loads((tmp_path / "results.json").read_text())
+        assert set(document["data"]["groups"]) == {"sex", "age_band", "education"}
+        assert document["data"]["n_rows"] == 300
+
+    @pytest.mark.slow
+    def test_as_shipped(self, tmp_path):
+        result = call("demo", "--out", tmp_path)
+        assert result.exit_code == 0, result.output
+        document = json.loads((tmp_path / "results.json").read_text())
+        assert [m["name"] for m in document["methods"]] == list(METHODS)
+        assert not any(m["failures"] for m in document["methods"])
+
+
+class TestShell:
+    def test_list(self):
+        result = call("list")
+        assert result.exit_code == 0
+        for name in METHODS:
+            assert name in result.stdout
+        assert "load_credit_default" in result.stdout
+        assert "]_" not in result.stdout  # no mark-up of the docstrings
+
+    def test_version_and_help(self):
+        from tailboost import __version__
+
+        assert __version__ in call("--version").stdout
+        for command in ("demo", "compare", "fit", "predict", "list"):
+            assert command in call().stdout
+            assert call(command, "--help").exit_code == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "says"),
+        [
+            (["fit", "x.csv"], "--target"),
+            (["compare", "x.csv", "--target", "y", "--repeats", "0"], "--repeats"),
+            (["compare", "x.csv", "--target", "y", "--reapets", "3"], "--reapets"),
+            (["nonsense"], "nonsense"),
+            (["predict"], "MODEL"),
+        ],
+    )
+    def test_wrong_usage_is_one_line(self, capsys, arguments, says):
+        with pytest.raises(SystemExit) as end:
+            cli.main(arguments)
+        assert end.value.code == 2
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert len(lines) == 1
+        assert says in lines[0]
+
+    def test_exit_codes_of_the_process(self, capsys, csv):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["list"])
+        assert end.value.code == 0
+        with pytest.raises(SystemExit) as end:
+            cli.main(["fit", str(csv), "--target", "no", "--method", "forest", "--model", "m.skops"])
+        assert end.value.code == 2
+
+    def test_errors_of_ours_are_1_and_traceback_on_demand(self, csv, tmp_path, monkeypatch):
+        def bug(*args, **kwargs):
+            raise KeyError("inner")
+
+        monkeypatch.setattr(cli.datasets, "load_table", bug)
+        command = ["fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.skops"]
+        result = call(*command)
+        assert result.exit_code == 1
+        assert "KeyError" in result.stderr
+        assert "Traceback" not in result.stderr
+        assert "Traceback" in call(*command, "--verbose").stderr
+
+    def test_without_the_extra(self):
+        code = "import sys; sys.modules['typer'] = None; from tailboost.cli import main; main()"
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert result.returncode == 1
+        assert result.stderr.strip() == (
+            'The command line of tailboost needs typer: pip install "tailboost[app]"'
+        )

@@ -1,0 +1,170 @@
+"""Tables in, models out."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("skops")
+
+from tailboost.io import TableEncoder, _is_trusted, load_model, save_model  # noqa: E402
+
+
+@pytest.fixture
+def mixed():
+    return pd.DataFrame(
+        {
+            "age": [20, 31, 42, 53, 64, 75],
+            "income": [1.5, None, 3.0, 2.5, None, 1.0],
+            "member": [True, False, True, True, False, False],
+            "city": ["Rome", "Oslo", None, "Rome", "Oslo", "Rome"],
+            "size": pd.Categorical(["S", "M", "L", "S", None, "M"]),
+        }
+    )
+
+
+class TestTableEncoder:
+    def test_every_kind_of_column(self, mixed):
+        encoder = TableEncoder().fit(mixed)
+        names = list(encoder.get_feature_names_out())
+        encoded = pd.DataFrame(encoder.transform(mixed), columns=names)
+        assert names[:3] == ["age", "income", "member"]
+        assert encoded["member"].tolist() == [1, 0, 1, 1, 0, 0]
+        np.testing.assert_array_equal(encoded["income"], mixed["income"])  # NaN stays NaN
+        assert encoded["city_Rome"].tolist() == [1, 0, 0, 1, 0, 1]
+        assert encoded["city_None"].tolist() == [0, 0, 1, 0, 0, 0]
+        # One category per text column, and nothing left over.
+        assert encoded.filter(like="city_").sum(axis=1).eq(1).all()
+        assert encoded.filter(like="size_").sum(axis=1).eq(1).all()
+        assert encoded.shape[1] == 3 + 3 + 4
+
+    def test_order_and_further_columns_do_not_matter(self, mixed):
+        encoder = TableEncoder().fit(mixed)
+        other = mixed[mixed.columns[::-1]].assign(target=1)
+        np.testing.assert_array_equal(encoder.transform(other), encoder.transform(mixed))
+
+    def test_unknown_and_rare_categories(self, mixed):
+        new = mixed.assign(city="Paris")
+        known = TableEncoder().fit(mixed)
+        columns = [n.startswith("city_") for n in known.get_feature_names_out()]
+        assert not known.transform(new)[:, columns].any()
+        pooled = TableEncoder(max_categories=2).fit(mixed)
+        columns = [n.startswith("city_") for n in pooled.get_feature_names_out()]
+        np.testing.assert_array_equal(pooled.transform(new)[:, columns], [[0, 1]] * 6)
+
+    def test_codes_read_as_floats_are_the_same_categories(self):
+        codes = pd.DataFrame({"zip": ["12", "34", "A5"]})
+        encoder = TableEncoder().fit(codes)
+        floats = pd.DataFrame({"zip": [12.0, 34.0]})
+        np.testing.assert_array_equal(encoder.transform(floats), encoder.transform(codes.iloc[:2]))
+
+    def test_numbers_only_and_text_only(self):
+        numbers = pd.DataFrame({"a": [1, 2], "b": [3.0, 4.0]})
+        assert TableEncoder().fit_transform(numbers).tolist() == [[1, 3], [2, 4]]
+        text = pd.DataFrame({"a": ["x", "y"]})
+        assert TableEncoder().fit_transform(text).tolist() == [[1, 0], [0, 1]]
+
+    def test_nullable_columns(self):
+        table = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64")})
+        np.testing.assert_array_equal(TableEncoder().fit_transform(table), [[1], [np.nan], [3]])
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            (lambda t: t.drop(columns=["age", "city"]), "missing columns 'age', 'city'"),
+            (lambda t: t.assign(age=["20", "31", "old", "53", "64", "75"]), "'age'.*row 2.*'old'"),
+        ],
+    )
+    def test_transform_names_the_culprit(self, mixed, change, says):
+        encoder = TableEncoder().fit(mixed)
+        with pytest.raises(ValueError, match=says):
+            encoder.transform(change(mixed))
+
+    @pytest.mark.parametrize(
+        ("table", "says"),
+        [
+            (pd.DataFrame({"a": []}), "0 rows"),
+            (pd.DataFrame(index=[0, 1]), "0 feature columns"),
+            (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' occurs 2 times"),
+            (pd.DataFrame({"day": pd.to_datetime(["2024-01-31"])}), "'day' holds dates"),
+        ],
+    )
+    def test_fit_names_the_culprit(self, table, says):
+        with pytest.raises(ValueError, match=says):
+            TableEncoder().fit(table)
+
+
+class TestModelFiles:
+    @pytest.mark.parametrize(
+        "classifier",
+        [RandomForestClassifier(5, random_state=0), HistGradientBoostingClassifier(max_iter=5)],
+        ids=lambda c: type(c).__name__,
+    )
+    def test_round_trip_with_preparation(self, mixed, tmp_path, classifier):
+        y = np.array(["no", "yes", "no", "yes", "yes", "no"])
+        model = Pipeline([("table", TableEncoder()), ("classifier", classifier)]).fit(mixed, y)
+        save_model(model, tmp_path / "m.skops")
+        again = load_model(tmp_path / "m.skops")
+        np.testing.assert_array_equal(again.predict(mixed), model.predict(mixed))
+        np.testing.assert_array_equal(again.predict_proba(mixed), model.predict_proba(mixed))
+
+    def test_round_trip_xgboost(self, tmp_path):
+        xgboost = pytest.importorskip("xgboost")
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+        model = xgboost.XGBClassifier(n_estimators=3).fit(X, y)
+        save_model(model, tmp_path / "m.skops")
+        np.testing.assert_array_equal(
+            load_model(tmp_path / "m.skops").predict_proba(X), model.predict_proba(X)
+        )
+
+    def test_what_could_not_be_loaded_is_not_written(self, tmp_path):
+        model = FunctionTransformer(func=json.dumps)
+        with pytest.raises(TypeError, match=r"json.*dumps"):
+            save_model(model, tmp_path / "m.skops")
+        assert not (tmp_path / "m.skops").exists()
+
+    def test_foreign_types_are_refused_by_name(self, tmp_path):
+        import skops.io
+
+        skops.io.dump(FunctionTransformer(func=json.dumps), tmp_path / "m.skops")
+        with pytest.raises(ValueError, match=r"not trusted.*json.*dumps"):
+            load_model(tmp_path / "m.skops")
+
+    @pytest.mark.parametrize("content", [b"", b"not a zip file", b"PK\x03\x04 broken"])
+    def test_no_model_file(self, tmp_path, content):
+        (tmp_path / "m.skops").write_bytes(content)
+        with pytest.raises(ValueError, match="not a model file"):
+            load_model(tmp_path / "m.skops")
+
+    def test_a_zip_of_something_else(self, tmp_path):
+        with zipfile.ZipFile(tmp_path / "m.skops", "w") as archive:
+            archive.writestr("readme.txt", "hello")
+        with pytest.raises(ValueError, match="not a model file"):
+            load_model(tmp_path / "m.skops")
+
+    def test_absent_file(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="no model file"):
+            load_model(tmp_path / "m.skops")
+
+    @pytest.mark.parametrize(
+        ("name", "trusted"),
+        [
+            ("tailboost.io.TableEncoder", True),
+            ("sklearn.tree._tree.Tree", True),
+            ("tailboost.io.Path", False),  # only imported there
+            ("tailboost.io.save_model", False),  # a function
+            ("tailboost.io.os.system", False),
+            ("tailboost.nothing.Here", False),
+            ("tailboost_evil.Class", False),
+            ("posix.system", False),
+            ("builtins.eval", False),
+        ],
+    )
+    def test_trusted_list(self, name, trusted):
+        assert _is_trusted(name) is trusted

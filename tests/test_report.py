@@ -1,0 +1,654 @@
+"""Comparisons: the numbers against brute force, what is kept, what is said, what is drawn."""
+
+import copy
+import json
+import os
+import re
+import signal
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.tree import DecisionTreeClassifier
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("skops")
+
+from tailboost.report import Results, compare  # noqa: E402
+from tailboost.report.comparison import joint_groups  # noqa: E402
+from tailboost.report.findings import comparison_table, duels, findings, guarantees  # noqa: E402
+from tailboost.report.results import interval, summarise  # noqa: E402
+
+
+@dataclass
+class Guarantee:
+    alpha: float
+    achieved: float = np.inf
+
+    def __str__(self):
+        return f"promise at {self.alpha}"
+
+
+class Mixture(ClassifierMixin, BaseEstimator):
+    """Answers the sign of the first feature with share α + (1 − α)/2, the other class with the rest."""
+
+    fits = reweights = 0
+    seen_groups: Any = None
+
+    def __init__(self, alpha=0.5):
+        self.alpha = alpha
+
+    def fit(self, X, y, groups=None):
+        type(self).fits += 1
+        type(self).seen_groups = groups
+        self.classes_ = np.unique(y)
+        self.guarantee_ = Guarantee(self.alpha)
+        return self
+
+    def reweight(self, *, alpha):
+        type(self).reweights += 1
+        other = copy.copy(self)
+        other.alpha, other.guarantee_ = alpha, Guarantee(alpha)
+        return other
+
+    def predict(self, X):
+        return self.classes_[(X[:, 0] > 0).astype(int)]
+
+    def predict_proba(self, X):
+        right = (X[:, 0] > 0).astype(float)
+        share = np.column_stack([1 - right, right])
+        return self.alpha * share + (1 - self.alpha) / 2
+
+
+class Swallows(Mixture):
+    """Gets Ctrl-C in its second fit and ends early without a word, as boosting does."""
+
+    def fit(self, X, y, groups=None):
+        super().fit(X, y)
+        if self.fits == 2:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            except KeyboardInterrupt:
+                pass
+        return self
+
+
+class Fails(Mixture):
+    def fit(self, X, y, groups=None):
+        raise RuntimeError("cannot do <this>")
+
+
+@dataclass
+class Method:
+    name: str
+    factory: Any
+    ours: bool = True
+    uses_alpha: bool = False
+    uses_groups: bool = False
+    randomized: bool = False
+    summary: str = "a <summary>"
+    title: str = ""
+
+    def __post_init__(self):
+        self.title = self.title or self.name.title()
+
+    def make(self, *, alpha=0.5, random_state=None, n_jobs=None):
+        classifier = self.factory()
+        known = classifier.get_params()
+        given = {"alpha": alpha, "random_state": random_state}
+        return classifier.set_params(**{k: v for k, v in given.items() if k in known})
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counts():
+    for cls in (Mixture, Swallows):
+        cls.fits = cls.reweights = 0
+        cls.seen_groups = None
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=200) > 0.4, "yes", "no")
+    groups = pd.DataFrame({"sex": rng.choice(["f", "m"], 200), "band": rng.choice(["a", "b", "c"], 200)})
+    return X, y, groups
+
+
+OURS = Method("ours", Mixture, uses_alpha=True, randomized=True)
+PLAIN = Method("plain", lambda: DecisionTreeClassifier(max_depth=2), ours=False)
+COIN = Method(
+    "coinflip", lambda: DummyClassifier(strategy="uniform"), ours=False, randomized=True, title="Coin flip"
+)
+
+
+def brute_cvar(losses, alpha):
+    """The definition, with every row cut into pieces so small that the boundary is on a cut."""
+    pieces = np.sort(np.repeat(losses, 1000))[::-1]
+    return pieces[: round(alpha * len(pieces))].mean()
+
+
+class TestCompare:
+    alphas = (0.1, 0.3, 0.77)
+
+    @pytest.fixture
+    def document(self, data):
+        X, y, groups = data
+        return compare(
+            X, y, groups, methods=[OURS, PLAIN, COIN], alphas=self.alphas, repeats=3, random_state=7
+        ).document
+
+    @pytest.fixture
+    def splits(self, data):
+        X, y, groups = data
+        splitter = StratifiedShuffleSplit(n_splits=3, test_size=0.3, random_state=7)
+        return [
+            (X[i], y[i], X[j], y[j], groups.iloc[j].reset_index(drop=True)) for i, j in splitter.split(X, y)
+        ]
+
+    def test_mixture(self, document, splits):
+        entry = document["methods"][0]
+        assert [r["repeat"] for r in entry["repeats"]] == [0, 1, 2]
+        for record, (_, _, X, y, groups) in zip(entry["repeats"], splits, strict=True):
+            answer = np.where(X[:, 0] > 0, "yes", "no")
+            wrong = answer != y
+            assert record["error"] == pytest.approx(wrong.mean())
+            by_class = {c: wrong[y == c].mean() for c in ("no", "yes")}
+            assert record["class_errors"] == pytest.approx(by_class)
+            assert record["worst_class_error"] == pytest.approx(max(by_class.values()))
+            for name in groups:
+                by_group = {g: wrong[groups[name] == g].mean() for g in groups[name].unique()}
+                assert record["group_errors"][name] == pytest.approx(by_group)
+                assert record["worst_group_errors"][name] == pytest.approx(max(by_group.values()))
+            assert record["worst_group_error"] == max(record["worst_group_errors"].values())
+            for alpha in self.alphas:
+                expected = np.where(wrong, (1 + alpha) / 2, (1 - alpha) / 2)
+                assert record["cvar"][f"{alpha:g}"] == pytest.approx(brute_cvar(expected, alpha))
+                point = record["at_alpha"][f"{alpha:g}"]
+                assert point["error"] == record["error"]
+                assert point["expected"]["error"] == pytest.approx(expected.mean())
+                means = [expected[y == c].mean() for c in ("no", "yes")]
+                assert point["expected"]["worst_class_error"] == pytest.approx(max(means))
+                assert point["guarantee"] == {"text": f"promise at {alpha}", "alpha": alpha, "achieved": None}
+            # The other figures are those at the middle α.
+            assert record["expected"] == record["at_alpha"]["0.3"]["expected"]
+
+    def test_deterministic_rule_has_cvar_error_over_alpha(self, document, splits):
+        entry = document["methods"][1]
+        for record, (X, y, X_test, y_test, _), split in zip(
+            entry["repeats"], splits, document["splits"], strict=True
+        ):
+            tree = DecisionTreeClassifier(max_depth=2, random_state=split["fit_seed"]).fit(X, y)
+            error = np.mean(tree.predict(X_test) != y_test)
+            assert record["error"] == pytest.approx(error)
+            assert "expected" not in record
+            assert "at_alpha" not in record
+            curve = [min(1, error / a) for a in document["settings"]["curve_alphas"]]
+            assert record["cvar_curve"] == pytest.approx(curve)
+
+    def test_coin_flip(self, document):
+        for record in document["methods"][-1]["repeats"]:
+            assert record["error"] == 0.5
+            assert set(record["class_errors"].values()) == {0.5}
+            assert set(record["cvar_curve"]) == {0.5}
+
+    def test_curve_passes_through_the_table(self, document):
+        grid = document["settings"]["curve_alphas"]
+        assert grid == sorted(grid)
+        for method in document["methods"]:
+            for record in method["repeats"]:
+                for alpha in self.alphas:
+                    assert record["cvar_curve"][grid.index(alpha)] == record["cvar"][f"{alpha:g}"]
+
+    def test_intervals(self, document):
+        entry = document["methods"][1]
+        errors = [r["error"] for r in entry["repeats"]]
+        figure = entry["figures"]["error"]
+        truth = stats.ttest_1samp(errors, 0).confidence_interval(0.95)
+        assert figure["n"] == 3
+        assert figure["mean"] == pytest.approx(np.mean(errors))
+        assert (figure["low"], figure["high"]) == pytest.approx((truth.low, truth.high))
+        assert set(entry["figures"]["cvar"]) == {"0.1", "0.3", "0.77"}
+        assert len(entry["figures"]["cvar_curve"]) == len(document["settings"]["curve_alphas"])
+
+    def test_one_fit_serves_every_alpha(self, document):
+        assert Mixture.fits == 3
+        assert Mixture.reweights == 3 * len(document["settings"]["curve_alphas"])
+
+    def test_same_seed_same_numbers(self, data, document):
+        again = compare(
+            *data, methods=[OURS, PLAIN, COIN], alphas=self.alphas, repeats=3, random_state=7
+        ).document
+        for one, two in zip(document["methods"], again["methods"], strict=True):
+            for left, right in zip(one["repeats"], two["repeats"], strict=True):
+                drop = ("fit_seconds", "reweight_seconds", "predict_seconds")
+                assert {k: v for k, v in left.items() if k not in drop} == {
+                    k: v for k, v in right.items() if k not in drop
+                }
+
+    def test_drawn_seed_is_kept(self, data):
+        X, y, _ = data
+        first = compare(X, y, methods=[PLAIN], repeats=1).document
+        seed = first["settings"]["random_state"]
+        again = compare(X, y, methods=[PLAIN], repeats=1, random_state=seed).document
+        assert first["methods"][0]["repeats"][0]["error"] == again["methods"][0]["repeats"][0]["error"]
+
+    def test_coin_flip_is_always_in(self, data):
+        X, y, _ = data
+        document = compare(X, y, methods=[PLAIN], repeats=1, random_state=0).document
+        assert [m["name"] for m in document["methods"]] == ["plain", "coinflip"]
+
+    def test_groups_reach_only_those_that_use_them(self, data):
+        grouped = Method("grouped", Mixture, uses_groups=True)
+        compare(*data, methods=[OURS], repeats=1, random_state=0)
+        assert Mixture.seen_groups is None
+        compare(*data, methods=[grouped], repeats=1, random_state=0)
+        assert set(Mixture.seen_groups) == {f"sex={s}, band={b}" for s in "fm" for b in "abc"}
+
+    def test_mixed_table(self, data):
+        X, y, groups = data
+        table = pd.DataFrame({"a": X[:, 0], "text": groups["sex"], "gaps": X[:, 1]})
+        table.loc[::3, "gaps"] = None
+        document = compare(table, y, methods=[OURS, PLAIN], repeats=1, random_state=0).document
+        assert not any(m["failures"] for m in document["methods"])
+
+    def test_one_failing_method_does_not_cost_the_others(self, data):
+        X, y, _ = data
+        document = compare(X, y, methods=[Method("broken", Fails), PLAIN], repeats=2, random_state=0).document
+        broken, plain, _ = document["methods"]
+        assert document["status"] == "complete"
+        assert broken["failures"] == [{"error": "RuntimeError: cannot do <this>"}] * 2
+        assert broken["figures"] is None
+        assert len(plain["repeats"]) == 2
+        assert any("Broken failed on 2 splits" in f.text for f in findings(document))
+
+    def test_what_is_not_installed_is_left_out_with_a_word(self, data, monkeypatch):
+        def absent():
+            raise ImportError("needs Something: pip install it")
+
+        methods = {m.name: m for m in (PLAIN, Method("absent", absent), COIN)}
+        monkeypatch.setattr("tailboost.report.comparison.METHODS", methods)
+        X, y, _ = data
+        document = compare(X, y, repeats=1, random_state=0).document
+        assert [m["name"] for m in document["methods"]] == ["plain", "coinflip"]
+        assert any("Absent is not in the comparison: needs Something" in f.text for f in findings(document))
+
+    def test_results_are_there_after_every_fit(self, data):
+        X, y, _ = data
+        seen = []
+
+        def watch(results, done, total, what):
+            seen.append((sum(len(m["repeats"]) for m in results.document["methods"]), done, total))
+
+        compare(X, y, methods=[OURS, PLAIN], repeats=2, random_state=0, on_progress=watch)
+        assert seen == [(i, i, 6) for i in range(7)]
+
+    def test_interrupt_keeps_what_is_done(self, data):
+        X, y, _ = data
+        before = signal.getsignal(signal.SIGINT)
+        swallows = Method("swallows", Swallows)
+        document = compare(X, y, methods=[PLAIN, swallows], repeats=4, random_state=0).document
+        assert document["status"] == "interrupted"
+        # The fit cut short is not among the results, and nothing ran after it.
+        assert [len(m["repeats"]) for m in document["methods"]] == [2, 1, 1]
+        assert signal.getsignal(signal.SIGINT) is before
+        assert any("stopped early: 4 of 12 fits" in f.text for f in findings(document))
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ({"methods": ["adalpbost"]}, "adalpbost"),
+            ({"methods": []}, "at least one method"),
+            ({"alphas": [0.1, 1.5]}, r"alphas must lie in \(0, 1\], got 1.5"),
+            ({"alphas": [0.0]}, "alphas must lie in"),
+            ({"alphas": [float("nan")]}, "alphas must lie in"),
+            ({"alphas": []}, "alphas must hold"),
+            ({"curve_alphas": [-1]}, "curve_alphas must lie"),
+            ({"repeats": 0}, "repeats must be"),
+            ({"repeats": 2.0}, "repeats must be"),
+            ({"test_size": 1.0}, "test_size"),
+            ({"test_size": 0.001}, "test_size = 0.001.*0 rows"),
+            ({"y": np.zeros(200)}, "single class"),
+            ({"y": np.r_[np.zeros(199), 1]}, "class 1.0 has one row"),
+            ({"groups": pd.DataFrame({"sex": ["f"] * 3})}, "'sex' has 3 rows, X has 200"),
+        ],
+    )
+    def test_bad_input_before_any_fit(self, data, change, says):
+        X, y, groups = data
+        given = {"X": X, "y": y, "groups": groups, "methods": [OURS], "random_state": 0} | change
+        with pytest.raises(ValueError, match=says):
+            compare(**given)
+        assert Mixture.fits == 0
+
+
+class TestJointGroups:
+    def test_rare_combinations_are_pooled(self):
+        table = pd.DataFrame({"a": ["x"] * 99 + ["y"], "b": ["u"] * 50 + ["v"] * 50})
+        values, counts = np.unique(joint_groups(table, min_share=0.02), return_counts=True)
+        assert dict(zip(values, counts, strict=True)) == {"a=x, b=u": 50, "a=x, b=v": 49, "other": 1}
+
+    def test_one_column_is_taken_as_it_is(self):
+        assert joint_groups({"a": ["x"] * 200 + ["y"]}).tolist() == ["a=x"] * 200 + ["a=y"]
+
+
+class TestIntervals:
+    def test_one_value_has_none(self):
+        assert interval([0.25]) == {"mean": 0.25, "low": None, "high": None, "n": 1}
+
+    def test_nested_and_absent(self):
+        records = [
+            {"a": 1.0, "b": {"x": None}, "c": [0.0, 2.0]},
+            {"a": 3.0, "b": {"x": None}, "c": [0.0, 4.0]},
+        ]
+        summary = summarise(records)
+        assert summary["a"]["mean"] == 2
+        assert summary["b"] == {"x": None}
+        assert [f["mean"] for f in summary["c"]] == [0, 3]
+        assert summarise([{"a": 1.0}, {"b": 2.0}])["b"] == interval([2.0])
+
+
+@pytest.fixture
+def results(data):
+    X, y, groups = data
+    groups = groups.rename(columns={"band": "<script>alert(1)</script>"}).replace({"a": "<b>a</b>"})
+    methods = [OURS, Method("second", Mixture, title="Second & <i>best</i>"), PLAIN, Method("broken", Fails)]
+    return compare(
+        X, y, groups, methods=methods, repeats=3, random_state=0, data_name="<script>x.csv", command="t <c>"
+    )
+
+
+FIGURE = {"mean": float, "low": (float, type(None)), "high": (float, type(None)), "n": int}
+
+
+class TestDocument:
+    def test_schema(self, results):
+        """Keys and types that others may rely on; a change needs a new schema version."""
+        document = json.loads(json.dumps(results.document, allow_nan=False))
+        assert document["schema"] == "tailboost.results"
+        assert document["schema_version"] == 1
+        assert document["status"] in ("running", "complete", "interrupted")
+        assert {"created", "command", "versions", "data", "settings", "splits", "methods"} < set(document)
+        assert {"tailboost", "python", "numpy", "scikit-learn"} <= set(document["versions"])
+        data, settings = document["data"], document["settings"]
+        assert set(data) == {"name", "n_rows", "n_features", "classes", "class_counts", "groups"}
+        assert sum(data["class_counts"]) == data["n_rows"]
+        assert all(sum(counts.values()) == data["n_rows"] for counts in data["groups"].values())
+        assert settings["main_alpha"] in settings["alphas"]
+        assert settings["interval"]["level"] == 0.95
+        assert "Student t" in settings["interval"]["note"]
+        for split in document["splits"]:
+            assert split["n_train"] + split["n_test"] == data["n_rows"]
+        for method in document["methods"]:
+            for record in method["repeats"]:
+                assert isinstance(record["error"], float)
+                assert set(record["class_errors"]) == set(data["classes"])
+                assert set(record["group_errors"]) == set(data["groups"])
+                assert set(record["cvar"]) == {f"{a:g}" for a in settings["alphas"]}
+                assert record["fit_seconds"] >= 0
+                assert record["predict_seconds"] >= 0
+            figures = method["figures"] or {}
+            for name in ("error", "worst_class_error", "worst_group_error", "fit_seconds", "predict_seconds"):
+                if figures:
+                    assert {k: isinstance(figures[name][k], t) for k, t in FIGURE.items()} == dict.fromkeys(
+                        FIGURE, True
+                    )
+
+    def test_save_and_load(self, results, tmp_path):
+        results.save(tmp_path / "r.json")
+        assert Results.load(tmp_path / "r.json").document == json.loads(json.dumps(results.document))
+        assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+
+    @pytest.mark.parametrize(
+        ("content", "says"),
+        [
+            ("not json", "is not JSON"),
+            ("[]", "holds no results"),
+            ('{"schema": "other"}', "holds no results"),
+            ('{"schema": "tailboost.results", "schema_version": 99}', "schema version 99"),
+        ],
+    )
+    def test_load_refuses(self, tmp_path, content, says):
+        (tmp_path / "r.json").write_text(content)
+        with pytest.raises(ValueError, match=says):
+            Results.load(tmp_path / "r.json")
+
+
+def made_up(ours, plain, repeats=3):
+    """A document in which only the errors matter: one list per method, one error per repeat."""
+
+    def entry(name, errors, is_ours):
+        records = [
+            {
+                "repeat": i,
+                "error": e,
+                "class_errors": {"a": e, "b": e},
+                "worst_class_error": e,
+                "worst_group_errors": {},
+                "cvar": {"0.5": min(1.0, 2 * e)},
+                "cvar_curve": [min(1.0, 2 * e), e],
+                "group_errors": {},
+                "fit_seconds": 1.0,
+                "reweight_seconds": None,
+                "predict_seconds": 0.1,
+            }
+            for i, e in enumerate(errors)
+        ]
+        return {
+            "name": name, "title": name.title(), "summary": "", "ours": is_ours, "uses_alpha": False,
+            "uses_groups": False, "randomized": is_ours, "repeats": records,
+            "figures": summarise([{k: v for k, v in r.items() if k != "repeat"} for r in records]),
+            "failures": [], "warnings": [],
+        }  # fmt: skip
+
+    return {
+        "status": "complete",
+        "versions": {"tailboost": "0"},
+        "created": "",
+        "command": None,
+        "data": {
+            "name": "d",
+            "n_rows": 10,
+            "n_features": 2,
+            "classes": ["a", "b"],
+            "class_counts": [4, 6],
+            "groups": {},
+        },
+        "settings": {
+            "alphas": [0.5],
+            "main_alpha": 0.5,
+            "curve_alphas": [0.5, 1.0],
+            "repeats": repeats,
+            "test_size": 0.3,
+            "random_state": 0,
+            "interval": {"note": ""},
+        },
+        "left_out": [],
+        "splits": [],
+        "methods": [
+            entry("ours", ours, True),
+            entry("plain", plain, False),
+            entry("coinflip", [0.5] * repeats, False),
+        ],
+    }
+
+
+class TestFindings:
+    def kinds(self, document):
+        return {d.verdict for _, row in duels(document) for d in row}
+
+    @pytest.mark.parametrize(
+        ("ours", "plain", "verdict"),
+        [
+            ([0.1, 0.2, 0.3], [0.2, 0.3, 0.41], "ahead"),
+            ([0.2, 0.3, 0.41], [0.1, 0.2, 0.3], "behind"),
+            ([0.1, 0.2, 0.3], [0.1, 0.2, 0.3], "level"),
+            ([0.1, 0.3, 0.2], [0.2, 0.2, 0.2], "level"),
+            ([0.1], [0.4], "level"),  # one split shows nothing
+        ],
+    )
+    def test_verdict_is_the_paired_interval(self, ours, plain, verdict):
+        document = made_up(ours, plain, repeats=len(ours))
+        assert self.kinds(document) == {verdict}
+        if len(ours) > 1 and ours != plain:
+            _, [duel] = duels(document)[0]
+            truth = stats.ttest_rel(ours, plain).confidence_interval(0.95)
+            assert (duel.difference["low"], duel.difference["high"]) == pytest.approx((truth.low, truth.high))
+
+    def test_only_shared_splits_are_paired(self):
+        document = made_up([0.1, 0.2], [0.4, 0.5, 0.6])
+        _, [duel] = duels(document)[0]
+        assert duel.difference["n"] == 2
+        assert duel.difference["mean"] == pytest.approx(-0.3)
+
+    def said(self, document, kind):
+        return " ".join(f.text for f in findings(document) if f.kind == kind)
+
+    def test_words_follow_the_numbers(self):
+        losing = made_up([0.2, 0.3, 0.41], [0.1, 0.2, 0.3])
+        assert "behind the best plain method on mean error" in self.said(losing, "behind")
+        assert "Ours is behind" in self.said(losing, "behind")
+        assert "nothing measured here" in self.said(losing, "ahead")
+        winning = made_up([0.1, 0.2, 0.3], [0.2, 0.3, 0.41])
+        assert "mean error" in self.said(winning, "ahead")
+        assert "nothing measured here" in self.said(winning, "behind")
+
+    def test_no_better_than_a_coin_flip_is_said(self):
+        document = made_up([0.50, 0.51, 0.52], [0.60, 0.62, 0.61])
+        assert "mean error (though no better than a coin flip)" in self.said(document, "ahead")
+        assert "CVaR at α = 0.5: no method is clearly better than a coin flip (0.500)" in self.said(
+            document, "coin"
+        )
+
+    def test_alpha_from_which_one_answer_beats_the_coin(self):
+        document = made_up([0.2] * 3, [0.3] * 3)
+        assert "(Ours, 0.200) for α > 0.40" in self.said(document, "coin")
+
+    def test_best_cells(self):
+        columns, rows = comparison_table(made_up([0.2] * 3, [0.2004] * 3))
+        assert [c.title for c in columns] == ["error", "worst class", "CVaR 0.5", "fit, s"]
+        assert [[c.best for c in row.cells] for row in rows] == [
+            [True, True, True, False],  # equal to three decimals is equal
+            [True, True, False, False],
+            [False] * 4,
+        ]
+        assert rows[0].cells[0].text == "0.200 ± 0.000"
+
+    def test_guarantees(self, results):
+        found = guarantees(results.document)
+        assert ("Ours", 0.1, "promise at 0.1") in found
+        assert ("Second & <i>best</i>", None, "promise at 0.3") in found
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and text; scripts and styles apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes, self.text, self.scripts, self._in = [], [], [], [], None
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, k, v) for k, v in attrs]
+        self._in = tag
+
+    def handle_endtag(self, tag):
+        self._in = None
+
+    def handle_data(self, data):
+        (self.scripts if self._in in ("script", "style") else self.text).append(data)
+
+
+class TestHTML:
+    @pytest.fixture
+    def page(self, results):
+        pytest.importorskip("plotly")
+        from tailboost.report import render
+
+        source = render(json.loads(json.dumps(results.document)))
+        page = Page()
+        page.feed(source)
+        page.source = source
+        return page
+
+    def test_nothing_is_fetched(self, page):
+        assert "link" not in page.tags
+        assert not [a for a in page.attributes if a[1] in ("src", "href", "srcset", "action", "data")]
+        policy = next(v for _, k, v in page.attributes if k == "content" and "default-src" in v)
+        assert policy.startswith("default-src 'none'")
+        assert "http" not in policy
+        styles = next(s for s in page.scripts if ":root" in s)
+        assert "url(" not in styles
+        assert "@import" not in styles
+
+    def test_every_method_and_figure_is_there(self, page, results):
+        text = " ".join("".join(page.text).split())
+        for method in results.document["methods"]:
+            assert method["title"] in text
+        for finding in findings(results.document):
+            assert " ".join(finding.text.split()) in text
+        assert "RuntimeError: cannot do <this>" in text
+        figure = results.document["methods"][0]["figures"]["error"]
+        assert f"{figure['mean']:.3f}" in text
+        assert "coin flip" in text
+
+    def test_user_text_is_escaped(self, page):
+        outside = page.source
+        for script in page.scripts:
+            outside = outside.replace(script, "")
+        assert "<script>alert" not in outside
+        assert "<script>x.csv" not in outside
+        assert "<i>best" not in outside
+        assert page.tags.count("script") == 3
+
+    def test_chart_data(self, page, results):
+        data = json.loads(next(s for s in page.scripts if s.lstrip().startswith("{")))
+        assert "<" not in json.dumps(data)
+        assert [m["title"] for m in data["methods"]] == [
+            "Ours",
+            "Second &amp; &lt;i&gt;best&lt;/i&gt;",
+            "Plain",
+            "Coin flip",
+        ]
+        assert data["cvar"]["alphas"] == results.document["settings"]["curve_alphas"]
+        assert [len(s) for s in data["cvar"]["series"]] == [len(data["cvar"]["alphas"])] * 4
+        ids = {v for _, k, v in page.attributes if k == "id"}
+        assert {chart["id"] for chart in data["dots"]} <= ids
+
+    def test_both_schemes_print_and_narrow(self, page):
+        styles = next(s for s in page.scripts if ":root" in s)
+        for query in ("prefers-color-scheme: dark", "@media print", "max-width"):
+            assert query in styles
+
+    def test_charts_have_words(self, page):
+        charts = [dict(k_v for t, *k_v in page.attributes if t == "div")]
+        assert charts
+        labels = re.findall(r'class="chart" role="img" aria-label="([^"]+)"', page.source)
+        assert len(labels) == 1 + 1 + 2 + 1
+        assert all(label.strip().endswith(".") for label in labels)
+
+    def test_nothing_finished(self, data):
+        pytest.importorskip("plotly")
+        from tailboost.report import render
+
+        X, y, _ = data
+        results = compare(X, y, methods=[Method("broken", Fails)], repeats=1, random_state=0)
+        results.document["methods"].pop()  # as after Ctrl-C in the very first fit
+        assert "cannot do &lt;this&gt;" in render(results)
+
+    def test_one_split_and_many_classes(self):
+        pytest.importorskip("plotly")
+        from tailboost.report import render
+
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(400, 3)), rng.integers(0, 14, 400)
+        results = compare(X, y, methods=[PLAIN], repeats=1, random_state=0)
+        source = render(results)
+        assert "the 10 classes that are hardest" in " ".join(source.split())
+        assert "±" not in source[source.index("All methods") : source.index("<nav")].replace("± half", "")
