@@ -66,6 +66,10 @@ class Ledger:
         """Return the ledger with one more boosted hypothesis."""
         return replace(self, boosted=self.boosted.append(wrong))
 
+    def first(self, n_rounds: int) -> Ledger:
+        """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
+        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)))
+
     def pool(self, n_rounds: int | None = None) -> BitLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
         t = self.boosted.shape[0]
@@ -121,10 +125,6 @@ class Ledger:
     def mean_losses(self) -> Floats:
         """Mean loss of every member of the pool on the judged rows, shape (T + E,)."""
         return self.pool().means(self.rows.weight / self.rows.weight.sum())
-
-    def by_mean_loss(self) -> Ints:
-        """Members of the pool, the least mean loss first; among equal ones the earlier first."""
-        return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")
 
     def by_mean_loss(self) -> Ints:
         """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""

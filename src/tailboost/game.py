@@ -102,6 +102,9 @@ class Rule(Protocol[State]):
     def gap(self, state: State) -> float:
         """Optimality gap of the solve behind the weights; 0 where they have a closed form."""
 
+    def finished(self, state: State) -> str:
+        """Words for why no further round makes sense, or the empty string."""
+
 
 @dataclass(frozen=True)
 class Response:
@@ -113,13 +116,13 @@ class Response:
         The hypothesis that joins the ensemble.
     losses : ndarray of shape (n,)
         Its losses on the rows whose losses drive the player.
-    judged : ndarray of shape (n_judged,)
-        Its losses on the rows that decide the combination.
+    answers : ndarray of shape (n_judged,)
+        The class numbers it predicts for the rows that decide the combination.
     """
 
     member: Any
     losses: NDArray[Any]
-    judged: NDArray[Any]
+    answers: Ints
 
 
 Oracle = Callable[[Floats, int], Response]
@@ -263,7 +266,7 @@ def play(
     n_rounds: int,
     *,
     entropy: int,
-    judge: Callable[[Response], tuple[float, float]] = lambda response: (np.nan, 0.0),
+    judge: Callable[[Response, Any], tuple[float, float]] = lambda response, state: (np.nan, 0.0),
     stopping: Stopping | None = None,
     observe: Callable[[Game[State]], bool] = lambda game: False,
 ) -> None:
@@ -281,8 +284,8 @@ def play(
     entropy : int
         Root of the seeds; round t gets the same seed whatever was played before.
     judge : callable
-        ``judge(response) -> (value, gap)``: takes the response into the ensemble and says how good the
-        combination is now.
+        ``judge(response, state) -> (value, gap)``: takes the response and the player's new state into the
+        ensemble and says how good the combination is now.
     stopping : Stopping, optional
         When further rounds are needless.
     observe : callable
@@ -300,7 +303,8 @@ def play(
     began = time.perf_counter()
     try:
         for t in range(len(trace), n_rounds):
-            if reason := stopping.reason(trace, time.perf_counter() - began):
+            reason = rule.finished(game.state) or stopping.reason(trace, time.perf_counter() - began)
+            if reason:
                 trace.stop_reason = reason
                 return
             round_began = time.perf_counter()
@@ -308,7 +312,7 @@ def play(
             response = oracle(units.density(w), round_seed(entropy, t))
             losses = units.losses(response.losses)
             state = rule.update(game.state, losses)
-            value, gap = judge(response)
+            value, gap = judge(response, state)
             positive = units.base > 0
             played = Round(
                 weighted_loss=float(w @ losses),

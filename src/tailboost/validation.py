@@ -72,8 +72,8 @@ class Resubstitution:
     def __call__(self, u: Floats, seed: int) -> Response:
         """Fit on all rows and look at the same rows."""
         member = self.session.fit(self.train.weight * round_significant(u), seed)
-        wrong = self.session.predict(member) != self.train.y
-        return Response(member, wrong, wrong)
+        answers = self.session.predict(member)
+        return Response(member, answers != self.train.y, answers)
 
 
 @dataclass(frozen=True)
@@ -90,19 +90,18 @@ class External:
     def __call__(self, u: Floats, seed: int) -> Response:
         """Fit on all rows, judge on the validation set."""
         member = self.session.fit(self.train.weight * round_significant(u), seed)
-        return Response(
-            member, self.session.predict(member) != self.train.y, self.predict(member) != self.judged.y
-        )
+        return Response(member, self.session.predict(member) != self.train.y, self.predict(member))
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """λ from a held-out fraction; the member that stays is fitted again, on all rows."""
+    """The combination from a held-out fraction; the member that stays may be fitted again, on all rows."""
 
     session: Session
     train: Rows
     judged: Rows
     held: Mask
+    refit: bool
 
     @property
     def player_rows(self) -> Mask:
@@ -110,10 +109,14 @@ class HeldOut:
         return ~self.held
 
     def __call__(self, u: Floats, seed: int) -> Response:
-        """Fit twice: without the held-out rows for the losses, with them for the ensemble."""
+        """Fit without the held-out rows for the losses and, to refit, with them for the ensemble."""
         weight = self.train.weight * round_significant(u)
-        wrong = self.session.predict(self.session.fit(weight, seed, ~self.held)) != self.train.y
-        return Response(self.session.fit(weight, seed), wrong[~self.held], wrong[self.held])
+        member = self.session.fit(weight, seed, ~self.held)
+        answers = self.session.predict(member)
+        wrong = answers != self.train.y
+        if self.refit:
+            member = self.session.fit(weight, seed)
+        return Response(member, wrong[~self.held], answers[self.held])
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,7 @@ class CrossFitted:
 
         n_jobs = self.n_jobs if self.session.concurrent else 1
         Parallel(n_jobs=n_jobs, prefer="threads")(delayed(out_of_fold)(j) for j in range(self.fold.max() + 1))
-        wrong = predicted != self.train.y
-        return Response(self.session.fit(weight, seed), wrong, wrong)
+        return Response(self.session.fit(weight, seed), predicted != self.train.y, predicted)
 
 
 def folds(places: Ints, k: int) -> Ints:

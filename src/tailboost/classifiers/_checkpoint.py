@@ -89,9 +89,8 @@ class Checkpoints:
                     "use another checkpoint_dir"
                 )
             w = game.rule.weights(game.state)
-            classifier._boosted.append(response.member)
-            classifier._ledger = classifier._ledger.append(response.judged)
             game.state = game.rule.update(game.state, game.units.losses(response.losses))
+            classifier._take_in(response, game.state)
             game.trace.rounds.append(played)
             if game.trace.unit_weights is not None:
                 game.trace.unit_weights.append(w)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailboost.classifiers._base import BaseBoostClassifier
+from tailboost.classifiers._mixture import MixtureClassifier
 from tailboost.game import Rule, Units
 from tailboost.guarantee import Bound, hedge_bounds, is_uniform, theory_bound
 from tailboost.rules import Hedge, theory_eta
 
 
-class HedgeGame(BaseBoostClassifier):
+class HedgeGame(MixtureClassifier):
     """A game with the parameter ``eta``."""
 
     eta: float | str

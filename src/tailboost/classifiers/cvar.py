@@ -6,8 +6,9 @@ from typing import Any, Self
 
 from sklearn.base import _fit_context
 
-from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
+from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._hedge import HedgeGame
+from tailboost.classifiers._mixture import MixtureClassifier
 from tailboost.combine import Objective
 from tailboost.game import Rule, Units
 from tailboost.guarantee import Bound, entropic_bound
@@ -15,7 +16,7 @@ from tailboost.rules import EntropicLP, TotallyCorrectiveLP
 from tailboost.solvers import minimize_cvar_mixture
 
 
-class _SampleGame(BaseBoostClassifier):
+class _SampleGame(MixtureClassifier):
     """Games over samples: how they are fitted."""
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -187,9 +188,9 @@ class LPBoostClassifier(_SampleGame):
 
     Its weights are the maximiser of ``min_s ⟨w, ℓ^s⟩`` under ``w_i ≤ p_i/α`` that is closest to ``p``.
     No rate of convergence is known; `RegularizedLPBoostClassifier` has one. The promise is about the
-    randomised classifier whose label distribution is `predict_proba`, not about `predict`. For the choice of α see
-    `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps those trained
-    for this one.
+    randomised classifier whose label distribution is `predict_proba`, not about `predict`. For the choice
+    of α see `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps
+    those trained for this one.
 
     Parameters
     ----------
@@ -263,7 +264,7 @@ class RegularizedLPBoostClassifier(LPBoostClassifier):
     """Regularised α-LPBoost: the totally corrective player with an entropy term, and with a rate.
 
     Training CVaR_α ≤ g + δ once ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` with ``β = max{(2/δ) log(1/α), 1/2}``,
-    g the largest weighted loss the learner returned; `guarantee_` says whether T and β are large enough for it.
+    g the largest weighted loss the learner returned; `guarantee_` says whether T and β are large enough.
     The promise is about the randomised classifier whose label distribution is `predict_proba`.
 
     Parameters

@@ -71,6 +71,10 @@ class Hedge:
         """Zero: the weights have a closed form."""
         return 0.0
 
+    def finished(self, state: HedgeState) -> str:
+        """Never by itself."""
+        return ""
+
 
 @dataclass(frozen=True)
 class Uniform:
@@ -91,3 +95,7 @@ class Uniform:
     def gap(self, state: Floats) -> float:
         """Zero: nothing is solved."""
         return 0.0
+
+    def finished(self, state: Floats) -> str:
+        """Never by itself."""
+        return ""

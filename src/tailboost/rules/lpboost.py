@@ -44,3 +44,7 @@ class TotallyCorrectiveLP:
     def gap(self, state: History) -> float:
         """Duality gap of the solve behind the weights."""
         return state.gap
+
+    def finished(self, state: History) -> str:
+        """Never by itself."""
+        return ""
