@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.sparse import coo_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -252,6 +253,12 @@ class TestCompare:
         compare(*data, methods=[grouped], repeats=1, random_state=0)
         assert set(Mixture.seen_groups) == {f"sex={s}, band={b}" for s in "fm" for b in "abc"}
 
+    def test_sparse(self, data):
+        X, y, _ = data
+        dense = compare(X, y, methods=[PLAIN], repeats=1, random_state=0).document
+        sparse = compare(coo_array(X), y, methods=[PLAIN], repeats=1, random_state=0).document
+        assert sparse["methods"][0]["repeats"][0]["error"] == dense["methods"][0]["repeats"][0]["error"]
+
     def test_mixed_table(self, data):
         X, y, groups = data
         table = pd.DataFrame({"a": X[:, 0], "text": groups["sex"], "gaps": X[:, 1]})
@@ -264,7 +271,9 @@ class TestCompare:
         document = compare(X, y, methods=[Method("broken", Fails), PLAIN], repeats=2, random_state=0).document
         broken, plain, _ = document["methods"]
         assert document["status"] == "complete"
-        assert broken["failures"] == [{"error": "RuntimeError: cannot do <this>"}] * 2
+        assert broken["failures"] == [
+            {"repeat": i, "error": "RuntimeError: cannot do <this>"} for i in range(2)
+        ]
         assert broken["figures"] is None
         assert len(plain["repeats"]) == 2
         assert any("Broken failed on 2 splits" in f.text for f in findings(document))
@@ -315,6 +324,11 @@ class TestCompare:
             ({"repeats": 2.0}, "repeats must be"),
             ({"test_size": 1.0}, "test_size"),
             ({"test_size": 0.001}, "test_size = 0.001.*0 rows"),
+            ({"random_state": -1}, "random_state must be None or a non-negative integer, got -1"),
+            ({"X": np.zeros(200)}, "X must have two dimensions"),
+            ({"y": np.zeros(3)}, r"y must have one label per row of X, got shape \(3,\) for 200 rows"),
+            ({"y": np.r_[np.nan, np.zeros(199)]}, "missing labels"),
+            ({"y": np.array([None] + ["a", "b"] * 99 + ["a"], dtype=object)}, "missing labels"),
             ({"y": np.zeros(200)}, "single class"),
             ({"y": np.r_[np.zeros(199), 1]}, "class 1.0 has one row"),
             ({"groups": pd.DataFrame({"sex": ["f"] * 3})}, "'sex' has 3 rows, X has 200"),

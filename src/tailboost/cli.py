@@ -50,7 +50,7 @@ from tailboost.report.findings import comparison_table, findings
 __all__ = ["app", "main"]
 
 # Chosen to end within two minutes on two cores.
-DEMO_ROWS = 8000
+DEMO_ROWS = 12000
 DEMO_REPEATS = 5
 
 app = typer.Typer(
@@ -109,7 +109,7 @@ def demo(
         _say(f"Credit default clients: {rows:,} of {len(credit.data):,} rows, {repeats} random splits.")
         _compare(
             credit.data.loc[taken],
-            credit.target.loc[taken],
+            credit.target_names[credit.target.loc[taken]],
             credit.groups.loc[taken],
             methods=None,
             alphas=(0.1, 0.3, 0.5),

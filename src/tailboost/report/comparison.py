@@ -104,14 +104,12 @@ def compare(
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
     if not 0 < test_size < 1:
         raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
-    labels = np.asarray(y)
+    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
+        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
+    table, labels = _checked_table(X, y)
     classes, counts = _checked_classes(labels, test_size)
     columns = _group_columns(groups, len(labels))
-    seed = (
-        int(np.random.SeedSequence(random_state).generate_state(1)[0])
-        if random_state is None
-        else random_state
-    )
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if random_state is None else random_state
     main_alpha = levels[len(levels) // 2]
 
     document: dict[str, Any] = {
@@ -124,7 +122,7 @@ def compare(
         "data": {
             "name": data_name,
             "n_rows": len(labels),
-            "n_features": int(np.shape(X)[1]),
+            "n_features": int(table.shape[1]),
             "classes": [str(c) for c in classes],
             "class_counts": [int(c) for c in counts],
             "groups": {name: _counts(values) for name, values in columns.items()},
@@ -171,15 +169,20 @@ def compare(
         with _remembered_interrupts() as check_interrupted:
             for repeat, (train, test) in enumerate(splitter.split(np.zeros(len(labels)), labels)):
                 fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
-                split = _Split(X, labels, fit_groups, columns, train, test, classes)
+                split = _split(table, labels, fit_groups, columns, train, test)
                 document["splits"].append(
                     {"repeat": repeat, "fit_seed": fit_seed, "n_train": len(train), "n_test": len(test)}
                 )
                 for method, entry in zip(chosen, document["methods"], strict=True):
                     report(f"repeat {repeat + 1} of {repeats}: {method.title}")
-                    record = _measure(method, split, entry, levels, main_alpha, curve, fit_seed, n_jobs)
+                    record, failure, said = _measure(
+                        method, split, levels, main_alpha, curve, fit_seed, n_jobs
+                    )
                     check_interrupted()
-                    if record is not None:
+                    entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *said]))
+                    if record is None:
+                        entry["failures"].append({"repeat": repeat, "error": failure})
+                    else:
                         entry["repeats"].append({"repeat": repeat, **record})
                         entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
                     done += 1
@@ -214,36 +217,41 @@ def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
     return named
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class _Split:
     """One split: what methods are fitted on and what they are measured on."""
 
-    X: dataclasses.InitVar[Any]
-    y: dataclasses.InitVar[NDArray[Any]]
-    fit_groups: dataclasses.InitVar[NDArray[Any] | None]
-    columns: dataclasses.InitVar[Mapping[str, NDArray[Any]]]
-    train: dataclasses.InitVar[NDArray[np.int64]]
-    test: dataclasses.InitVar[NDArray[np.int64]]
+    X_train: Any
+    X_test: Any
+    y_train: NDArray[Any]
+    y_test: NDArray[Any]
+    groups_train: NDArray[Any] | None
+    groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
 
-    def __post_init__(
-        self,
-        X: Any,
-        y: NDArray[Any],
-        fit_groups: NDArray[Any] | None,
-        columns: Mapping[str, NDArray[Any]],
-        train: NDArray[np.int64],
-        test: NDArray[np.int64],
-    ) -> None:
-        if hasattr(X, "iloc"):
-            encoder = TableEncoder().fit(X.iloc[train])
-            self.X_train, self.X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
-        else:
-            table = X if hasattr(X, "tocsr") else np.asarray(X)
-            self.X_train, self.X_test = table[train], table[test]
-        self.y_train, self.y_test = y[train], y[test]
-        self.groups_train = None if fit_groups is None else fit_groups[train]
-        self.groups_test = {name: values[test] for name, values in columns.items()}
+
+def _split(
+    X: Any,
+    y: NDArray[Any],
+    fit_groups: NDArray[Any] | None,
+    columns: Mapping[str, NDArray[Any]],
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+) -> _Split:
+    if hasattr(X, "iloc"):
+        encoder = TableEncoder().fit(X.iloc[train])
+        X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
+    else:
+        X_train, X_test = X[train], X[test]
+    return _Split(
+        X_train,
+        X_test,
+        y[train],
+        y[test],
+        None if fit_groups is None else fit_groups[train],
+        {name: values[test] for name, values in columns.items()},
+        np.unique(y),
+    )
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,25 +265,21 @@ def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
 def _measure(
     method: Method,
     split: _Split,
-    entry: dict[str, Any],
     alphas: Sequence[float],
     main_alpha: float,
     curve: Sequence[float],
     seed: int,
     n_jobs: int | None,
-) -> dict[str, Any] | None:
-    """Fit one method on one split and measure it; None if it failed, with the reason in the entry."""
+) -> tuple[dict[str, Any] | None, str, list[str]]:
+    """Fit one method on one split and measure it: the record or None, what prevented it, and warnings."""
+    record, failure = None, ""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             record = _fit_and_measure(method, split, alphas, main_alpha, curve, seed, n_jobs)
         except Exception as error:  # one method's trouble must not cost the others their results
-            entry["failures"].append({"error": f"{type(error).__name__}: {error}"})
-            record = None
-    for message in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
-        if message not in entry["warnings"]:
-            entry["warnings"].append(message)
-    return record
+            failure = f"{type(error).__name__}: {error}"
+    return record, failure, [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
 
 
 def _fit_and_measure(
@@ -442,6 +446,20 @@ def checked_alphas(name: str, alphas: Sequence[float]) -> list[float]:
         if not 0 < a <= 1:
             raise ValueError(f"{name} must lie in (0, 1], got {a:g}")
     return levels
+
+
+def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
+    table = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
+    if table.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got shape {table.shape}")
+    labels = np.asarray(y)
+    if labels.shape != table.shape[:1]:
+        raise ValueError(
+            f"y must have one label per row of X, got shape {labels.shape} for {table.shape[0]} rows"
+        )
+    if (labels != labels).any() or (labels.dtype == object and (labels == None).any()):  # noqa: E711
+        raise ValueError("y has missing labels")
+    return table, labels
 
 
 def _checked_classes(labels: NDArray[Any], test_size: float) -> tuple[NDArray[Any], NDArray[np.int64]]:

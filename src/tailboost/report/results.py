@@ -1,4 +1,31 @@
-"""The document a comparison leaves behind: what was measured, first; what is drawn from it, later."""
+"""The document a comparison leaves behind: what was measured, first; what is drawn from it, later.
+
+Keys of a document (``results.json``), schema version 1. A *figure* is ``{mean, low, high, n}``, see
+`interval`; numbers that could not be measured are null.
+
+=================  ====================================================================================
+schema             "tailboost.results"
+schema_version     1
+created            date and time, UTC
+status             "running", "complete" or "interrupted"
+command            the command line, or null
+versions           of Python and the packages used
+data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}}
+settings           alphas, main_alpha, curve_alphas, repeats, test_size, random_state, n_jobs, interval
+left_out           methods that are not installed: title, reason
+splits             per repeat: repeat, fit_seed, n_train, n_test
+methods            name, title, summary, ours, uses_alpha, uses_groups, randomized, warnings,
+                   failures (repeat, error), repeats (one record each), figures (the same keys as a
+                   record, a figure for each number; null before the first record)
+=================  ====================================================================================
+
+A record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together), ``predict_seconds``, ``cvar``
+{α: value}, ``cvar_curve`` (at ``curve_alphas``), and the errors of ``predict``: ``error``, ``class_errors``,
+``worst_class_error``, ``group_errors`` {column: {group: value}}, ``worst_group_errors`` {column: value},
+``worst_group_error``. For randomised rules ``expected`` holds the same errors in expectation over the draw,
+and ``guarantee`` what the fit promised. ``at_alpha`` {α: errors, expected, guarantee} is there for methods
+that depend on α; their errors outside of it are those at ``main_alpha``.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +104,7 @@ class Results:
     Parameters
     ----------
     document : dict
-        See ``docs`` of `compare` for its keys; ``schema`` is "tailboost.results" and ``schema_version`` 1.
+        With the keys listed at the top of this module.
     """
 
     document: dict[str, Any]

@@ -130,7 +130,7 @@
     }], layout(
       element, 60 + 30 * methods.length,
       { range: [0, most * 1.18], title: { text: "seconds", standoff: 6 } },
-      { range: [methods.length - 0.5, -0.5], tickvals: methods.map((_, k) => k), ticktext: methods.map((m) => data.methods[m].title), automargin: true, showgrid: false, ticks: "" },
+      { range: [methods.length - 0.5, -0.5], tickvals: methods.map((_, k) => k), ticktext: methods.map((m) => data.methods[m].title), automargin: true, showgrid: false, zeroline: false, ticks: "" },
       { l: 70, r: 12, t: 6, b: 44 }));
   }
 
