@@ -1,7 +1,8 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
-from tailboost import datasets, learners, metrics, solvers
+from tailboost import datasets, learners, metrics, plotting, solvers
 from tailboost.classifiers import (
+    AdaBoostClassifier,
     AdaLPBoostClassifier,
     AverageBoostClassifier,
     FitInterruptedWarning,
@@ -13,6 +14,7 @@ from tailboost.classifiers import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
     "FitInterruptedWarning",
@@ -22,5 +24,6 @@ __all__ = [
     "datasets",
     "learners",
     "metrics",
+    "plotting",
     "solvers",
 ]

@@ -149,6 +149,15 @@ def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes:
     return P
 
 
+def add_vote(scores: Floats, step: float, answers: Ints) -> None:
+    """Add a hypothesis to additive scores of shape (n, K), in place: ``a·K/(K−1)`` to the class it answers.
+
+    Up to a constant per row that is ``a·z`` with z = 1 for the answer and −1/(K−1) for the rest.
+    """
+    K = scores.shape[1]
+    scores[np.arange(len(scores)), answers] += step * K / (K - 1)
+
+
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:
     """Give every tie to the answer of the first member, in ``order``, that names one of the tied classes.
 

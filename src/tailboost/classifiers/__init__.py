@@ -1,6 +1,7 @@
 """The scikit-learn faces of the games."""
 
 from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
@@ -10,6 +11,7 @@ from tailboost.classifiers.cvar import (
 from tailboost.classifiers.group import GroupDROBoostClassifier
 
 __all__ = [
+    "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
     "FitInterruptedWarning",

@@ -251,7 +251,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 raise ValueError(f"{', '.join(alone)} given, but a validation set needs both X_val and y_val")
             return None
         validation = self._param("validation", "train")
-        if validation != "auto":
+        if validation not in ("auto", None):
             raise ValueError(f"validation={validation!r} and X_val were both given; use validation='auto'")
         if n_rows_of(X_val) == 0:
             raise ValueError("X_val is empty: it needs at least one row")
@@ -286,7 +286,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             X_val, judged = problem.validation
             return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
         validation = self._param("validation", "train")
-        if validation == "train":
+        if validation in ("train", None):
             return Resubstitution(session, train, train)
         hashes = hash_rows(X, seed=self._entropy)
         strata = train.y

@@ -1,0 +1,99 @@
+"""Weight players of additive classifiers ``f = Σ_s a_s h_s``: the weights follow from the margins."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from tailboost.game import Floats, Units
+
+# Step of a hypothesis that is never wrong, which is then taken alone.
+PERFECT_STEP = 1.0
+
+
+@dataclass(frozen=True)
+class AdditiveState:
+    """Margins ``m_i = Σ_s a_s z_i^s`` of the rows, the steps so far, and why the game is over, if it is."""
+
+    base: Floats
+    margins: Floats
+    steps: tuple[float, ...] = ()
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Additive(ABC):
+    """What AdaBoost, VadaBoost and DRO boosting share.
+
+    A hypothesis is coded ``z_i = 1`` where it is right and ``−1/(K−1)`` where it is wrong.
+
+    Parameters
+    ----------
+    n_classes : int
+        K.
+    """
+
+    n_classes: int
+
+    @abstractmethod
+    def player(self, state: AdditiveState) -> Floats:
+        """Return the weights ``w`` on the simplex that follow from the margins."""
+
+    def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
+        """Return the (unnormalised) weights ``u`` the learner is fitted with: by default ``w``."""
+        return w
+
+    @abstractmethod
+    def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
+        """Return the step ``a`` of a hypothesis that is wrong on some positive weight but not on all."""
+
+    def start(self, units: Units) -> AdditiveState:
+        """Start with zero margins, so ``w = p``."""
+        return AdditiveState(units.base, np.zeros(len(units.base)))
+
+    def weights(self, state: AdditiveState) -> Floats:
+        """Return ``u`` on the simplex."""
+        u = self.fit_weights(self.player(state), state)
+        return u / u.sum()
+
+    def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
+        """Take the hypothesis with its step; with none if it is no better than chance; alone if perfect."""
+        wrong = np.asarray(losses) > 0
+        u = self.weights(state)
+        if not u[wrong].sum() > 0:
+            alone = (0.0,) * len(state.steps) + (PERFECT_STEP,)
+            return replace(state, steps=alone, verdict="a hypothesis made no error and was taken alone")
+        a = self.step(wrong, state) if u[~wrong].sum() > 0 else 0.0
+        if not a > 0:
+            return replace(
+                state, steps=(*state.steps, 0.0), verdict="the newest hypothesis is no better than chance"
+            )
+        margins = state.margins + a * np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
+        return replace(state, margins=margins, steps=(*state.steps, a))
+
+    def gap(self, state: AdditiveState) -> float:
+        """Zero unless a rule solves something."""
+        return 0.0
+
+    def finished(self, state: AdditiveState) -> str:
+        """Return why no further round makes sense, or the empty string."""
+        return state.verdict
+
+
+def exponential_weights(state: AdditiveState) -> Floats:
+    """Return ``w_i ∝ p_i exp(−m_i)``, normalised in the log domain."""
+    with np.errstate(divide="ignore"):
+        log_w = np.log(state.base) - state.margins
+    w: Floats = np.exp(log_w - logsumexp(log_w))
+    return w
+
+
+def coded_step(right: float, wrong: float, n_classes: int) -> float:
+    """Return ``a = ((K−1)/K) log((K−1) right/wrong)``; it minimises ``right·e^(−a) + wrong·e^(a/(K−1))``."""
+    K = n_classes
+    return (K - 1) / K * float(np.log((K - 1) * right / wrong))
