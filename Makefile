@@ -15,10 +15,10 @@ demo: $(READY)  ## compare on the bundled credit data; writes tailboost-demo/rep
 	$(BIN)/tailboost demo
 
 test: $(READY)  ## the fast test suite
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 slow: $(READY)  ## the slow tests
-	$(BIN)/python -m pytest -n 2 -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check .
