@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import Tags, _safe_indexing, check_random_state, column_or_1d, get_tags
+from sklearn.pipeline import Pipeline
+from sklearn.utils import InputTags, Tags, _safe_indexing, check_random_state, column_or_1d, get_tags
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import (
@@ -76,6 +78,28 @@ class Problem:
 def take(X: Any, rows: NDArray[Any]) -> Any:
     """Return some rows of a table."""
     return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+
+
+def input_tags(learner: Any) -> InputTags:
+    """Return what tables a learner takes; a pipeline takes what its first step takes."""
+    tags = get_tags(learner).input_tags
+    if isinstance(learner, Pipeline):
+        first = get_tags(learner.steps[0][1]).input_tags
+        tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
+    return tags
+
+
+def refuse_missing(values: Any, name: str) -> None:
+    """Raise if a column of labels or groups has missing entries."""
+    column = np.asarray(values)
+    if column.dtype.kind not in "fO":
+        return
+    missing = sum(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in column.ravel().tolist())
+    if missing:
+        raise ValueError(
+            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
+            "their rows"
+        )
 
 
 def n_rows_of(X: Any) -> int:
@@ -167,17 +191,27 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         reset = y is not None
         given: dict[str, Any] = {} if y is None else {"y": y}
         if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
+            for size, what in zip(X.shape, ("row", "column"), strict=True):
+                if size == 0:
+                    raise ValueError(f"X has no {what}s, shape {X.shape}; at least one {what} is needed")
             return validate_data(self, X, reset=reset, skip_check_array=True, **given)
-        tags = get_tags(self._learner()).input_tags
+        tags = input_tags(self._learner())
         return validate_data(
             self,
             X,
             reset=reset,
             accept_sparse=["csr", "csc"] if tags.sparse else False,
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
+            dtype=None if tags.categorical or tags.string else "numeric",
             **given,
             **options,
         )
+
+    def _check_weight(self, sample_weight: Any, X: Any, name: str) -> Floats:
+        try:
+            return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
 
     def _numbers(self, y: Any, name: str = "y") -> Ints:
         y = column_or_1d(y, warn=True)
@@ -187,10 +221,15 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             raise ValueError(f"{name} holds labels not seen in fit: {sorted(set(y[unknown].tolist()))[:5]}")
         return index.astype(np.intp)
 
-    def _group_numbers(self, groups: Any, name: str, n: int) -> Ints:
+    def _check_groups(self, groups: Any, name: str, n: int) -> NDArray[Any]:
+        refuse_missing(groups, name)
         groups = column_or_1d(groups)
         if len(groups) != n:
             raise ValueError(f"{name} has {len(groups)} entries, X has {n} rows")
+        return groups
+
+    def _group_numbers(self, groups: Any, name: str, n: int) -> Ints:
+        groups = self._check_groups(groups, name, n)
         index = np.searchsorted(self.groups_, groups).clip(max=len(self.groups_) - 1)
         unknown = self.groups_[index] != groups
         if np.any(unknown):
@@ -207,6 +246,11 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             total = np.bincount(y, weights=weight, minlength=len(self.classes_))
             return weight.sum() / (len(self.classes_) * total)
         factors: Floats = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[y])
+        if not np.all((factors > 0) & np.isfinite(factors)):
+            raise ValueError(
+                f"class_weight={self.class_weight!r}: factors must be positive; to leave out a class, drop "
+                "its rows"
+            )
         return factors
 
     def _check_problem(
@@ -214,15 +258,14 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     ) -> Problem:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        refuse_missing(y, "y")
         X, y = self._check_X(X, y)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         if len(y) != n_rows_of(X):
             raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = self._check_weight(sample_weight, X, "sample_weight")
         used = weight > 0
-        if not used.any():
-            raise ValueError("sample_weight: all weights are zero, at least one must be positive")
         self.classes_, index = np.unique(y[used], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -233,9 +276,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         weight = weight * self._class_factors(index, weight)[index]
         numbers = None
         if groups is not None:
-            groups = column_or_1d(groups)
-            if len(groups) != len(y):
-                raise ValueError(f"groups has {len(groups)} entries, X has {len(y)} rows")
+            groups = self._check_groups(groups, "groups", len(y))
             self.groups_, numbers = np.unique(groups[used], return_inverse=True)
         problem = Problem(
             X if used.all() else take(X, used), index, weight, numbers, len(self.classes_), None
@@ -267,9 +308,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         n = n_rows_of(X)
         if len(index) != n:
             raise ValueError(f"y{suffix} has {len(index)} labels, X{suffix} has {n} rows")
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.sum() > 0:
-            raise ValueError(f"sample_weight{suffix}: all weights are zero, at least one must be positive")
+        weight = self._check_weight(sample_weight, X, f"sample_weight{suffix}")
         numbers = None
         if groups is not None:
             if not hasattr(self, "groups_"):
@@ -437,7 +476,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        learner = get_tags(self._learner()).input_tags
+        learner = input_tags(self._learner())
         tags.input_tags.sparse = learner.sparse
         tags.input_tags.allow_nan = learner.allow_nan
         return tags
