@@ -16,6 +16,10 @@ Bytes = npt.NDArray[np.uint8]
 BITS: Float = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)
 
 
+#: Units per block when bits are made dense: a block of 100 hypotheses takes a few MB.
+BLOCK = 8192
+
+
 class BitLosses:
     """Zero-one losses of T hypotheses on n units, one bit each.
 
@@ -158,7 +162,16 @@ class BitLosses:
 
     def covariance(self, d: Float) -> Float:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T)."""
-        return _covariance(self, d)
+        units = np.flatnonzero(d)
+        out = np.zeros((self._rows,) * 2)
+        if not units.size:
+            return out
+        mean = self.expectations(d) / d.sum()
+        for start in range(0, units.size, BLOCK):
+            block = units[start : start + BLOCK]
+            centred = self.columns(block) - mean
+            out += (centred * d[block, None]).T @ centred
+        return out
 
     def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> Self:
         """Select hypotheses and units by integer indices or boolean masks."""
@@ -228,7 +241,9 @@ class DenseLosses:
 
     def covariance(self, d: Float) -> Float:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T)."""
-        return _covariance(self, d)
+        total = d.sum()
+        centred = self.array - (self.array @ d / total)[:, None] if total > 0 else self.array
+        return (centred * d) @ centred.T
 
     def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> DenseLosses:
         """Select hypotheses and units by integer indices or boolean masks."""
@@ -247,23 +262,6 @@ class DenseLosses:
         if not np.array_equal(self.array[:, first][:, inverse], self.array):
             _, first, inverse = np.unique(self.array, axis=1, return_index=True, return_inverse=True)
         return first, inverse.ravel()
-
-
-#: Units per block when bits are made dense: a block of 100 hypotheses takes a few MB.
-BLOCK = 8192
-
-
-def _covariance(losses: LossMatrix, d: Float) -> Float:
-    units = np.flatnonzero(d)
-    out = np.zeros((losses.shape[0],) * 2)
-    if not units.size:
-        return out
-    mean = losses.expectations(d) / d.sum()
-    for start in range(0, units.size, BLOCK):
-        block = units[start : start + BLOCK]
-        centred = losses.columns(block) - mean
-        out += (centred * d[block, None]).T @ centred
-    return out
 
 
 Losses = npt.ArrayLike | BitLosses

@@ -111,7 +111,9 @@ def _by_newton(problem: Problem, beta: float, start: Float) -> tuple[Float, Floa
 def _by_path(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
     lam, steps = start, 0
     for part in np.geomspace(min(1.0, beta), beta, 10):
-        solution = newton(problem.losses, entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, 100)
+        solution = newton(
+            problem.losses, entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, max_iter=100
+        )
         lam, steps = solution.lam, steps + solution.n_iter
     return lam, solution.w, steps, "newton-path"
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.solvers.bits import Float, LossMatrix
+from tailboost.solvers.bits import Float, Index, LossMatrix
 from tailboost.solvers.cvar import tail
 
 
@@ -80,27 +80,30 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
     return respond
 
 
-def quadratic(p: Float, alpha: float, epsilon: float) -> Callable[[Float], Response]:
-    """Response for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α)."""
+def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Callable[[Float], Response]:
+    """Response for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α) with Σ w = mass."""
+    last: list[float] = []
 
     def respond(combined: Float) -> Response:
         low = float(combined.min()) - epsilon * (1 / alpha - 1)
         high = float(combined.max()) + epsilon
-        theta = tail(combined, alpha, p)[1]
-        for _ in range(200):
-            density = np.clip(1.0 + (combined - theta) / epsilon, 0.0, 1.0 / alpha)
-            excess = float(p @ density) - 1.0
+        # Newton on a monotone, piecewise linear function, from where the last losses left it.
+        theta = last[0] if last and low < last[0] < high else tail(combined, alpha, p)[1]
+        for _ in range(100):
+            density = np.clip((combined - (theta - epsilon)) / epsilon, 0.0, 1.0 / alpha)
+            excess = float(p @ density) - mass
             low, high = (theta, high) if excess > 0 else (low, theta)
             free = (density > 0) & (density < 1.0 / alpha)
-            slope = float(p[free].sum()) / epsilon
+            slope = float(p @ free) / epsilon
             new = theta + excess / slope if slope > 0 else 0.5 * (low + high)
             if not low <= new <= high:
                 new = 0.5 * (low + high)
             if new == theta or abs(excess) < 1e-15:
                 break
             theta = new
+        last[:] = [theta]
         w = p * density
-        w /= w.sum()
+        w *= mass / w.sum()
         penalty = 0.5 * epsilon * float(p @ (density - 1.0) ** 2)
         return Response(w, penalty, np.where(free, p / epsilon, 0.0))
 
@@ -108,18 +111,28 @@ def quadratic(p: Float, alpha: float, epsilon: float) -> Callable[[Float], Respo
 
 
 def newton(
-    losses: LossMatrix, respond: Callable[[Float], Response], start: Float, tol: float, max_iter: int = 60
+    losses: LossMatrix,
+    respond: Callable[[Float], Response],
+    start: Float,
+    tol: float,
+    *,
+    fixed: Float | float = 0.0,
+    share: float = 0.0,
+    max_iter: int = 60,
 ) -> Newton:
-    """Minimise F over the simplex from ``start`` to a duality gap of ``tol``; ends early where it cannot."""
+    """Minimise F over the simplex from ``start`` to a duality gap of ``tol``; ends early where it cannot.
+
+    ``fixed`` are expected losses (T,) of units whose weights are settled; a gap of ``share`` of R(w) will do.
+    """
     lam, combined = start, losses.combine(start)
     response = respond(combined)
     best: Newton | None = None
     for iteration in range(max_iter + 1):
-        g = losses.expectations(response.w)
+        g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
             best = Newton(lam, response.w, gap, iteration)
-        if gap <= tol or iteration == max_iter:
+        if gap <= max(tol, share * response.penalty) or iteration == max_iter:
             break
         hessian = losses.covariance(response.d)
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
@@ -158,28 +171,64 @@ def _line_search(
 def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float) -> Float:
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
-    An interior point gives the support, an active set method the digits: close to the solution λ the step is
-    many orders of magnitude smaller than x, and only the latter computes it as such.
+    Everything is computed as a step from λ, so that steps many orders of magnitude smaller than λ keep their
+    digits. Near the solution the support hardly changes: pivoting whole blocks of it finds the new one in a
+    few solves. Where that cycles, an interior point gives the support and an active set method the digits.
     """
     # A proximal term for singular H; adding a constant to H does not matter on the simplex, and conditions
     # it.
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
     proximal[np.diag_indices(g.size)] += 1e-12 * scale
+    try:
+        return _block_pivoting(g, hessian, proximal, lam, tol)
+    except np.linalg.LinAlgError:
+        return _active_set(g, hessian, proximal, lam, tol)
+
+
+def _stationary(g: Float, proximal: Float, lam: Float, inside: Index, outside: Index) -> Float:
+    """Step d from λ to the stationary point with support ``inside``."""
+    d = -lam
+    right = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
+    factor = cho_factor(proximal[np.ix_(inside, inside)], overwrite_a=True, check_finite=False)
+    solved = cho_solve(factor, np.column_stack([right, np.ones(inside.size)]), check_finite=False)
+    y = (solved[:, 0].sum() - d[outside].sum()) / solved[:, 1].sum()
+    d[inside] = y * solved[:, 1] - solved[:, 0]
+    return d
+
+
+def _block_pivoting(g: Float, hessian: Float, proximal: Float, lam: Float, tol: float) -> Float:
+    support = lam > 0
+    fewest, patience = g.size + 1, 4
+    while patience:
+        inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
+        d = _stationary(g, proximal, lam, inside, outside)
+        x = lam + d
+        gradient = g + hessian @ d
+        level = float(x[inside] @ gradient[inside])
+        leaving = support & (x < 0)
+        entering = ~support & (gradient < level - tol)
+        wrong = int(leaving.sum() + entering.sum())
+        if not wrong:
+            x = np.maximum(x, 0.0)
+            return np.asarray(x / x.sum())
+        if wrong < fewest:
+            fewest, patience = wrong, 4
+        else:
+            patience -= 1
+        support = (support & ~leaving) | entering
+    raise np.linalg.LinAlgError("block pivoting cycles")
+
+
+def _active_set(g: Float, hessian: Float, proximal: Float, lam: Float, tol: float) -> Float:
     x = _simplex_qp_interior(g - hessian @ lam, hessian)
     support = x > 0
     for _ in range(3 * g.size):
         inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
-        # Stationary point on the support, as a step d from λ.
-        d = -lam
-        block = proximal[np.ix_(inside, inside)]
-        right = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
         try:
-            solved = cho_solve(cho_factor(block), np.column_stack([right, np.ones(inside.size)]))
+            d = _stationary(g, proximal, lam, inside, outside)
         except np.linalg.LinAlgError:
             break
-        y = (solved[:, 0].sum() - d[outside].sum()) / solved[:, 1].sum()
-        d[inside] = y * solved[:, 1] - solved[:, 0]
         candidate = lam + d
         if (candidate[inside] < 0).any():
             # Towards it as far as the simplex goes.
