@@ -27,7 +27,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from tailboost._rows import distinct, draw_lots, fingerprint, hash_rows
-from tailboost.classifiers._checkpoint import Checkpoints
+from tailboost.classifiers._checkpoint import Checkpoints, fixed_params
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
 from tailboost.learners import HistBoostClassifier, open_session, predict_members
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows, Scheme, folds, held_out
@@ -73,6 +73,12 @@ class Problem:
     def rows(self) -> Rows:
         """The training rows, as rows to be judged on."""
         return Rows(self.y, self.weight, self.groups, f"the {len(self.y):,} training rows")
+
+    def fingerprint(self) -> str:
+        """Digest by which a fit that goes on recognises its data."""
+        tables = [(self.X, self.rows)] + ([] if self.validation is None else [self.validation])
+        parts = [(hash_rows(X), rows.y, rows.weight, rows.groups) for X, rows in tables]
+        return fingerprint(*(part for table in parts for part in table if part is not None))
 
 
 def take(X: Any, rows: NDArray[Any]) -> Any:
@@ -360,9 +366,15 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             return False
         if getattr(self, "eta", None) == "theory":
             raise ValueError("eta='theory' depends on n_estimators, so warm_start cannot add rounds to it")
+        changed = [k for k, v in fixed_params(self).items() if v != self._fixed.get(k)]
+        if changed:
+            raise ValueError(
+                f"warm_start=True goes on with the last fit, but {', '.join(changed)} changed; "
+                "fit with warm_start=False"
+            )
         if same != self._fingerprint:
             raise ValueError(
-                "warm_start=True needs the data of the last fit; X, y, weights or groups changed"
+                "warm_start=True needs the data of the last fit; rows, weights, groups or X_val changed"
             )
         if self.n_estimators < self.n_iter_:
             raise ValueError(
@@ -380,8 +392,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=self.n_estimators)
         problem = self._check_problem(X, y, sample_weight, groups, validation)
-        parts = [problem.y, problem.weight] + ([] if problem.groups is None else [problem.groups])
-        same = fingerprint(hash_rows(problem.X), *parts)
+        same = problem.fingerprint()
         goes_on = self._continue(problem, same)
         if not goes_on:
             self._entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -389,7 +400,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         if not goes_on:
             units = self._units(problem, scheme)
             self._game: Game[Any] = Game.new(self._rule(units), units)
-            self._fingerprint = same
+            self._fingerprint, self._fixed = same, fixed_params(self)
             self._boosted: list[Any] = []
             self._open(problem, scheme)
         checkpoints = Checkpoints.open(self.checkpoint_dir, self, same)

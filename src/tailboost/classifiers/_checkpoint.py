@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tailboost.classifiers._base import BaseBoostClassifier
 
 
-# What a fit may change and still be the same fit.
+# What may change from one fit to the next that continues it.
 _FREE = {
     "n_estimators",
     "n_jobs",
@@ -28,6 +28,11 @@ _FREE = {
     "tol",
     "n_iter_no_change",
 }
+
+
+def fixed_params(classifier: BaseBoostClassifier) -> dict[str, str]:
+    """Return the parameters, as text, that must stay the same for a fit to be continued."""
+    return {k: repr(v) for k, v in sorted(classifier.get_params().items()) if k not in _FREE}
 
 
 @dataclass(frozen=True)
@@ -50,8 +55,8 @@ class Checkpoints:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"checkpoint_dir={str(path)!r} cannot be made: {error}") from None
-        params = {k: repr(v) for k, v in sorted(classifier.get_params().items()) if k not in _FREE}
-        same = fingerprint(np.frombuffer(f"{data} {classifier._entropy} {params}".encode(), dtype=np.uint8))
+        text = f"{data} {classifier._entropy} {fixed_params(classifier)}"
+        same = fingerprint(np.frombuffer(text.encode(), dtype=np.uint8))
         return cls(path, same)
 
     def _file(self, t: int) -> Path:
