@@ -85,6 +85,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         self._validated = problem.validation is not None or scheme.player_rows is not None
         self._scores = np.zeros((len(self._judged.y), problem.n_classes))
         self._newest: tuple[float, Ints] | None = None
+        self._log_costs: list[float] = []
         self._votes = 0
         heaviest = np.bincount(problem.y, weights=problem.weight).argmax()
         self._fallback = constant(int(heaviest), problem.n_classes)
@@ -93,8 +94,10 @@ class AdditiveClassifier(BaseBoostClassifier):
         self._newest = (state.steps[-1], response.answers)
         add_vote(self._scores, *self._newest)
         self._votes += 1
+        self._log_costs.append(self._game.rule.log_cost(state))  # type: ignore[attr-defined]
 
     def _forget(self, n_rounds: int) -> None:
+        del self._log_costs[n_rounds:]
         if self._votes > n_rounds and self._newest is not None:
             add_vote(self._scores, -self._newest[0], self._newest[1])
             self._votes, self._newest = n_rounds, None
@@ -106,6 +109,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _settle(self) -> Self:
         state, self.trace_ = self._game.state, self._game.trace
         self.n_iter_ = self._game.n_rounds
+        self.log_costs_ = np.array(self._log_costs)
         steps = np.array(state.steps)
         best = len(steps)
         if self._validated and self._param("n_iter_no_change", None) is not None:

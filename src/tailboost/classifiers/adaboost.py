@@ -32,6 +32,8 @@ class AdaBoostClassifier(AdditiveClassifier):
         The hypotheses kept.
     estimator_weights_ : ndarray
         Their steps a; (K−1)/K times those of scikit-learn's AdaBoostClassifier.
+    log_costs_ : ndarray of shape (n_iter_,)
+        Logarithm of the mean exponential loss after each round.
     n_iter_, trace_, gap_, n_features_in_
         As in `AdaLPBoostClassifier`.
 

@@ -20,7 +20,11 @@ class AdaBoost(Additive):
 
     def player(self, state: AdditiveState) -> Floats:
         """Return the exponential weights."""
-        return exponential_weights(state)
+        return exponential_weights(state)[0]
+
+    def log_cost(self, state: AdditiveState) -> float:
+        """Return the logarithm of the mean exponential loss."""
+        return exponential_weights(state)[1]
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of the exponential loss along the hypothesis."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ class Additive(ABC):
 
     n_classes: int
 
+    # What is said when the newest hypothesis gets no step.
+    useless: ClassVar[str] = "the newest hypothesis is no better than chance"
+
     @abstractmethod
     def player(self, state: AdditiveState) -> Floats:
         """Return the weights ``w`` on the simplex that follow from the margins."""
@@ -51,6 +54,14 @@ class Additive(ABC):
     @abstractmethod
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the step ``a`` of a hypothesis that is wrong on some positive weight but not on all."""
+
+    @abstractmethod
+    def log_cost(self, state: AdditiveState) -> float:
+        """Return the logarithm of the cost the steps minimise; it falls at every round."""
+
+    def flawless(self, wrong: NDArray[np.bool_], state: AdditiveState) -> bool:
+        """Whether no step is too long for the hypothesis: by default, that it makes no error."""
+        return not wrong[state.base > 0].any()
 
     def start(self, units: Units) -> AdditiveState:
         """Start with zero margins, so ``w = p``."""
@@ -64,15 +75,14 @@ class Additive(ABC):
     def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
         """Take the hypothesis with its step; with none if it is no better than chance; alone if perfect."""
         wrong = np.asarray(losses) > 0
-        u = self.weights(state)
-        if not u[wrong].sum() > 0:
+        if self.flawless(wrong, state):
             alone = (0.0,) * len(state.steps) + (PERFECT_STEP,)
             return replace(state, steps=alone, verdict="a hypothesis made no error and was taken alone")
-        a = self.step(wrong, state) if u[~wrong].sum() > 0 else 0.0
-        if not a > 0:
-            return replace(
-                state, steps=(*state.steps, 0.0), verdict="the newest hypothesis is no better than chance"
-            )
+        a = self.step(wrong, state) if self.weights(state)[~wrong].sum() > 0 else 0.0
+        if not 0 < a < np.inf:
+            # Infinite without being flawless: the weights of the rows it errs on have underflowed.
+            verdict = "the newest hypothesis errs only on rows without weight" if a > 0 else self.useless
+            return replace(state, steps=(*state.steps, 0.0), verdict=verdict)
         margins = state.margins + a * np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
         return replace(state, margins=margins, steps=(*state.steps, a))
 
@@ -85,15 +95,17 @@ class Additive(ABC):
         return state.verdict
 
 
-def exponential_weights(state: AdditiveState) -> Floats:
-    """Return ``w_i ∝ p_i exp(−m_i)``, normalised in the log domain."""
+def exponential_weights(state: AdditiveState) -> tuple[Floats, float]:
+    """Return ``w_i ∝ p_i exp(−m_i)`` and ``log Σ p_i exp(−m_i)``, which normalises them."""
     with np.errstate(divide="ignore"):
         log_w = np.log(state.base) - state.margins
-    w: Floats = np.exp(log_w - logsumexp(log_w))
-    return w
+    log_total = float(logsumexp(log_w))
+    w: Floats = np.exp(log_w - log_total)
+    return w, log_total
 
 
 def coded_step(right: float, wrong: float, n_classes: int) -> float:
     """Return ``a = ((K−1)/K) log((K−1) right/wrong)``; it minimises ``right·e^(−a) + wrong·e^(a/(K−1))``."""
     K = n_classes
-    return (K - 1) / K * float(np.log((K - 1) * right / wrong))
+    with np.errstate(divide="ignore", over="ignore"):
+        return (K - 1) / K * float(np.log(np.float64((K - 1) * right) / wrong))
