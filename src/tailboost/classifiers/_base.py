@@ -24,7 +24,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
 from tailboost._rows import distinct, draw_lots, fingerprint, hash_rows
 from tailboost.classifiers._checkpoint import Checkpoints, fixed_params
@@ -60,13 +60,14 @@ class FitInterruptedWarning(UserWarning):
 
 @dataclass
 class Problem:
-    """A checked training set: rows of positive weight, labels and groups as numbers."""
+    """A checked training set: rows of positive weight (``used`` of all), labels and groups as numbers."""
 
     X: Any
     y: Ints
     weight: Floats
     groups: Ints | None
     n_classes: int
+    used: Ints
     validation: tuple[Any, Rows] | None
 
     @property
@@ -284,9 +285,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         if groups is not None:
             groups = self._check_groups(groups, "groups", len(y))
             self.groups_, numbers = np.unique(groups[used], return_inverse=True)
-        problem = Problem(
-            X if used.all() else take(X, used), index, weight, numbers, len(self.classes_), None
-        )
+        kept = X if used.all() else take(X, used)
+        problem = Problem(kept, index, weight, numbers, len(self.classes_), np.flatnonzero(used), None)
         problem.validation = self._check_validation(*validation)
         return problem
 
@@ -392,6 +392,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=self.n_estimators)
         problem = self._check_problem(X, y, sample_weight, groups, validation)
+        routed = _check_method_params(X, routed, indices=problem.used)
         same = problem.fingerprint()
         goes_on = self._continue(problem, same)
         if not goes_on:
