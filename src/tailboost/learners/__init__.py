@@ -7,11 +7,13 @@ from typing import Any
 from tailboost.learners._base import Floats, Ints, Session, constant, predict_members
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._sklearn import SklearnSession
+from tailboost.learners._stumps import StumpClassifier
 
 __all__ = [
     "HistBoostClassifier",
     "HistTreeClassifier",
     "Session",
+    "StumpClassifier",
     "constant",
     "open_session",
     "predict_members",
@@ -23,6 +25,6 @@ def open_session(
 ) -> Session:
     """Open the data for a learner: its own way where it has one, else as any scikit-learn classifier."""
     if hasattr(estimator, "open_session") and not fit_params:
-        session: Session = estimator.open_session(X, y, n_classes)
+        session: Session = estimator.open_session(X, y, n_classes, sample_weight)
         return session
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)

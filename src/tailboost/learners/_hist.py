@@ -181,8 +181,13 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         )
         return "sklearn"
 
-    def open_session(self, X: Any, y: Ints, n_classes: int) -> HistSession:
-        """Open the data for any number of fits; labels are class numbers 0 … K − 1."""
+    def open_session(
+        self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> HistSession:
+        """Open the data for any number of fits; labels are class numbers 0 … K − 1.
+
+        The rows' own weights are taken by learners that need more than the weights of a fit; not by these.
+        """
         self._validate_params()
         return HistSession(self, X, y, n_classes)
 
