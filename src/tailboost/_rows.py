@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 Hashes = NDArray[np.uint64]
 
@@ -110,6 +111,26 @@ def draw_lots(hashes: Hashes, strata: NDArray[np.intp], weight: NDArray[np.float
     place = np.empty(len(first), dtype=np.intp)
     place[np.argsort(mass.argmax(axis=1), kind="stable")] = np.arange(len(first))
     return place[block]
+
+
+def refuse_missing(values: Any, name: str) -> None:
+    """Raise if a column of labels or groups has missing entries."""
+    column = np.asarray(values)
+    if column.dtype.kind not in "fO":
+        return
+    missing = sum(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in column.ravel().tolist())
+    if missing:
+        raise ValueError(
+            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
+            "their rows"
+        )
+
+
+def refuse_empty(frame: Any) -> None:
+    """Raise if a data frame, which no other check looks at, has no rows or no columns."""
+    for size, what in zip(frame.shape, ("row", "column"), strict=True):
+        if size == 0:
+            raise ValueError(f"X has no {what}s, shape {frame.shape}; at least one {what} is needed")
 
 
 def fingerprint(*parts: NDArray[Any]) -> str:

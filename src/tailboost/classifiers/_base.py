@@ -11,10 +11,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, Tags, _safe_indexing, check_random_state, column_or_1d, get_tags
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import (
@@ -26,7 +25,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
-from tailboost._rows import distinct, draw_lots, fingerprint, hash_rows
+from tailboost._rows import distinct, draw_lots, fingerprint, hash_rows, refuse_empty, refuse_missing
 from tailboost.classifiers._checkpoint import Checkpoints, fixed_params
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
 from tailboost.learners import HistBoostClassifier, open_session, predict_members
@@ -75,11 +74,12 @@ class Problem:
         """The training rows, as rows to be judged on."""
         return Rows(self.y, self.weight, self.groups, f"the {len(self.y):,} training rows")
 
-    def fingerprint(self) -> str:
-        """Digest by which a fit that goes on recognises its data."""
+    def fingerprint(self, classes: NDArray[Any]) -> str:
+        """Digest by which a fit that goes on recognises its data and labels."""
         tables = [(self.X, self.rows)] + ([] if self.validation is None else [self.validation])
         parts = [(hash_rows(X), rows.y, rows.weight, rows.groups) for X, rows in tables]
-        return fingerprint(*(part for table in parts for part in table if part is not None))
+        labels = np.frombuffer(repr(classes.tolist()).encode(), dtype=np.uint8)
+        return fingerprint(labels, *(part for table in parts for part in table if part is not None))
 
 
 def take(X: Any, rows: NDArray[Any]) -> Any:
@@ -94,19 +94,6 @@ def input_tags(learner: Any) -> InputTags:
         first = get_tags(learner.steps[0][1]).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
     return tags
-
-
-def refuse_missing(values: Any, name: str) -> None:
-    """Raise if a column of labels or groups has missing entries."""
-    column = np.asarray(values)
-    if column.dtype.kind not in "fO":
-        return
-    missing = sum(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in column.ravel().tolist())
-    if missing:
-        raise ValueError(
-            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
-            "their rows"
-        )
 
 
 def n_rows_of(X: Any) -> int:
@@ -198,9 +185,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         reset = y is not None
         given: dict[str, Any] = {} if y is None else {"y": y}
         if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
-            for size, what in zip(X.shape, ("row", "column"), strict=True):
-                if size == 0:
-                    raise ValueError(f"X has no {what}s, shape {X.shape}; at least one {what} is needed")
+            refuse_empty(X)
             return validate_data(self, X, reset=reset, skip_check_array=True, **given)
         tags = input_tags(self._learner())
         return validate_data(
@@ -221,6 +206,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             raise ValueError(f"{name}: {error}") from None
 
     def _numbers(self, y: Any, name: str = "y") -> Ints:
+        refuse_missing(y, name)
         y = column_or_1d(y, warn=True)
         index = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         unknown = self.classes_[index] != y
@@ -263,6 +249,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _check_problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
     ) -> Problem:
+        if is_regressor(self._learner()):
+            raise ValueError(f"estimator={self.estimator!r} is a regressor; a classifier is needed")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         refuse_missing(y, "y")
@@ -362,7 +350,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _continue(self, problem: Problem, same: str) -> bool:
         """Whether this fit goes on with the rounds of the last one."""
-        if not (self.warm_start and hasattr(self, "_game")):
+        if not (self.warm_start and hasattr(self, "estimators_")):
             return False
         if getattr(self, "eta", None) == "theory":
             raise ValueError("eta='theory' depends on n_estimators, so warm_start cannot add rounds to it")
@@ -391,15 +379,22 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         context = None
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=self.n_estimators)
-        problem = self._check_problem(X, y, sample_weight, groups, validation)
-        routed = _check_method_params(X, routed, indices=problem.used)
-        same = problem.fingerprint()
-        goes_on = self._continue(problem, same)
-        if not goes_on:
-            self._entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-        scheme = self._scheme(problem, routed)
-        if not goes_on:
+        before = vars(self).copy()
+        try:
+            problem = self._check_problem(X, y, sample_weight, groups, validation)
+            routed = _check_method_params(X, routed, indices=problem.used)
+            same = problem.fingerprint(self.classes_)
+            goes_on = self._continue(problem, same)
+            if not goes_on:
+                self._entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
+            scheme = self._scheme(problem, routed)
             units = self._units(problem, scheme)
+        except Exception:  # a refused fit leaves the classifier as it was
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        if not goes_on:
+            vars(self).pop("estimators_", None)  # unfitted until there is a round
             self._game: Game[Any] = Game.new(self._rule(units), units)
             self._fingerprint, self._fixed = same, fixed_params(self)
             self._boosted: list[Any] = []
@@ -485,6 +480,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             .add_self_request(self)
             .add(estimator=self._learner(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
         )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimators_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -18,6 +18,7 @@ from tailboost.game import Floats, Ints, Response
 from tailboost.guarantee import COIN_TOLERANCE, Bound, Guarantee, beats_coin_flip_from
 from tailboost.learners import constant, predict_members
 from tailboost.solvers import MixtureSolution
+from tailboost.solvers.bits import check_number
 from tailboost.validation import Rows, Scheme
 
 
@@ -128,8 +129,7 @@ class MixtureClassifier(BaseBoostClassifier):
             alpha = getattr(self, "alpha", None) if alpha is None else alpha
             if alpha is None:
                 raise ValueError(f"alpha is needed: {type(self).__name__} has none of its own")
-            if not 0 < alpha <= 1:
-                raise ValueError(f"alpha={alpha!r} must be in (0, 1]")
+            alpha = check_number(alpha, "alpha", 0, 1)
         elif alpha is not None:
             raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
         new = copy.copy(self)
@@ -172,9 +172,9 @@ class MixtureClassifier(BaseBoostClassifier):
             One row of `estimator_weights_` per α.
         """
         check_is_fitted(self)
-        values = np.asarray(alphas, dtype=np.float64)
-        if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & (values <= 1)):
+        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
+        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
         return np.array([s.weights for s in self._ledger.path(values)])
 
     @property

@@ -126,7 +126,7 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         if groups is not None and X_val is not None and groups_val is None:
             raise ValueError("groups and X_val were given without groups_val")
         if groups is None:
-            groups, groups_val = y, y_val
+            groups, groups_val = y, None if X_val is None else y_val
         return self._fit(
             X, y, sample_weight, groups, (X_val, y_val, groups_val, sample_weight_val), fit_params
         )

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from tailboost._rows import refuse_empty, refuse_missing
 from tailboost.learners._base import Floats, Ints, Mask
 from tailboost.learners._sklearn import set_seeds
 from tailboost.learners._table import Table, TableReader, cuts
@@ -193,6 +194,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, y: Any = None) -> Any:
         if hasattr(X, "iloc"):  # a data frame keeps its categories; TableReader checks its columns
+            refuse_empty(X)
             return validate_data(
                 self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
             )
@@ -228,8 +230,10 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        refuse_missing(y, "y")
         X, y = self._checked(X, y)
         y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
         check_classification_targets(y)
         classes, index = np.unique(y, return_inverse=True)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
