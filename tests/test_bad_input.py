@@ -1,0 +1,392 @@
+"""Every bad input is refused by a message that names the culprit, before any learner is fitted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from conftest import MIXTURES, VALIDATED, RecordingClassifier, make, noisy
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeRegressor
+
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+
+X, Y = noisy(0, n=60, d=3)
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
+GROUPS = np.arange(60) % 3
+
+
+def put(values, at, what):
+    """Return the values as objects with one of them replaced."""
+    out = np.array(values, dtype=object)
+    out[at] = what
+    return out
+
+
+def refused(call, match, error=ValueError):
+    with pytest.raises(error, match=match):
+        call()
+    assert RecordingClassifier.fits == 0, "a learner was fitted before the refusal"
+
+
+TABLES = {
+    "no rows": (X[:0], Y[:0], "0 sample"),
+    "no rows, frame": (FRAME[:0], Y[:0], "X has no rows"),
+    "no columns": (X[:, :0], Y, "0 feature"),
+    "no columns, frame": (FRAME[[]], Y, "X has no columns"),
+    "one-dimensional": (X[:, 0], Y, "2D array"),
+    "three-dimensional": (X[:, :, None], Y, "dim"),
+    "X with NaN": (np.where(X > 1, np.nan, X), Y, "X contains NaN"),
+    "X with infinity": (np.where(X > 1, np.inf, X), Y, "X contains infinity"),
+    "X of text": (X.astype(str).astype(object) + "x", Y, "could not convert string to float"),
+    "X complex": (X + 1j, Y, "[Cc]omplex"),
+    "short y": (X, Y[:-1], r"\[60, 59\]"),
+    "short y, frame": (FRAME, Y[:-1], r"59.* 60|60.* 59"),
+    "wide y": (X, np.c_[Y, Y], "1d array"),
+    "no y": (X, None, "requires y"),
+    "y with NaN": (X, np.where(np.arange(60) == 3, np.nan, Y), "y contains NaN"),
+    "y with None": (X, put(Y, 3, None), "y contains NaN or None: 1 of 60"),
+    "y with NaN, frame": (FRAME, pd.Series(put(Y, 3, np.nan)), "y contains NaN or None"),
+    "y with pandas' NA": (X, pd.Series(put(Y, 3, pd.NA)), "y contains NaN or None"),
+    "text y with NaN": (X, put(np.where(Y, "a", "b"), 3, np.nan), "y contains NaN or None"),
+    "y with infinity": (X, np.where(np.arange(60) == 3, np.inf, Y), "y"),
+    "continuous y": (X, X[:, 0], "continuous"),
+    "continuous y, frame": (FRAME, X[:, 0], "continuous"),
+    "mixed y": (X, put(Y, 3, "a"), "[Ll]abel"),
+    "one class": (X, np.zeros(60), "one class only"),
+    "one class, frame": (FRAME, np.full(60, "yes"), "one class only"),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("case", TABLES)
+def test_tables(name, case, recorder):
+    table, labels, match = TABLES[case]
+    refused(lambda: make(name, recorder).fit(table, labels), match)
+
+
+def test_sparse_where_the_learner_takes_none(recorder):
+    refused(lambda: make("ada", recorder).fit(sp.csr_matrix(X), Y), "[Ss]parse", (ValueError, TypeError))
+
+
+WEIGHTS = {
+    "negative": (np.where(Y, -1.0, 1.0), "sample_weight.*Negative"),
+    "NaN": (np.where(Y, np.nan, 1.0), "sample_weight.*NaN"),
+    "infinite": (np.where(Y, np.inf, 1.0), "sample_weight.*infinity"),
+    "all zero": (np.zeros(60), "sample_weight.*non-zero"),
+    "short": (np.ones(5), r"sample_weight.*\(60,\)"),
+    "two-dimensional": (np.ones((60, 2)), "sample_weight.*1D"),
+    "text": (np.full(60, "heavy"), "sample_weight.*could not convert"),
+    "one class is left": (Y.astype(float), "one class only .* positive weight"),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("case", WEIGHTS)
+def test_weights(name, case, recorder):
+    weight, match = WEIGHTS[case]
+    refused(lambda: make(name, recorder).fit(X, Y, sample_weight=weight), match)
+
+
+PARAMETERS = [
+    ("alpha", (0, -0.1, 1.5, np.nan, "half", None), ("ada", "lp", "reg")),
+    ("eta", (0, -1, np.nan, np.inf, "best", None), ("ada", "average", "group")),
+    ("beta", (0, -1, np.nan, "big", None), ("reg",)),
+    ("validation", (0, 1, 1.5, 0.0, -0.2, "test", None), VALIDATED),
+    ("combine", ("mean", 1, None), ("group",)),
+    ("n_estimators", (0, -3, 2.5, "many", None), MIXTURES),
+    ("estimator", (3, "tree", RecordingClassifier), MIXTURES),
+    ("outlier_fraction", (-0.1, 1, "few"), ("ada", "lp", "reg", "average")),
+    ("include_constants", ("yes", 3), VALIDATED),
+    ("class_weight", ("heavy", 3), MIXTURES),
+    ("n_iter_no_change", (0, 1.5), VALIDATED),
+    ("tol", (-1, "small"), VALIDATED),
+    ("max_time", (0, -1), MIXTURES),
+    ("checkpoint_dir", (3,), MIXTURES),
+    ("warm_start", ("yes",), MIXTURES),
+    ("n_jobs", ("all",), MIXTURES),
+    ("random_state", ("seed", -1), MIXTURES),
+    ("verbose", (-1,), MIXTURES),
+]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "name"),
+    [(p, value, name) for p, values, names in PARAMETERS for value in values for name in names],
+)
+def test_parameters(parameter, value, name, recorder):
+    if parameter == "estimator" and isinstance(value, type):
+        match, error = "estimator instance", TypeError
+    else:
+        match, error = f"'{parameter}' parameter", ValueError
+    refused(lambda: make(name, recorder).set_params(**{parameter: value}).fit(X, Y), match, error)
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "match"),
+    [
+        ({0: 0, 1: 1}, "class_weight=.* must be positive"),
+        ({0: -1.0, 1: 1}, "class_weight=.* must be positive"),
+        ({0: np.nan, 1: 1}, "class_weight=.* must be positive"),
+        ({7: 2.0}, "class_weight"),
+    ],
+)
+def test_class_weights(class_weight, match, recorder):
+    refused(lambda: make("ada", recorder, class_weight=class_weight).fit(X, Y), match)
+
+
+def test_a_regressor_is_not_a_learner():
+    with pytest.raises(ValueError, match=r"estimator=.*regressor"):
+        make("ada", DecisionTreeRegressor()).fit(X, Y)
+
+
+def test_unknown_keyword(recorder):
+    refused(lambda: make("ada", recorder).fit(X, Y, colour="red"), "extra keyword", (ValueError, TypeError))
+
+
+VALIDATION_SETS = {
+    "no y_val": ({"X_val": X}, "X_val given.*y_val"),
+    "no X_val": ({"y_val": Y}, "y_val given.*X_val"),
+    "weights alone": ({"sample_weight_val": np.ones(60)}, "sample_weight_val given"),
+    "empty": ({"X_val": X[:0], "y_val": Y[:0]}, "X_val is empty"),
+    "empty frame": ({"X_val": FRAME[:0], "y_val": Y[:0]}, "X_val is empty"),
+    "one-dimensional": ({"X_val": X[0], "y_val": Y[:1]}, "2D array"),
+    "columns": ({"X_val": X[:, :2], "y_val": Y}, "2 features"),
+    "NaN": ({"X_val": X * np.nan, "y_val": Y}, "X contains NaN"),
+    "unknown label": ({"X_val": X, "y_val": Y + 1}, r"y_val holds labels not seen in fit: \[2\]"),
+    "label of another type": ({"X_val": X, "y_val": Y.astype(str)}, "y_val holds labels not seen"),
+    "missing label": ({"X_val": X, "y_val": put(Y, 3, None)}, "y_val contains NaN or None"),
+    "short": ({"X_val": X, "y_val": Y[:9]}, "y_val has 9 labels, X_val has 60 rows"),
+    "zero weights": ({"X_val": X, "y_val": Y, "sample_weight_val": 0 * Y}, "sample_weight_val.*non-zero"),
+    "short weights": ({"X_val": X, "y_val": Y, "sample_weight_val": [1.0]}, "sample_weight_val"),
+    "negative weights": ({"X_val": X, "y_val": Y, "sample_weight_val": -1.0 * Y}, "sample_weight_val.*Neg"),
+}
+
+
+@pytest.mark.parametrize("name", VALIDATED)
+@pytest.mark.parametrize("case", VALIDATION_SETS)
+def test_validation_sets(name, case, recorder):
+    given, match = VALIDATION_SETS[case]
+    refused(lambda: make(name, recorder).fit(X, Y, **given), match)
+
+
+@pytest.mark.parametrize("validation", ["train", "cv", 0.3])
+def test_validation_set_and_another_scheme(validation, recorder):
+    clf = make("ada", recorder, validation=validation)
+    refused(lambda: clf.fit(X, Y, X_val=X, y_val=Y), f"validation={validation!r} and X_val")
+
+
+@pytest.mark.parametrize(
+    ("validation", "table", "match"),
+    [
+        (0.001, X, "validation=0.001 leaves no validation rows of 60"),
+        (0.5, np.zeros((60, 2)), "no validation rows of 1 distinct"),
+        ("cv", np.zeros((60, 2)), "'cv' needs at least two distinct rows"),
+    ],
+)
+def test_nothing_to_validate_on(validation, table, match, recorder):
+    refused(lambda: make("ada", recorder, validation=validation).fit(table, Y), match)
+
+
+GROUP_CASES = {
+    "short": ({"groups": GROUPS[:5]}, "groups has 5 entries, X has 60 rows"),
+    "two-dimensional": ({"groups": np.c_[GROUPS, GROUPS]}, "1d array"),
+    "NaN": ({"groups": np.where(GROUPS == 1, np.nan, GROUPS)}, "groups contains NaN or None: 20 of 60"),
+    "None": ({"groups": put(GROUPS.astype(str), 3, None)}, "groups contains NaN or None: 1 of 60"),
+    "no groups_val": ({"groups": GROUPS, "X_val": X, "y_val": Y}, "without groups_val"),
+    "no groups": ({"X_val": X, "y_val": Y, "groups_val": GROUPS}, "groups_val was given without groups"),
+    "groups_val alone": ({"groups": GROUPS, "groups_val": GROUPS}, "groups_val given"),
+    "unknown group": (
+        {"groups": GROUPS, "X_val": X, "y_val": Y, "groups_val": GROUPS + 1},
+        r"groups_val holds groups not seen in fit: \[3\]",
+    ),
+    "group without validation rows": (
+        {"groups": GROUPS, "X_val": X, "y_val": Y, "groups_val": 0 * GROUPS},
+        r"no validation row in group\(s\) \[1, 2\]",
+    ),
+    "short groups_val": (
+        {"groups": GROUPS, "X_val": X, "y_val": Y, "groups_val": GROUPS[:4]},
+        "groups_val has 4 entries",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GROUP_CASES)
+def test_groups(case, recorder):
+    given, match = GROUP_CASES[case]
+    refused(lambda: make("group", recorder).fit(X, Y, **given), match)
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_unfitted(name):
+    clf = make(name)
+    calls = [
+        lambda: clf.predict(X),
+        lambda: clf.predict_proba(X),
+        lambda: clf.predict_randomized(X),
+        lambda: list(clf.staged_predict(X)),
+        lambda: list(clf.staged_predict_proba(X)),
+        lambda: clf.reweight(alpha=0.1),
+        lambda: clf.alpha_path([0.1]),
+        lambda: clf.guarantee_,
+        lambda: clf.score(X, Y),
+    ]
+    for call in calls:
+        with pytest.raises(NotFittedError, match="not fitted"):
+            call()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return make("ada", LogisticRegression(), n_estimators=3, validation="train").fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def fitted_to_frame():
+    return make("ada", LogisticRegression(), n_estimators=3, validation="train").fit(FRAME, Y)
+
+
+ANSWERS = ("predict", "predict_proba", "predict_randomized")
+
+
+def ask(clf, method, table):
+    return getattr(clf, method)(table)
+
+
+@pytest.mark.parametrize("method", ANSWERS)
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (X[:0], "0 sample"),
+        (X[0], "2D array"),
+        (X[:, :2], "2 features.* 3 features"),
+        (np.hstack([X, X]), "6 features.* 3 features"),
+        (X * np.nan, "X contains NaN"),
+        (X * np.inf, "X contains"),
+    ],
+)
+def test_tables_to_predict(fitted, method, table, match):
+    with pytest.raises(ValueError, match=match):
+        ask(fitted, method, table)
+
+
+@pytest.mark.parametrize("method", ANSWERS)
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (FRAME[:0], "X has no rows"),
+        (FRAME[["a", "b"]], "(?s)feature names.*missing.*c"),
+        (FRAME[["b", "a", "c"]], "(?s)feature names.*order"),
+        (FRAME.rename(columns={"a": "z"}), "(?s)feature names.*unseen.*z"),
+        (FRAME.assign(d=1.0), "(?s)feature names.*unseen.*d"),
+    ],
+)
+def test_frames_to_predict(fitted_to_frame, method, table, match):
+    with pytest.raises(ValueError, match=match):
+        ask(fitted_to_frame, method, table)
+
+
+REWEIGHTS = {
+    "alpha 0": ({"alpha": 0}, "alpha"),
+    "alpha 2": ({"alpha": 2}, "alpha"),
+    "alpha NaN": ({"alpha": np.nan}, "alpha"),
+    "alpha text": ({"alpha": "half"}, "alpha"),
+    "alpha list": ({"alpha": [0.1]}, "alpha"),
+    "objective": ({"objective": "mean"}, "objective='mean'.*'cvar', 'worst_class', 'worst_group'"),
+    "alpha without use": ({"objective": "worst_class", "alpha": 0.1}, "alpha=0.1 has no meaning"),
+    "no groups kept": ({"objective": "worst_group"}, "needs groups"),
+    "no groups given": ({"X": X, "y": Y, "objective": "worst_group"}, "needs groups"),
+    "X alone": ({"X": X}, "both X and y"),
+    "y alone": ({"y": Y}, "both X and y"),
+    "groups alone": ({"groups": GROUPS, "objective": "worst_group"}, "give X and y"),
+    "weights alone": ({"sample_weight": np.ones(60)}, "give X and y"),
+    "unknown label": ({"X": X, "y": Y + 1}, r"y holds labels not seen in fit: \[2\]"),
+    "missing label": ({"X": X, "y": put(Y, 0, None)}, "y contains NaN or None"),
+    "short y": ({"X": X, "y": Y[:3]}, "y has 3 labels, X has 60 rows"),
+    "columns": ({"X": X[:, :1], "y": Y}, "1 features"),
+    "no rows": ({"X": X[:0], "y": Y[:0]}, "0 sample"),
+    "short groups": ({"X": X, "y": Y, "groups": [1], "objective": "worst_group"}, "groups has 1 entries"),
+    "missing group": (
+        {"X": X, "y": Y, "groups": put(GROUPS, 0, np.nan), "objective": "worst_group"},
+        "groups contains NaN",
+    ),
+    "zero weights": ({"X": X, "y": Y, "sample_weight": 0 * Y}, "sample_weight.*non-zero"),
+    "negative weights": ({"X": X, "y": Y, "sample_weight": -1.0 * Y}, "sample_weight.*Negative"),
+}
+
+
+@pytest.mark.parametrize("case", REWEIGHTS)
+def test_reweight(fitted, case):
+    given, match = REWEIGHTS[case]
+    before = fitted.estimator_weights_.copy()
+    with pytest.raises(ValueError, match=match):
+        fitted.reweight(**given)
+    np.testing.assert_array_equal(fitted.estimator_weights_, before)
+
+
+def test_reweight_to_a_cvar_needs_alpha_where_there_is_none():
+    clf = make("average", LogisticRegression(), n_estimators=2).fit(X, Y)
+    with pytest.raises(ValueError, match="alpha is needed"):
+        clf.reweight()
+
+
+@pytest.mark.parametrize("alphas", [[], [0], [0.1, 2], 0.1, "half", [np.nan], None, [[0.1]], [0.1, "x"]])
+def test_alpha_path(fitted, alphas):
+    with pytest.raises(ValueError, match=r"alphas.*number|alphas must be in"):
+        fitted.alpha_path(alphas)
+
+
+WARM = {
+    "other rows": (lambda clf: clf.fit(X + 1, Y), "data of the last fit"),
+    "other labels": (lambda clf: clf.fit(X, 1 - Y), "data of the last fit"),
+    "other label names": (lambda clf: clf.fit(X, Y.astype(str)), "data of the last fit"),
+    "other weights": (lambda clf: clf.fit(X, Y, sample_weight=1.0 + Y), "data of the last fit"),
+    "a validation set": (lambda clf: clf.fit(X, Y, X_val=X, y_val=Y), "data of the last fit"),
+    "fewer rounds": (lambda clf: clf.set_params(n_estimators=1).fit(X, Y), "at least n_iter_=3, got 1"),
+    "other alpha": (lambda clf: clf.set_params(alpha=0.1).fit(X, Y), "alpha changed"),
+    "other eta": (lambda clf: clf.set_params(eta=0.3).fit(X, Y), "eta changed"),
+    "theory": (lambda clf: clf.set_params(eta="theory").fit(X, Y), "eta"),
+    "other learner": (lambda clf: clf.set_params(estimator__C=2.0).fit(X, Y), "estimator.* changed"),
+}
+
+
+@pytest.mark.parametrize("case", WARM)
+def test_warm_start(case):
+    refit, match = WARM[case]
+    params = {"n_estimators": 3, "warm_start": True, "n_iter_no_change": None}
+    clf = make("ada", LogisticRegression(), **params).fit(X, Y)
+    before = clf.predict_proba(X)
+    with pytest.raises(ValueError, match=match):
+        refit(clf)
+    np.testing.assert_array_equal(clf.predict_proba(X), before)  # a refused fit leaves the model as it was
+
+
+def test_warm_start_with_theory_eta():
+    clf = make("average", LogisticRegression(), n_estimators=2, eta="theory", warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="eta='theory' depends on n_estimators"):
+        clf.set_params(n_estimators=4).fit(X, Y)
+
+
+def test_warm_start_with_another_validation_set():
+    params = {"n_estimators": 2, "warm_start": True}
+    clf = make("ada", LogisticRegression(), **params).fit(X, Y, X_val=X, y_val=Y)
+    with pytest.raises(ValueError, match="X_val changed"):
+        clf.fit(X, Y, X_val=X[1:], y_val=Y[1:])
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_a_refused_refit_leaves_the_model_as_it_was(name):
+    clf = make(name, LogisticRegression(), n_estimators=2).fit(X, np.where(Y, "yes", "no"))
+    before = clf.predict(X)
+    with pytest.raises(ValueError, match="sample_weight"):
+        clf.fit(X[:, :2], Y, sample_weight=-np.ones(60))
+    assert clf.n_features_in_ == 3
+    np.testing.assert_array_equal(clf.predict(X), before)
+
+
+@pytest.mark.parametrize("learner", [HistTreeClassifier, HistBoostClassifier])
+@pytest.mark.parametrize("case", [c for c in TABLES if c not in ("X with NaN", "no y")])
+def test_learners(learner, case):
+    table, labels, match = TABLES[case]
+    with pytest.raises(ValueError, match=match):
+        learner().fit(table, labels)
