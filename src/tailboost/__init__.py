@@ -1,10 +1,11 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
-from tailboost import datasets, learners, metrics, plotting, solvers
+from tailboost import datasets, learners, metrics, plotting, robustness, solvers
 from tailboost.classifiers import (
     AdaBoostClassifier,
     AdaLPBoostClassifier,
     AverageBoostClassifier,
+    DROBoostClassifier,
     FitInterruptedWarning,
     GroupDROBoostClassifier,
     LPBoostClassifier,
@@ -17,6 +18,7 @@ __all__ = [
     "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
+    "DROBoostClassifier",
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
@@ -25,5 +27,6 @@ __all__ = [
     "learners",
     "metrics",
     "plotting",
+    "robustness",
     "solvers",
 ]

@@ -13,6 +13,7 @@ from tailboost.baselines import CoinFlip, plain_xgboost
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
+    DROBoostClassifier,
     GroupDROBoostClassifier,
     LPBoostClassifier,
     RegularizedLPBoostClassifier,
@@ -88,6 +89,10 @@ METHODS: dict[str, Method] = {
         Method(
             "groupdroboost", "Group DRO boosting", "Hedge over groups (or classes), minimax mixture",
             GroupDROBoostClassifier, ours=True, uses_groups=True, randomized=True,
+        ),
+        Method(
+            "droboost", "DRO boosting", "additive, for the worst case over a ball around the data",
+            DROBoostClassifier, ours=True,
         ),
         Method("erm", "ERM", "the default learner alone", HistBoostClassifier),
         Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),

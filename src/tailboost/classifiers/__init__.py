@@ -8,12 +8,14 @@ from tailboost.classifiers.cvar import (
     LPBoostClassifier,
     RegularizedLPBoostClassifier,
 )
+from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.group import GroupDROBoostClassifier
 
 __all__ = [
     "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
+    "DROBoostClassifier",
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",

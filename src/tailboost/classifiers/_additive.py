@@ -156,6 +156,23 @@ class AdditiveClassifier(BaseBoostClassifier):
             pass
         return self._decisions(scores)
 
+    def margins(self, X: Any, y: Any) -> Floats:
+        """Return the margins ``m_i = f_y(x_i)``: the true class's score, scores summing to 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            Labels seen in fit.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        f = self.decision_function(X)
+        k = self._numbers(y)
+        return np.where(k == 1, f, -f) if f.ndim == 1 else f[np.arange(len(f)), k]
+
     def _labels(self, f: Floats) -> NDArray[Any]:
         return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
 

@@ -29,6 +29,7 @@ except ImportError:  # the extra is optional; scikit-learn's trees serve without
     xgboost = None
 
 CELLS_FOR_THREADS = 100_000
+HEAVIEST = 1e30
 
 Backend = Literal["xgboost", "sklearn"]
 
@@ -95,7 +96,8 @@ class HistSession:
             model.model_ = inner.fit(dense[chosen], self.y[chosen], sample_weight=weight[chosen])
             return model
         used = weight if rows is None else np.where(rows, weight, 0.0)
-        self.data.set_weight(used.astype(np.float32))
+        # Beyond the range of float32 a common factor changes nothing: no penalty is felt there.
+        self.data.set_weight((used / max(used.max() / HEAVIEST, 1.0)).astype(np.float32))
         booster = xgboost.Booster(
             {
                 "tree_method": "hist", "max_bin": self.bins, "max_depth": model.max_depth,
@@ -338,6 +340,15 @@ class HistTreeClassifier(_HistClassifier):
         self.backend = backend
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def get_n_leaves(self) -> int:
+        """Return the number of leaves, under the name scikit-learn's trees have for it."""
+        check_is_fitted(self, "model_")
+        if self.backend_ == "sklearn":
+            return int(self.model_.get_n_leaves())
+        if not hasattr(self, "_booster"):  # it came out of a file
+            self._load()
+        return sum(tree.count("leaf=") for tree in self._booster.get_dump())
 
     def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
         return y.astype(np.float32) if n_classes == 2 else np.eye(n_classes, dtype=np.float32)[y]

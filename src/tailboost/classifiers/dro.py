@@ -1,0 +1,200 @@
+"""Distributionally robust boosting."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from tailboost.classifiers._additive import AdditiveClassifier
+from tailboost.classifiers._base import Problem, take
+from tailboost.game import Rule, Units, round_seed
+from tailboost.robustness import dro_radius
+from tailboost.rules.additive import AdditiveState
+from tailboost.rules.dro import WorstCase, mass_on
+from tailboost.rules.margin_loss import MARGIN_LOSSES
+from tailboost.solvers.worst_case import Uncertainty
+from tailboost.validation import Scheme
+
+
+class DROBoostClassifier(AdditiveClassifier):
+    """Boosting for the worst case over a ball of distributions around the data.
+
+    Minimises, over additive classifiers f, the largest expected loss under any re-weighting of the rows
+    within the radius: ``F(f) = max { Σ w_i L(y_i f(x_i)) : D(w ‖ p) ≤ δ }``. Each round fits the learner to
+    the gradient of F and takes the exact minimiser of F along it. Radius 0 with the exponential loss is
+    AdaBoost. For more than two classes ``y_i f(x_i)`` is the true class's score, scores summing to 0.
+
+    A ball around the training rows cannot tell a hard row from a mislabelled one: label noise within the
+    radius takes the weight.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        The base learner; None is `HistTreeClassifier`, one binned tree of depth 5.
+    n_estimators : int, default=50
+        Largest number of rounds; the fit ends earlier when no step lowers F.
+    radius : float ≥ 0 or "auto", default="auto"
+        δ. "auto" is the quantile of the likelihood-ratio statistic, ``χ²_{d; confidence} / (2n)``: the ball
+        that holds the true distribution with about this confidence, n being the sum of the sample weights.
+    confidence : float in (0, 1), default=0.95
+        For ``radius="auto"``.
+    effective_dim : int ≥ 1 or "auto", default="auto"
+        d, for ``radius="auto"``: "auto" counts the leaves of the first tree, 1 for a learner without any.
+    uncertainty : {"kl", "chi2", "cvar"}, default="kl"
+        ``KL(w ‖ p) ≤ δ``; ``½ Σ (w_i − p_i)²/p_i ≤ δ``; or ``w_i ≤ p_i/α`` with α = e^(−δ), the CVaR.
+    loss : {"exponential", "logistic", "smoothed_hinge"}, default="exponential"
+        L(m): e^(−m); log(1 + e^(−m)); 0 from m = 1 on, (1 − m)²/2 down to 0, then ½ − m.
+    learning_rate : float in (0, 1], default=1.0
+        Share of each step that is taken.
+    validation : float in (0, 1) or None
+        Fraction of the rows held out to decide when to stop; hypotheses are not fitted on them.
+    n_iter_no_change : int or None
+        Stop when the validation error has not dropped for so many rounds, and keep the best prefix.
+    class_weight, max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
+        As in `AdaLPBoostClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    estimators_ : list
+        The hypotheses kept.
+    estimator_weights_ : ndarray
+        Their steps a.
+    radius_ : float
+        δ.
+    effective_dim_ : int or None
+        d where the radius was computed from it.
+    worst_case_weights_ : ndarray of shape (n,)
+        The worst case for the fitted classifier: a weight for each row of X as given, sums to 1; 0 for rows
+        without sample weight and rows held out.
+    log_costs_ : ndarray of shape (n_iter_,)
+        Logarithm of F on the training rows after each round.
+    n_iter_, trace_, gap_, n_features_in_
+        As in `AdaLPBoostClassifier`; ``gap_`` in units of the largest loss of a row.
+
+    Warns
+    -----
+    UserWarning
+        When the radius leaves the first step no gain, because the worst case can put (K−1)/K of the weight
+        on the errors of the first hypothesis. The fitted classifier is then the best constant.
+
+    References
+    ----------
+    Blanchet, Zhang, Kang, Hu, "A Distributionally Robust Boosting Algorithm", 2019.
+    """
+
+    radius_: float
+    effective_dim_: int | None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdditiveClassifier._parameter_constraints,
+        "radius": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "confidence": [Interval(Real, 0, 1, closed="neither")],
+        "effective_dim": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "uncertainty": [StrOptions({"kl", "chi2", "cvar"})],
+        "loss": [StrOptions(set(MARGIN_LOSSES))],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        radius: float | str = "auto",
+        confidence: float = 0.95,
+        effective_dim: int | str = "auto",
+        uncertainty: Uncertainty = "kl",
+        loss: str = "exponential",
+        learning_rate: float = 1.0,
+        validation: float | None = None,
+        n_iter_no_change: int | None = None,
+        class_weight: Any = None,
+        max_time: float | None = None,
+        checkpoint_dir: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.radius = radius
+        self.confidence = confidence
+        self.effective_dim = effective_dim
+        self.uncertainty = uncertainty
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.validation = validation
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.max_time = max_time
+        self.checkpoint_dir = checkpoint_dir
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _units(self, problem: Problem, scheme: Scheme) -> Units:
+        units = super()._units(problem, scheme)
+        self.effective_dim_ = None
+        if not isinstance(self.radius, str):
+            self.radius_ = float(self.radius)
+            return units
+        if isinstance(self.effective_dim, str):
+            # At zero margins every worst case is p, so round 1 will fit this very hypothesis again.
+            first = scheme(units.density(units.base), round_seed(self._entropy, 0)).member
+            self.effective_dim_ = n_leaves(first)
+        else:
+            self.effective_dim_ = int(self.effective_dim)
+        self.radius_ = dro_radius(units.count, self.confidence, self.effective_dim_)
+        if self.verbose:
+            print(f"radius {self.radius_:.4g} from {self.effective_dim_} effective dimensions", flush=True)
+        return units
+
+    def _rule(self, units: Units) -> Rule[Any]:
+        return WorstCase(len(self.classes_), self.radius_, self.uncertainty, self.loss, self.learning_rate)
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: Any, fit_params: dict[str, Any]
+    ) -> Self:
+        super()._fit(X, y, sample_weight, groups, validation, fit_params)
+        self._warn_of_a_large_radius()
+        game = self._game
+        labels = column_or_1d(y)
+        weight = (
+            np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        )
+        rows = np.flatnonzero(np.broadcast_to(weight, len(labels)))
+        if game.units.index is not None:
+            rows = rows[game.units.index >= 0]
+        state = AdditiveState(game.units.base, self.margins(take(X, rows), labels[rows]))
+        self.worst_case_weights_ = np.zeros(len(labels))
+        rule: Any = game.rule
+        self.worst_case_weights_[rows] = rule.player(state)
+        return self
+
+    def _warn_of_a_large_radius(self) -> None:
+        K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
+        largest = mass_on(error, 1 - 1 / K, self.uncertainty)
+        if 0 < largest <= self.radius_:
+            warnings.warn(
+                f"radius={self.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of the "
+                f"weight, and from radius {largest:.4g} on the worst case puts {1 - 1 / K:.3g} of the weight "
+                "on these errors, so that no step lowers the worst-case loss; the fitted classifier is the "
+                "best constant",
+                UserWarning,
+                stacklevel=6,  # past the wrappers of fit
+            )
+
+
+def n_leaves(member: Any) -> int:
+    """Return the number of leaves of a tree, 1 for what has none."""
+    last = member[-1] if isinstance(member, Pipeline) else member
+    return int(last.get_n_leaves()) if hasattr(last, "get_n_leaves") else 1

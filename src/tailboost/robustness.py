@@ -1,0 +1,357 @@
+"""How any classifier does when the data shift: worst-case loss over a ball, and the shift that breaks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.stats import chi2
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_sample_weight
+
+from tailboost.metrics import expected_zero_one_losses
+from tailboost.rules.margin_loss import MARGIN_LOSSES
+from tailboost.solvers import worst_case_weights
+from tailboost.solvers.bits import check_number
+from tailboost.solvers.worst_case import Uncertainty
+
+__all__ = [
+    "WeightShare",
+    "certified_shift",
+    "dro_radius",
+    "row_losses",
+    "worst_case_loss",
+    "worst_case_profile",
+]
+
+Floats = NDArray[np.float64]
+Loss = Literal["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
+
+# A probability of 0 makes a margin infinite; what a forest calls 0 is no more than this.
+SMALLEST_PROBABILITY = 1e-15
+
+
+def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> float:
+    """Radius of the ball around n rows that holds the true distribution, ``χ²_{d; confidence} / (2n)``.
+
+    Parameters
+    ----------
+    n : float > 0
+        Number of rows, or the sum of their sample weights.
+    confidence : float in (0, 1)
+        1 − a.
+    effective_dim : int ≥ 1
+        d, the effective dimension of what is fitted: the leaves of a tree.
+
+    Returns
+    -------
+    float
+        δ, for the KL and, to second order, the χ² ball.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    References
+    ----------
+    Blanchet et al., "A Distributionally Robust Boosting Algorithm", 2019.
+
+    Examples
+    --------
+    >>> from tailboost.robustness import dro_radius
+    >>> round(dro_radius(3000, 0.95, 30), 4)
+    0.0073
+    """
+    if not (np.isfinite(n) and n > 0):
+        raise ValueError(f"n must be positive, got {n!r}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    if not effective_dim >= 1:
+        raise ValueError(f"effective_dim must be at least 1, got {effective_dim!r}")
+    return float(chi2.ppf(confidence, effective_dim)) / (2.0 * n)
+
+
+def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
+    """Return the loss of every row, for any fitted classifier.
+
+    Parameters
+    ----------
+    classifier : fitted classifier
+        With ``classes_``, ``predict`` and, but for the zero-one loss, ``predict_proba``.
+    X, y : array-like of shape (n, d), (n,)
+        Rows and their labels.
+    loss : {"zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"}
+        "zero_one" is that of ``predict``, "expected_zero_one" 1 − p[true label], the others are losses of the
+        margin: an additive classifier's own, else ``log p_y`` less the mean of ``log p_k`` over the classes
+        (for two classes ½ log of the odds), the scores whose softmax are the probabilities. A probability
+        below 1e-15 counts as 1e-15.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        A loss above 1.8e308 is given as that.
+
+    Raises
+    ------
+    ValueError
+        If ``loss`` is unknown, lengths differ, or y holds labels that the classifier does not know.
+    """
+    known = ("zero_one", "expected_zero_one", *MARGIN_LOSSES)
+    if loss not in known:
+        raise ValueError(f"loss must be one of {known}, got {loss!r}")
+    labels = column_or_1d(y)
+    check_consistent_length(X, labels)
+    if loss == "zero_one":
+        return (np.asarray(classifier.predict(X)) != labels).astype(np.float64)
+    if loss == "expected_zero_one":
+        return expected_zero_one_losses(labels, classifier.predict_proba(X), labels=classifier.classes_)
+    log_value = MARGIN_LOSSES[loss].log_value(_margins(classifier, X, labels))
+    return np.exp(np.minimum(log_value, np.log(np.finfo(np.float64).max)))
+
+
+def _margins(classifier: Any, X: Any, labels: NDArray[Any]) -> Floats:
+    if hasattr(classifier, "margins"):
+        own: Floats = classifier.margins(X, labels)
+        return own
+    log_p = np.log(np.maximum(np.asarray(classifier.predict_proba(X), np.float64), SMALLEST_PROBABILITY))
+    classes = np.asarray(classifier.classes_)
+    k = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    if unknown := sorted(set(labels[classes[k] != labels].tolist())):
+        raise ValueError(f"y holds labels the classifier does not know: {unknown[:5]}")
+    return log_p[np.arange(len(k)), k] - log_p.mean(axis=1)
+
+
+@overload
+def worst_case_loss(
+    classifier: Any,
+    X: Any,
+    y: ArrayLike,
+    radii: float,
+    uncertainty: Uncertainty = ...,
+    loss: Loss = ...,
+    *,
+    sample_weight: ArrayLike | None = ...,
+) -> float: ...
+@overload
+def worst_case_loss(
+    classifier: Any,
+    X: Any,
+    y: ArrayLike,
+    radii: ArrayLike,
+    uncertainty: Uncertainty = ...,
+    loss: Loss = ...,
+    *,
+    sample_weight: ArrayLike | None = ...,
+) -> Floats: ...
+def worst_case_loss(
+    classifier: Any,
+    X: Any,
+    y: ArrayLike,
+    radii: Any,
+    uncertainty: Uncertainty = "kl",
+    loss: Loss = "zero_one",
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> Any:
+    """Largest expected loss under any re-weighting of the rows within a radius, for any fitted classifier.
+
+    Parameters
+    ----------
+    classifier, X, y, loss
+        As in `row_losses`.
+    radii : float or array-like of shape (m,)
+        Radii ≥ 0; 0 is the mean loss.
+    uncertainty : {"kl", "chi2", "cvar"}
+        The ball, see `tailboost.solvers.worst_case_weights`.
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the rows: the middle of the ball.
+
+    Returns
+    -------
+    float or ndarray of shape (m,)
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from tailboost.robustness import worst_case_loss
+    >>> X, y = load_iris(return_X_y=True)
+    >>> worst_case_loss(LogisticRegression(C=0.01).fit(X, y), X, y, [0, 0.1, 1]).round(3)
+    array([0.127, 0.301, 0.821])
+    """
+    radius = np.asarray(radii, dtype=np.float64)
+    for r in radius.ravel():
+        check_number(r, "radii", 0, closed=True)
+    losses = row_losses(classifier, X, y, loss)
+    values = _worst_cases(losses, radius.ravel(), uncertainty, _base(sample_weight, losses))
+    return float(values[0]) if radius.ndim == 0 else values.reshape(radius.shape)
+
+
+def _base(sample_weight: ArrayLike | None, losses: Floats) -> Floats:
+    return _check_sample_weight(sample_weight, losses[:, None], dtype=np.float64, ensure_non_negative=True)
+
+
+def _worst_cases(losses: Floats, radii: Floats, uncertainty: Uncertainty, base: Floats) -> Floats:
+    top = max(float(losses.max()), np.finfo(np.float64).tiny)
+    return top * np.array(
+        [worst_case_weights(losses / top, uncertainty, radius=r, base=base).value for r in radii]
+    )
+
+
+def certified_shift(
+    classifier: Any,
+    X: Any,
+    y: ArrayLike,
+    target: float,
+    uncertainty: Uncertainty = "kl",
+    loss: Loss = "zero_one",
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Smallest radius at which the worst-case loss exceeds a target: no smaller shift breaks it.
+
+    The statement is about re-weightings of these rows, not of the population they come from.
+
+    Parameters
+    ----------
+    classifier, X, y, uncertainty, loss, sample_weight
+        As in `worst_case_loss`.
+    target : float
+        The loss that must not be exceeded.
+
+    Returns
+    -------
+    float
+        0 when the mean loss exceeds the target already, ∞ when no row's loss does.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    if not np.isfinite(target):
+        raise ValueError(f"target must be a number, got {target!r}")
+    losses = row_losses(classifier, X, y, loss)
+    return shift_to(target, losses, uncertainty, _base(sample_weight, losses))
+
+
+def shift_to(target: float, losses: Floats, uncertainty: Uncertainty, base: Floats) -> float:
+    """Radius at which the worst case of these losses reaches the target, as in `certified_shift`."""
+
+    def excess(radius: float) -> float:
+        return float(_worst_cases(losses, np.array([radius]), uncertainty, base)[0]) - target
+
+    if excess(0.0) > 0:
+        return 0.0
+    if losses[base > 0].max() <= target:
+        return float(np.inf)
+    high = 1.0
+    while excess(high) <= 0:
+        high *= 2.0
+    return float(brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-12, maxiter=200))
+
+
+@dataclass(frozen=True)
+class WeightShare:
+    """How much of the worst case a class, group or feature value carries.
+
+    Attributes
+    ----------
+    kind, name : str
+        "class", "group" or "feature", and which.
+    base, worst : float
+        Its share of the base measure and of the worst-case weights; for a number among the features the mean.
+    shift : float
+        (worst − base) in standard deviations under the base measure.
+    """
+
+    kind: str
+    name: str
+    base: float
+    worst: float
+    shift: float
+
+
+def worst_case_profile(
+    weights: ArrayLike,
+    X: Any,
+    y: ArrayLike,
+    *,
+    groups: Any = None,
+    sample_weight: ArrayLike | None = None,
+) -> list[WeightShare]:
+    """Who carries the worst case: classes, groups and features by how far the weights shift them.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n,)
+        Weights that sum to 1, such as ``worst_case_weights_``.
+    X : DataFrame or array-like of shape (n, d)
+        Features; text, category and Boolean columns count value by value.
+    y : array-like of shape (n,)
+        Labels.
+    groups : array-like of shape (n,) or DataFrame of shape (n, g), default=None
+        Groups of the rows.
+    sample_weight : array-like of shape (n,), default=None
+        The base measure.
+
+    Returns
+    -------
+    list of WeightShare
+        Classes, then groups, then features; within each the largest shift first.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or the weights do not sum to 1.
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    check_consistent_length(w, X, y, groups)
+    if w.ndim != 1 or (w < 0).any() or not np.isclose(w.sum(), 1.0):
+        raise ValueError(f"weights must be non-negative and sum to 1, got shape {w.shape}, sum {w.sum():g}")
+    p = _base(sample_weight, w)
+    p = p / p.sum()
+    shares: list[WeightShare] = []
+    for kind, table in (("class", {"": y}), ("group", _columns(groups)), ("feature", _columns(X))):
+        found = [s for name, column in table.items() for s in _shares(kind, name, np.asarray(column), w, p)]
+        shares += sorted(found, key=lambda s: -abs(s.shift))
+    return shares
+
+
+def _columns(table: Any) -> dict[str, Any]:
+    if table is None:
+        return {}
+    if hasattr(table, "columns"):
+        return {str(name): table[name] for name in table.columns}
+    array = np.asarray(table)
+    return {"": array} if array.ndim == 1 else {f"feature {j}": column for j, column in enumerate(array.T)}
+
+
+def _shares(kind: str, name: str, column: NDArray[Any], w: Floats, p: Floats) -> list[WeightShare]:
+    if kind == "feature" and column.dtype.kind in "iuf":
+        known = np.isfinite(column)  # a missing number has no part in the means
+        pairs = [(name, column[known].astype(np.float64), w[known], p[known])]
+    else:
+        values, index = np.unique(column.astype(str), return_inverse=True)
+        pairs = [
+            (f"{name} = {v}" if name else str(v), (index == j).astype(np.float64), w, p)
+            for j, v in enumerate(values)
+        ]
+    shares = []
+    for what, x, w_x, p_x in pairs:
+        if not (w_x.sum() > 0 and p_x.sum() > 0):
+            continue
+        worst, base = np.average(x, weights=w_x), np.average(x, weights=p_x)
+        spread = np.sqrt(np.average((x - base) ** 2, weights=p_x))
+        shift = (worst - base) / spread if spread > 0 else 0.0
+        shares.append(WeightShare(kind, what, float(base), float(worst), float(shift)))
+    return shares

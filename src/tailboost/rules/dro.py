@@ -1,0 +1,141 @@
+"""Distributionally robust boosting (Blanchet et al. 2019): the worst case over a ball around the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+
+from tailboost.game import Floats, Units
+from tailboost.rules.additive import Additive, AdditiveState, coded_step
+from tailboost.rules.margin_loss import MARGIN_LOSSES, scaled_losses
+from tailboost.solvers import worst_case_weights
+from tailboost.solvers.worst_case import Uncertainty
+
+# A kink of the objective at 0 makes the root of its slope appear this near to 0, give or take rounding.
+_LEAST_STEP = 1e-10
+_STEP_ACCURACY = 1e-14
+
+
+@dataclass(frozen=True)
+class Solved(AdditiveState):
+    """A state with its worst case at hand, which everything else in a round follows from."""
+
+    w: Floats = field(default_factory=lambda: np.empty(0))
+    log_cost: float = 0.0
+    gap: float = 0.0
+
+
+@dataclass(frozen=True)
+class WorstCase(Additive):
+    """Boosting on ``F(f) = max { Σ w_i L(m_i) : w in the ball of radius δ around p }``.
+
+    The learner is fitted with the functional gradient ``u_i = w_i (−L′(m_i))``; the step minimises
+    ``F(f + a h)``, convex in a. Radius 0 with the exponential loss is AdaBoost.
+
+    Parameters
+    ----------
+    n_classes : int
+        K.
+    radius : float
+        δ ≥ 0, on the scale of `tailboost.solvers.worst_case_weights`.
+    uncertainty : {"kl", "chi2", "cvar"}
+        The ball.
+    loss : {"exponential", "logistic", "smoothed_hinge"}
+        L.
+    learning_rate : float
+        Share of each step that is taken, in (0, 1].
+    """
+
+    radius: float
+    uncertainty: Uncertainty = "kl"
+    loss: str = "exponential"
+    learning_rate: float = 1.0
+
+    useless: ClassVar[str] = "no step along the newest hypothesis lowers the worst-case loss"
+
+    def worst_case(self, state: AdditiveState) -> Solved:
+        """Solve for the worst case; its gap is in units of the largest loss."""
+        if isinstance(state, Solved):
+            return state
+        losses, log_top = scaled_losses(self.loss, np.where(state.base > 0, state.margins, np.inf))
+        solution = worst_case_weights(losses, self.uncertainty, radius=self.radius, base=state.base)
+        with np.errstate(divide="ignore"):
+            log_cost = log_top + float(np.log(solution.value))
+        return Solved(**vars(state), w=solution.weights, log_cost=log_cost, gap=solution.gap)
+
+    def start(self, units: Units) -> AdditiveState:
+        """Start with zero margins, where every loss is the same and the worst case is p."""
+        return self.worst_case(super().start(units))
+
+    def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
+        """Take the hypothesis with its step and solve for the new worst case."""
+        new = super().update(state, losses)
+        return self.worst_case(AdditiveState(new.base, new.margins, new.steps, new.verdict))
+
+    def player(self, state: AdditiveState) -> Floats:
+        """Return the worst-case weights."""
+        return self.worst_case(state).w
+
+    def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
+        """Return ``u_i ∝ w_i (−L′(m_i))``, which sums to 1; zeros where the objective is flat."""
+        with np.errstate(divide="ignore"):
+            log_u = np.log(w) + MARGIN_LOSSES[self.loss].log_slope(state.margins)
+        if log_u.max() == -np.inf:
+            return np.zeros(len(w))
+        u: Floats = np.exp(log_u - logsumexp(log_u))
+        return u
+
+    def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
+        """Return (the learning rate's share of) the minimiser of ``F(f + a h)`` over a ≥ 0.
+
+        ``F′(a) = −Σ u_i z_i`` up to a positive factor, with the worst case solved again at every trial.
+        """
+        z = np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
+
+        def descent(a: float) -> float:
+            tried = self.worst_case(AdditiveState(state.base, state.margins + a * z))
+            return float(self.fit_weights(tried.w, tried) @ z)
+
+        u = self.weights(state)
+        low, high = 0.0, coded_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes)
+        if not high > 0:
+            return 0.0
+        high = min(high, 1.0 + float(np.ptp(state.margins)))
+        while descent(high) > 0:
+            low, high = high, 2.0 * high
+        a = float(brentq(descent, low, high, xtol=_STEP_ACCURACY, rtol=4 * np.finfo(float).eps, maxiter=500))
+        return self.learning_rate * a if a > _LEAST_STEP else 0.0
+
+    def log_cost(self, state: AdditiveState) -> float:
+        """Return ``log F``."""
+        return self.worst_case(state).log_cost
+
+    def gap(self, state: AdditiveState) -> float:
+        """Return the gap of the worst case, in units of the largest loss."""
+        return self.worst_case(state).gap
+
+    def finished(self, state: AdditiveState) -> str:
+        """Return why no further round makes sense, or the empty string."""
+        return state.verdict or ("the worst-case loss is 0" if self.log_cost(state) == -np.inf else "")
+
+
+def mass_on(mass: float, share: float, uncertainty: Uncertainty) -> float:
+    """Radius of the smallest ball in which units of base mass ``mass`` can hold ``share`` of the weight.
+
+    For KL it is ``KL(share ‖ mass)`` of two Bernoulli distributions. 0 if they hold as much already.
+    """
+    e, q = mass, share
+    if e >= q:
+        return 0.0
+    if e == 0:
+        return np.inf
+    if uncertainty == "kl":
+        return float(q * np.log(q / e) + (1 - q) * np.log((1 - q) / (1 - e)))
+    if uncertainty == "chi2":
+        return 0.5 * (q - e) ** 2 / (e * (1 - e))
+    return float(np.log(q / e))
