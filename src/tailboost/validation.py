@@ -59,6 +59,12 @@ class Scheme(Protocol):
         """Fit for the density ``u`` of the rows, shape (n,)."""
 
 
+def fit_without(held: Mask, session: Session, weight: Floats, train: Rows, seed: int) -> Any:
+    """Fit on the rows that are not held; where the player left them no weight at all, plain ERM."""
+    rest = ~held
+    return session.fit(weight if weight[rest].any() else train.weight, seed, rest)
+
+
 @dataclass(frozen=True)
 class Resubstitution:
     """Losses on the rows the member was fitted on: what the papers do for small data."""
@@ -111,7 +117,7 @@ class HeldOut:
     def __call__(self, u: Floats, seed: int) -> Response:
         """Fit without the held-out rows for the losses and, to refit, with them for the ensemble."""
         weight = self.train.weight * round_significant(u)
-        member = self.session.fit(weight, seed, ~self.held)
+        member = fit_without(self.held, self.session, weight, self.train, seed)
         answers = self.session.predict(member)
         wrong = answers != self.train.y
         if self.refit:
@@ -138,7 +144,8 @@ class CrossFitted:
 
         def out_of_fold(j: int) -> None:
             held = self.fold == j
-            predicted[held] = self.session.predict(self.session.fit(weight, seed, ~held), held)
+            model = fit_without(held, self.session, weight, self.train, seed)
+            predicted[held] = self.session.predict(model, held)
 
         n_jobs = self.n_jobs if self.session.concurrent else 1
         Parallel(n_jobs=n_jobs, prefer="threads")(delayed(out_of_fold)(j) for j in range(self.fold.max() + 1))

@@ -95,8 +95,9 @@ class SklearnSession:
         X = self.X if whole else _safe_indexing(self.X, index)
         params |= _check_method_params(self.X, self.fit_params, indices=None if whole else index)
         present, y = np.unique(self.y[index], return_inverse=True)
-        if len(present) == 1:
-            return constant(int(present[0]), self.n_classes)
+        weighed = np.unique(self.y[index][weight[index] > 0])
+        if len(weighed) == 1:
+            return constant(int(weighed[0]), self.n_classes)
         model = clone(self.estimator)
         set_seeds(model, seed)
         model.fit(X, y, **params)
