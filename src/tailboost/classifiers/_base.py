@@ -201,9 +201,14 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _check_weight(self, sample_weight: Any, X: Any, name: str) -> Floats:
         try:
-            return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
+        with np.errstate(over="ignore"):
+            total = weight.sum()
+        if not np.isfinite(total):
+            raise ValueError(f"{name}: the sum of the weights must be finite")
+        return weight
 
     def _numbers(self, y: Any, name: str = "y") -> Ints:
         refuse_missing(y, name)
