@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _num_samples
 
 from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers._base import Problem, take
@@ -143,6 +143,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     def _units(self, problem: Problem, scheme: Scheme) -> Units:
         units = super()._units(problem, scheme)
+        self._problem = problem  # until the fit is over
         self.effective_dim_ = None
         if not isinstance(self.radius, str):
             self.radius_ = float(self.radius)
@@ -164,20 +165,17 @@ class DROBoostClassifier(AdditiveClassifier):
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: Any, fit_params: dict[str, Any]
     ) -> Self:
-        super()._fit(X, y, sample_weight, groups, validation, fit_params)
+        try:
+            super()._fit(X, y, sample_weight, groups, validation, fit_params)
+            problem = self._problem
+        finally:
+            self.__dict__.pop("_problem", None)
         self._warn_of_a_large_radius()
-        game = self._game
-        labels = column_or_1d(y)
-        weight = (
-            np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        )
-        rows = np.flatnonzero(np.broadcast_to(weight, len(labels)))
-        if game.units.index is not None:
-            rows = rows[game.units.index >= 0]
-        state = AdditiveState(game.units.base, self.margins(take(X, rows), labels[rows]))
-        self.worst_case_weights_ = np.zeros(len(labels))
-        rule: Any = game.rule
-        self.worst_case_weights_[rows] = rule.player(state)
+        units, rule = self._game.units, cast(WorstCase, self._game.rule)
+        played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
+        margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])
+        self.worst_case_weights_ = np.zeros(_num_samples(X))
+        self.worst_case_weights_[problem.used[played]] = rule.player(AdditiveState(units.base, margins))
         return self
 
     def _warn_of_a_large_radius(self) -> None:
