@@ -1,0 +1,202 @@
+"""Hedge's regret bounds [Hazan, Introduction to Online Convex Optimization, §1.3] as inequalities."""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import make, noisy
+from sklearn.tree import DecisionTreeClassifier
+
+from tailboost.game import Game, Response, Units, play
+from tailboost.rules import Hedge, theory_eta
+from tailboost.solvers import cvar
+
+ETAS = (1e-3, 0.03, 0.3, 1.0, 3.0, 30.0)
+
+
+def random_base(rng, n):
+    """Return sample weights: uniform, whole numbers, or spread over many orders of magnitude."""
+    kind = rng.integers(3)
+    return np.ones(n) if kind == 0 else rng.integers(1, 9, n) if kind == 1 else 10 ** rng.uniform(-6, 0, n)
+
+
+def opponent(kind, rng, n):
+    """Return the learner as a function from the density u to a loss vector in [0, 1]."""
+    if kind == "random":
+        return lambda u: rng.random(n)
+    if kind == "bits":
+        share = rng.random()
+        return lambda u: (rng.random(n) < share).astype(float)
+    if kind == "fixed":  # the same row is wrong for ever: the regret grows until the weight is all there
+        loss = (np.arange(n) == rng.integers(n)).astype(float)
+        return lambda u: loss
+    if kind == "spiteful":  # hits what the player leaves alone: the worst case for a follower
+        return lambda u: (u <= np.median(u)).astype(float)
+    # "alternating": what was lost is won next time
+    turn = iter(range(10**9))
+    return lambda u: (np.arange(n) % 2 == next(turn) % 2).astype(float)
+
+
+def played(kind, eta, rounds, seed):
+    """Play Hedge against an opponent; return (p, V, mean loss of every unit)."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 12))
+    units = Units.samples(random_base(rng, n).astype(float))
+    answer = opponent(kind, rng, n)
+    game = Game.new(Hedge(eta), units)
+
+    def oracle(u, seed):
+        loss = answer(u)
+        return Response(None, loss, np.zeros(0, dtype=np.intp))
+
+    play(game, oracle, rounds, entropy=0)
+    assert len(game.trace) == rounds
+    return units.base, float(game.trace.weighted_loss.mean()), game.state.cumulative / rounds
+
+
+def kl(v, p):
+    used = v > 0
+    return float(np.sum(v[used] * np.log(v[used] / p[used])))
+
+
+@pytest.mark.parametrize("eta", ETAS)
+@pytest.mark.parametrize("kind", ["random", "bits", "fixed", "spiteful", "alternating"])
+def test_regret_against_every_comparator(kind, eta):
+    for seed in range(8):
+        rounds = 1 + 7 * seed
+        p, V, mean = played(kind, eta, rounds, seed)
+        rng = np.random.default_rng(seed)
+        comparators = [
+            *np.eye(len(p)),
+            p,
+            *rng.dirichlet(np.ones(len(p)), 20),
+            *rng.dirichlet(0.1 + 0 * p, 20),
+        ]
+        for v in comparators:
+            assert v @ mean <= V + kl(v, p) / (eta * rounds) + eta / 8 + 1e-12
+
+
+@pytest.mark.parametrize("eta", ETAS)
+@pytest.mark.parametrize("kind", ["random", "bits", "fixed", "spiteful", "alternating"])
+def test_both_observed_bounds(kind, eta):
+    for seed in range(8):
+        rounds = 1 + 7 * seed
+        p, V, mean = played(kind, eta, rounds, seed)
+        assert mean.max() <= V + math.log(1 / p.min()) / (eta * rounds) + eta / 8 + 1e-12
+        for alpha in (1.0, 0.5, 0.1, 0.01, 1e-9):
+            assert cvar(mean, alpha, p) <= V + math.log(1 / alpha) / (eta * rounds) + eta / 8 + 1e-12
+
+
+def test_log_n_is_not_the_constant_for_other_than_uniform_weights():
+    """The second bound with log n in place of log(1/min p) is false, and our constant is why ours is true."""
+    p = np.array([1e-6, 1 - 1e-6])
+    rounds, eta = 4, 0.5
+    loss = np.array([1.0, 0.0])  # always wrong on the row that hardly weighs anything
+    game = Game.new(Hedge(eta), Units.samples(p))
+    play(game, lambda u, seed: Response(None, loss, np.zeros(0, dtype=np.intp)), rounds, entropy=0)
+    V, mean = game.trace.weighted_loss.mean(), game.state.cumulative / rounds
+    assert mean.max() > V + math.log(2) / (eta * rounds) + eta / 8
+    assert mean.max() <= V + math.log(1 / p.min()) / (eta * rounds) + eta / 8
+
+
+@pytest.mark.parametrize("kind", ["random", "bits", "fixed", "spiteful", "alternating"])
+@pytest.mark.parametrize("rounds", [1, 3, 20, 200])
+def test_theory_eta_promises_g_plus_root(kind, rounds):
+    rng = np.random.default_rng(rounds)
+    n = 9
+    answer = opponent(kind, rng, n)
+    game = Game.new(Hedge(theory_eta(n, rounds)), Units.samples(np.ones(n)))
+    play(game, lambda u, seed: Response(None, answer(u), np.zeros(0, dtype=np.intp)), rounds, entropy=0)
+    mean, g = game.state.cumulative / rounds, game.trace.weighted_loss.max()
+    assert mean.max() <= g + math.sqrt(math.log(n) / (2 * rounds)) + 1e-12
+
+
+def test_weights_are_those_of_the_formula():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(20))
+    losses = rng.random((7, 20))
+    rule = Hedge(0.7)
+    state = rule.start(Units.samples(p))
+    for t, loss in enumerate(losses):
+        w = p * np.exp(0.7 * losses[:t].sum(axis=0))
+        np.testing.assert_allclose(rule.weights(state), w / w.sum(), rtol=1e-12)
+        state = rule.update(state, loss)
+
+
+def test_update_leaves_the_old_state_alone():
+    rule = Hedge(1.0)
+    state = rule.start(Units.samples(np.ones(3)))
+    before = state.cumulative.copy()
+    rule.update(state, np.array([1.0, 0.0, 0.0]))
+    np.testing.assert_array_equal(state.cumulative, before)
+
+
+@pytest.mark.parametrize("eta", [1e-3, 1.0, 50.0])
+def test_ten_thousand_rounds_stay_finite(eta):
+    rng = np.random.default_rng(0)
+    rule = Hedge(eta)
+    state = rule.start(Units.samples(10 ** rng.uniform(-12, 0, 50)))
+    always = (
+        np.arange(50) % 5 == 0
+    )  # wrong in every round: e^(η 10⁴) overflows unless it is kept as a logarithm
+    for _ in range(10_000):
+        state = rule.update(state, always | (rng.random(50) < 0.1))
+    w = rule.weights(state)
+    assert np.all(np.isfinite(w))
+    assert w.sum() == pytest.approx(1.0, abs=1e-12)
+    assert w[always].sum() > 0.99
+
+
+@pytest.mark.parametrize("name", ["ada", "average", "group"])
+@pytest.mark.parametrize("eta", ["theory", 0.1, 1.0, 5.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bounds_of_real_fits(name, eta, weighted):
+    for seed in range(3):
+        X, y = noisy(seed, n=80, K=2 + seed % 2)
+        weight = np.random.default_rng(seed).integers(1, 6, len(y)) if weighted else None
+        clf = make(
+            name, DecisionTreeClassifier(max_depth=2), n_estimators=9, eta=eta, alpha=0.3, random_state=seed,
+            validation="train", n_iter_no_change=None,
+        ).fit(X, y, sample_weight=weight)  # fmt: skip
+        guarantee = clf.guarantee_
+        assert guarantee.observed
+        for bound in guarantee.observed:
+            assert bound.achieved <= bound.bound + 1e-12, str(bound)
+        if eta == "theory" and (name == "group" or not weighted):
+            (promise,) = guarantee.promised
+            largest = guarantee.observed[-1].achieved
+            assert largest <= promise.bound + 1e-12
+        elif eta == "theory":
+            (promise,) = guarantee.promised
+            assert promise.bound is None
+            assert "equal sample weights" in promise.note
+
+
+def test_reported_numbers_are_the_losses_of_the_members():
+    """What the bounds call achieved is recomputed here from the members' own answers."""
+    X, y = noisy(5, n=70)
+    weight = np.random.default_rng(5).integers(1, 4, 70).astype(float)
+    clf = make("average", DecisionTreeClassifier(max_depth=2), n_estimators=6, eta=0.5, random_state=0)
+    clf.fit(X, y, sample_weight=weight)
+    p = weight / weight.sum()
+    wrong = np.array([member.predict(X) != y for member in clf.estimators_])
+    w, V = p, 0.0
+    for t, loss in enumerate(wrong):
+        w = p * np.exp(0.5 * wrong[:t].sum(axis=0))
+        V += (w / w.sum()) @ loss / 6
+    (bound,) = clf.guarantee_.observed
+    assert bound.bound == pytest.approx(V + math.log(1 / p.min()) / (0.5 * 6) + 0.5 / 8, abs=1e-12)
+    assert bound.achieved == pytest.approx(wrong.mean(axis=0).max(), abs=1e-12)
+    assert clf.guarantee_.achieved == pytest.approx(bound.achieved, abs=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_average_on_training_rows_keeps_the_theory_promise(weighted):
+    """max_i mean loss ≤ g + √(log n/(2T)) for uniform p, from predict_proba alone."""
+    X, y = noisy(8, n=60)
+    clf = make("average", DecisionTreeClassifier(max_depth=3), n_estimators=15, eta="theory", random_state=0)
+    clf.fit(X, y, sample_weight=np.full(60, 3.0) if weighted else None)
+    n = 180 if weighted else 60
+    loss = 1 - clf.predict_proba(X)[np.arange(60), y]
+    g = clf.trace_.weighted_loss.max()
+    assert loss.max() <= g + math.sqrt(math.log(n) / (2 * 15)) + 1e-9
