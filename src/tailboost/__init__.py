@@ -6,10 +6,13 @@ from tailboost.classifiers import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
     DROBoostClassifier,
+    EBBoostClassifier,
     FitInterruptedWarning,
     GroupDROBoostClassifier,
     LPBoostClassifier,
     RegularizedLPBoostClassifier,
+    SoftMarginBoostClassifier,
+    VadaBoostClassifier,
 )
 
 __version__ = "0.1.0"
@@ -19,10 +22,13 @@ __all__ = [
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
     "DROBoostClassifier",
+    "EBBoostClassifier",
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
     "RegularizedLPBoostClassifier",
+    "SoftMarginBoostClassifier",
+    "VadaBoostClassifier",
     "datasets",
     "learners",
     "metrics",

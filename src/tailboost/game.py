@@ -206,10 +206,10 @@ class Stopping:
     Parameters
     ----------
     patience : int or None
-        Stop when the last ``patience`` rounds together lowered the value by less than ``tol``, or the
+        Stop when the last ``patience`` rounds together lowered the value by no more than ``tol``, or the
         value is 0 and cannot fall; ``None`` plays all rounds.
     tol : float
-        The least fall that counts.
+        A fall must be larger to count.
     max_time : float or None
         Seconds after which no further round is begun.
     """
@@ -229,8 +229,8 @@ class Stopping:
             return f"the objective reached 0 in round {len(trace)}"
         if len(value) > self.patience:
             before, since = value[: -self.patience].min(), value[-self.patience :].min()
-            if before - since < self.tol:
-                return f"the objective fell by less than {self.tol:g} in the last {self.patience} rounds"
+            if before - since <= self.tol:
+                return f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
         return ""
 
 

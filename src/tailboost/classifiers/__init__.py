@@ -10,14 +10,22 @@ from tailboost.classifiers.cvar import (
 )
 from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.group import GroupDROBoostClassifier
+from tailboost.classifiers.variance import (
+    EBBoostClassifier,
+    SoftMarginBoostClassifier,
+    VadaBoostClassifier,
+)
 
 __all__ = [
     "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
     "DROBoostClassifier",
+    "EBBoostClassifier",
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
     "RegularizedLPBoostClassifier",
+    "SoftMarginBoostClassifier",
+    "VadaBoostClassifier",
 ]

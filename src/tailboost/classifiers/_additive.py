@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import _fit_context
+from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -116,13 +117,19 @@ class AdditiveClassifier(BaseBoostClassifier):
             best = int(self.trace_.value.argmin()) + 1
         if steps[:best].sum() == 0.0 and steps.sum() > 0.0:  # a perfect hypothesis was taken alone
             best = len(steps)
-        kept = [(m, a) for m, a in zip(self._boosted[:best], steps[:best], strict=True) if a > 0]
+        kept = np.flatnonzero(steps[:best] > 0)
+        weights, gap = self._weigh(kept, steps[kept]) if len(kept) else (np.empty(0), 0.0)
+        chosen = [(self._boosted[t], a) for t, a in zip(kept, weights, strict=True) if a > 0]
         # A learner no better than chance in round 1 leaves the best constant, not an empty classifier.
-        kept = kept or [(self._fallback, 1.0)]
-        self.estimators_ = [m for m, _ in kept]
-        self.estimator_weights_ = np.array([a for _, a in kept])
-        self.gap_ = float(self.trace_.gap.max(initial=0.0))
+        chosen = chosen or [(self._fallback, 1.0)]
+        self.estimators_ = [m for m, _ in chosen]
+        self.estimator_weights_ = np.array([a for _, a in chosen])
+        self.gap_ = max(gap, float(self.trace_.gap.max(initial=0.0)))
         return self
+
+    def _weigh(self, kept: Ints, steps: Floats) -> tuple[Floats, float]:
+        """Return weights for the kept hypotheses (by default their steps) and the gap of their solve."""
+        return steps, 0.0
 
     def _staged_scores(self, X: Any) -> Iterator[Floats]:
         check_is_fitted(self)
@@ -237,3 +244,10 @@ class AdditiveClassifier(BaseBoostClassifier):
         """
         for f in self.staged_decision_function(X):
             yield self._softmax(f)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        learner = get_tags(self._learner()).classifier_tags
+        if learner is not None:
+            tags.classifier_tags.multi_class = learner.multi_class
+        return tags

@@ -40,7 +40,7 @@ class NumericTable:
 
 
 def fixed_point(x: Floats, counts: Floats) -> Integers:
-    """Return ``counts · x`` in integers, scaled by a power of 2 to sum to about 2^61; exact for whole counts."""
+    """Return ``counts · x`` as integers that sum to about 2^61, in one power of 2; exact for whole counts."""
     scale = 2.0 ** (TOTAL_BITS - 1 - np.frexp(counts @ x)[1])
     terms: Integers = np.rint(counts * np.rint(x * scale)).astype(np.int64)
     return terms
@@ -100,7 +100,7 @@ class SortedColumns:
         return blocks
 
     def below(self, block: tuple[slice, slice, slice], terms: Integers, total: int) -> Integers:
-        """Sums of the terms over the rows below every threshold of a block of columns."""
+        """Sum the terms over the rows below every threshold of a block of columns."""
         columns, entries, thresholds = block
         running = np.empty(entries.stop - entries.start + 1, dtype=np.int64)
         running[0] = 0
@@ -275,7 +275,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         if n_classes != 2:
             raise ValueError(
-                f"Only binary classification is supported. StumpClassifier separates 2 classes, y holds {n_classes}"
+                f"Only binary classification is supported: stumps answer two classes, y holds {n_classes}"
             )
         return StumpSession(self, X, y, sample_weight)
 
