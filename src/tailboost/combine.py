@@ -142,11 +142,11 @@ def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes:
         Class numbers, in the same order. Rows are summed member by member, so that a row's share does not
         depend on the batch it came in.
     """
-    P = np.zeros((n_rows, n_classes))
-    at = np.arange(n_rows)
+    P = np.zeros(n_rows * n_classes)
+    first = np.arange(n_rows) * n_classes
     for weight, k in zip(weights, predictions, strict=True):
-        P[at, k] += weight
-    return P
+        P[first + k] += weight
+    return P.reshape(n_rows, n_classes)
 
 
 def add_vote(scores: Floats, step: float, answers: Ints) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailboost.learners._base import Floats, Ints, Session, constant, predict_members
+from tailboost.learners._base import Floats, Ints, Session, constant
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners._predict import predict_members
 from tailboost.learners._sklearn import SklearnSession
 from tailboost.learners._stumps import StumpClassifier
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,19 +32,3 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
     """Return the classifier that answers class number ``k`` to every row."""
     labels = np.arange(n_classes)
     return DummyClassifier(strategy="constant", constant=k).fit(np.zeros((n_classes, 1)), labels)
-
-
-def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
-    """Yield the class numbers each member predicts for the rows of ``X``, shape (n,).
-
-    Members that share a prepared table have it prepared once.
-    """
-    prepared: dict[int, Any] = {}
-    for member in members:
-        table = getattr(member, "table_", None)
-        if table is None:
-            yield np.asarray(member.predict(X)).astype(np.intp)
-            continue
-        if id(table) not in prepared:
-            prepared[id(table)] = table.transform(X)
-        yield member.predict_table(prepared[id(table)])

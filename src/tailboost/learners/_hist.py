@@ -264,10 +264,15 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         state: dict[str, Any] = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_booster"}
 
-    def _margin(self, table: Table) -> NDArray[np.float32]:
+    @property
+    def booster_(self) -> Any:
+        """The XGBoost model."""
         if not hasattr(self, "_booster"):  # it came out of a file
             self._load()
-        self._booster.set_param({"nthread": _threads(self.n_jobs, table.shape)})
+        return self._booster
+
+    def _margin(self, table: Table) -> NDArray[np.float32]:
+        self.booster_.set_param({"nthread": _threads(self.n_jobs, table.shape)})
         return np.asarray(self._booster.inplace_predict(table, predict_type="margin", missing=np.nan))
 
     def predict_table(self, table: Table) -> Ints:
@@ -346,9 +351,7 @@ class HistTreeClassifier(_HistClassifier):
         check_is_fitted(self, "model_")
         if self.backend_ == "sklearn":
             return int(self.model_.get_n_leaves())
-        if not hasattr(self, "_booster"):  # it came out of a file
-            self._load()
-        return sum(tree.count("leaf=") for tree in self._booster.get_dump())
+        return sum(tree.count("leaf=") for tree in self.booster_.get_dump())
 
     def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
         return y.astype(np.float32) if n_classes == 2 else np.eye(n_classes, dtype=np.float32)[y]

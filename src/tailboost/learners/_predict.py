@@ -1,0 +1,40 @@
+"""Predictions of many members for the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from tailboost.learners._base import Ints
+from tailboost.learners._hist import HistTreeClassifier
+from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
+
+
+def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
+    """Yield the class numbers each member predicts for the rows of ``X``, shape (n,).
+
+    Members that share a prepared table have it prepared once, and one-tree members are asked together.
+    """
+    prepared: dict[int, Any] = {}
+    for (table, mergeable), run in groupby(members, key=_kind):
+        if table is None:
+            for member in run:
+                yield np.asarray(member.predict(X)).astype(np.intp)
+            continue
+        if id(table) not in prepared:
+            prepared[id(table)] = table.transform(X)
+        rows = prepared[id(table)]
+        together = list(run)
+        if mergeable and len(together) > 1 and rows.shape[0] >= ROWS_WORTH_MERGING:
+            yield from predict_trees(together, rows)
+        else:
+            for member in together:
+                yield member.predict_table(rows)
+
+
+def _kind(member: Any) -> tuple[Any, bool]:
+    mergeable = isinstance(member, HistTreeClassifier) and member.backend_ == "xgboost"
+    return getattr(member, "table_", None), mergeable
