@@ -318,6 +318,12 @@ class TestCompare:
         assert all(word in line for word in says)
         assert not (tmp_path / "out").exists()
 
+    def test_method_that_is_not_installed(self, csv, tmp_path, monkeypatch):
+        monkeypatch.setattr("tailboost.baselines.XGBClassifier", None)
+        line = refused("compare", csv, "--target", "outcome", "--methods", "xgboost", "--out", tmp_path)
+        assert "--methods" in line
+        assert "tailboost[xgboost]" in line
+
     def test_class_too_small_to_split(self, csv, table, tmp_path):
         table.loc[0, "outcome"] = "odd"
         table.to_csv(csv, index=False)
@@ -328,10 +334,10 @@ class TestCompare:
         assert "--out" in refused("compare", csv, "--target", "outcome", "--out", csv)
 
     def test_failing_method(self, csv, tmp_path, monkeypatch):
-        def broken(**params):
+        def broken(*args, **kwargs):
             raise RuntimeError("out of luck")
 
-        monkeypatch.setattr(type(METHODS["erm"]), "make", lambda self, **params: broken())
+        monkeypatch.setattr(METHODS["erm"].factory, "fit", broken)
         result = call("compare", csv, "--target", "outcome", "--methods", "erm", "--out", tmp_path / "out")
         assert result.exit_code == 1
         assert "out of luck" in result.stdout
@@ -363,8 +369,7 @@ class TestCompare:
 
 class TestDemo:
     def test_small(self, tmp_path, monkeypatch):
-        few = {name: METHODS[name] for name in ("erm", "coinflip")}
-        monkeypatch.setattr("tailboost.report.comparison.METHODS", few)
+        monkeypatch.setattr(cli, "DEMO_METHODS", ("erm",))
         result = call("demo", "--rows", "300", "--repeats", "1", "--out", tmp_path)
         assert result.exit_code == 0, result.output
         assert "300 of 30,000 rows" in result.stdout
@@ -377,7 +382,7 @@ class TestDemo:
         result = call("demo", "--out", tmp_path)
         assert result.exit_code == 0, result.output
         document = json.loads((tmp_path / "results.json").read_text())
-        assert [m["name"] for m in document["methods"]] == list(METHODS)
+        assert [m["name"] for m in document["methods"]] == [*cli.DEMO_METHODS, "coinflip"]
         assert not any(m["failures"] for m in document["methods"])
 
 
@@ -404,6 +409,7 @@ class TestShell:
             (["fit", "x.csv"], "--target"),
             (["compare", "x.csv", "--target", "y", "--repeats", "0"], "--repeats"),
             (["compare", "x.csv", "--target", "y", "--reapets", "3"], "--reapets"),
+            (["demo", "--jobs", "0"], "--jobs"),
             (["nonsense"], "nonsense"),
             (["predict"], "MODEL"),
         ],

@@ -284,10 +284,13 @@ class TestCompare:
 
         methods = {m.name: m for m in (PLAIN, Method("absent", absent), COIN)}
         monkeypatch.setattr("tailboost.report.comparison.METHODS", methods)
+        monkeypatch.setattr("tailboost.report.comparison.get_method", methods.__getitem__)
         X, y, _ = data
         document = compare(X, y, repeats=1, random_state=0).document
         assert [m["name"] for m in document["methods"]] == ["plain", "coinflip"]
         assert any("Absent is not in the comparison: needs Something" in f.text for f in findings(document))
+        with pytest.raises(ValueError, match=r"at least one method.*pip install it"):
+            compare(X, y, methods=["absent"], repeats=1)
 
     def test_results_are_there_after_every_fit(self, data):
         X, y, _ = data
@@ -634,6 +637,17 @@ class TestHTML:
         assert [len(s) for s in data["cvar"]["series"]] == [len(data["cvar"]["alphas"])] * 4
         ids = {v for _, k, v in page.attributes if k == "id"}
         assert {chart["id"] for chart in data["dots"]} <= ids
+
+    def test_every_method_looks_different(self):
+        pytest.importorskip("plotly")
+        from tailboost.report.charts import method_styles
+
+        document = made_up([0.1], [0.2], repeats=1)
+        ours, _, coin = document["methods"]
+        many = [{**ours, "name": f"m{i}", "title": f"M{i}"} for i in range(30)]
+        styles = method_styles({**document, "methods": [*many, coin]})
+        assert len({(s["light"], s["symbol"]) for s in styles}) == 31
+        assert len({(s["dark"], s["sign"]) for s in styles}) == 31
 
     def test_both_schemes_print_and_narrow(self, page):
         styles = next(s for s in page.scripts if ":root" in s)

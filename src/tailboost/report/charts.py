@@ -8,19 +8,29 @@ from typing import Any
 
 __all__ = ["chart_data", "method_styles"]
 
-# Hues that stay apart for the colour-blind, with a symbol and a dash besides: (on white, on near-black,
-# Plotly symbol, the same symbol as text, dash). Contrast with the background is above 3 : 1.
-_STYLES = (
-    ("#0060b0", "#4ba3f2", "circle", "●", "solid"),
-    ("#b34700", "#ff9347", "square", "■", "solid"),
-    ("#00764f", "#2fc492", "diamond", "◆", "solid"),
-    ("#8e3a8e", "#e08ae0", "triangle-up", "▲", "solid"),
-    ("#8a6a00", "#e3bf3c", "triangle-down", "▼", "solid"),
-    ("#c2185b", "#ff7aa8", "cross", "✚", "dash"),
-    ("#00838f", "#4dd0e1", "x", "✖", "dash"),
-    ("#5d4037", "#c8a593", "star", "★", "dash"),
+# Hues that stay apart for the colour-blind: on white, on near-black. Contrast with the background is above
+# 3 : 1. A symbol (Plotly's name, the same as text) goes with each, and another one the next time round.
+_HUES = (
+    ("#0060b0", "#4ba3f2"),
+    ("#b34700", "#ff9347"),
+    ("#00764f", "#2fc492"),
+    ("#8e3a8e", "#e08ae0"),
+    ("#8a6a00", "#e3bf3c"),
+    ("#c2185b", "#ff7aa8"),
+    ("#00838f", "#4dd0e1"),
+    ("#5d4037", "#c8a593"),
 )
-_COIN_STYLE = ("#55595f", "#b4b9c0", "hexagon", "⬢", "dot")
+_SYMBOLS = (
+    ("circle", "●"),
+    ("square", "■"),
+    ("diamond", "◆"),
+    ("triangle-up", "▲"),
+    ("triangle-down", "▼"),
+    ("cross", "✚"),
+    ("x", "✖"),
+    ("star", "★"),
+)
+_COIN = ("#55595f", "#b4b9c0", "hexagon", "⬢", "dot")
 _MOST_CLASSES = 10
 
 
@@ -29,7 +39,11 @@ def method_styles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     styles: list[dict[str, Any]] = []
     for method in _finished(document):
         is_coin = method["name"] == "coinflip"
-        light, dark, symbol, sign, dash = _COIN_STYLE if is_coin else _STYLES[len(styles) % len(_STYLES)]
+        k = len(styles)
+        hue, marker = _HUES[k % len(_HUES)], _SYMBOLS[(k + 3 * (k // len(_HUES))) % len(_SYMBOLS)]
+        light, dark, symbol, sign, dash = (
+            _COIN if is_coin else (*hue, *marker, "solid" if method["ours"] else "dash")
+        )
         styles.append(
             {
                 "title": method["title"],

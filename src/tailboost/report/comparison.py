@@ -66,8 +66,8 @@ def compare(
         One column per grouping of the rows. Group errors are measured for each column; methods that train on
         groups get `joint_groups` of all of them (without groups: the classes).
     methods : sequence of str or Method, default=None
-        Names from `tailboost.registry.METHODS`; None takes all that are installed and lists the others in
-        ``left_out``.
+        Names from `tailboost.registry.METHODS`; None takes all. What needs a package that is not installed is
+        left out, and listed with the reason in ``left_out``.
     alphas : sequence of float in (0, 1]
         Tail masses at which CVaR is measured.
     repeats : int ≥ 1
@@ -418,21 +418,21 @@ def _remembered_interrupts() -> Iterator[Callable[[], None]]:
 
 
 def _chosen(methods: Sequence[str | Method] | None) -> tuple[list[Method], list[dict[str, str]]]:
-    left_out = []
-    if methods is None:
-        asked: list[Method] = []
-        for method in METHODS.values():
-            try:
-                method.make()
-            except ImportError as error:
-                left_out.append({"title": method.title, "reason": str(error)})
-            else:
-                asked.append(method)
-    else:
-        asked = [get_method(m) if isinstance(m, str) else m for m in methods]
-    chosen = {m.name: m for m in asked}
+    asked = (
+        METHODS.values() if methods is None else [get_method(m) if isinstance(m, str) else m for m in methods]
+    )
+    chosen, left_out = {}, []
+    for method in asked:
+        try:
+            method.make()
+        except ImportError as error:
+            left_out.append({"title": method.title, "reason": str(error)})
+        else:
+            chosen[method.name] = method
     if not chosen:
-        raise ValueError("methods must name at least one method")
+        raise ValueError(
+            " ".join(["methods must name at least one method", *(m["reason"] for m in left_out)])
+        )
     coin = chosen.pop(COIN_FLIP, None) or get_method(COIN_FLIP)
     return [*chosen.values(), coin], left_out
 
