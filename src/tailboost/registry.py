@@ -91,6 +91,10 @@ METHODS: dict[str, Method] = {
             GroupDROBoostClassifier, ours=True, uses_groups=True, randomized=True,
         ),
         Method(
+            "classdroboost", "Group DRO boosting, classes", "the same with the classes as the groups",
+            GroupDROBoostClassifier, ours=True, randomized=True,
+        ),
+        Method(
             "droboost", "DRO boosting", "additive, for the worst case over a ball around the data",
             DROBoostClassifier, ours=True,
         ),
