@@ -255,9 +255,12 @@ n_iter_no_change, tol, max_time, checkpoint_dir, warm_start, n_jobs, random_stat
         return minimize_cvar_mixture(past.losses, rule.alpha, past.kept(self.outlier_fraction)).value
 
     def _bounds(self) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-        g = float(self.trace_.weighted_loss.max())
+        # g bounds the mixture only once the learner finds nothing better than the mixture.
+        g, best = float(self.trace_.weighted_loss.max()), self._best_on_player_losses()
+        reached = best <= g
+        note = "" if reached else "not reached in these rounds, and no rate of convergence is known"
         name = "CVaR_α of the best mixture on the losses that drove the player"
-        return (), (Bound(name, "g", g, self._best_on_player_losses(), "no rate of convergence is known"),)
+        return (Bound(name, "g", g if reached else None, best, note),), ()
 
 
 class RegularizedLPBoostClassifier(LPBoostClassifier):

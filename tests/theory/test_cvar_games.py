@@ -1,0 +1,253 @@
+"""What the CVaR games promise on the rows that λ is solved on, and strong duality of (3) and (4)."""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import make, noisy
+from sklearn.tree import DecisionTreeClassifier
+
+from tailboost.game import Game, Response, Units, play
+from tailboost.learners import HistTreeClassifier
+from tailboost.metrics import cvar_zero_one_loss
+from tailboost.rules import EntropicLP, TotallyCorrectiveLP
+from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
+
+ALPHAS = (1e-6, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
+LEARNERS = {"tree": DecisionTreeClassifier(max_depth=2), "hist": HistTreeClassifier(max_depth=2)}
+
+
+def weights_of(seed, n):
+    return None if seed % 2 else np.random.default_rng(seed).integers(1, 5, n).astype(float)
+
+
+def fit_on_training_rows(name, learner, seed, n=90, **params):
+    X, y = noisy(seed, n=n, K=2 + seed % 3)
+    weight = weights_of(seed, n)
+    clf = make(
+        name, LEARNERS[learner], validation="train", include_constants=True, n_iter_no_change=None,
+        random_state=seed, **({"n_estimators": 8} | params),
+    )  # fmt: skip
+    return clf.fit(X, y, sample_weight=weight), X, y, weight
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("seed", range(6))
+def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, seed):
+    clf, X, y, weight = fit_on_training_rows("ada", learner, seed, alpha=0.3)
+    answers = [np.eye(len(clf.classes_))[member.predict(X)] for member in clf.estimators_[: clf.n_iter_]]
+    rivals = {
+        "erm": answers[0],
+        "average": np.mean(answers, axis=0),
+        "coin flip": np.full((len(y), len(clf.classes_)), 1 / len(clf.classes_)),
+        **{f"member {t}": shares for t, shares in enumerate(answers)},
+    }
+    for alpha in ALPHAS:
+        ours = clf.reweight(alpha=alpha)
+        value = cvar_zero_one_loss(y, ours.predict_proba(X), alpha, sample_weight=weight)
+        assert value == pytest.approx(ours.guarantee_.achieved, abs=1e-8)
+        for rival, shares in rivals.items():
+            assert value <= cvar_zero_one_loss(y, shares, alpha, sample_weight=weight) + 1e-8, rival
+
+
+@pytest.mark.parametrize("name", ["lp", "reg"])
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
+    clf, X, y, weight = fit_on_training_rows(name, "tree", seed, alpha=alpha)
+    value = cvar_zero_one_loss(y, clf.predict_proba(X), alpha, sample_weight=weight)
+    K = len(clf.classes_)
+    erm = np.eye(K)[clf.estimators_[0].predict(X)]
+    assert value <= cvar_zero_one_loss(y, erm, alpha, sample_weight=weight) + 1e-8
+    assert value <= 1 - 1 / K + 1e-8
+    # The player's value is a lower bound for the mixture of the boosted hypotheses alone.
+    p = np.ones(len(y)) if weight is None else weight
+    losses = np.array([member.predict(X) != y for member in clf.estimators_[: clf.n_iter_]])
+    alone = minimize_cvar_mixture(losses, alpha, p).value
+    assert value <= alone + 1e-8
+    (bound,) = clf.guarantee_.promised
+    assert bound.achieved == pytest.approx(alone, abs=1e-8)
+    assert bound.bound is None or alone <= bound.bound + 1e-12
+
+
+@pytest.mark.parametrize("name", ["ada", "lp", "reg"])
+def test_first_hypothesis_is_plain_erm(name):
+    clf, X, y, weight = fit_on_training_rows(name, "tree", 2, alpha=0.3)
+    # Its seed differs, so compare the error: a deterministic tree of least Gini has one training error.
+    erm = HistTreeClassifier(max_depth=2).fit(X, y, sample_weight=weight)
+    ours, _, _, _ = fit_on_training_rows(name, "hist", 2, alpha=0.3)
+    np.testing.assert_array_equal(ours.estimators_[0].predict(X), erm.predict(X))
+    assert clf.trace_.effective_size[0] == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cvar_of_a_deterministic_rule_is_error_over_alpha(seed):
+    rng = np.random.default_rng(seed)
+    n, K = int(rng.integers(2, 60)), int(rng.integers(2, 5))
+    y, answer = rng.integers(0, K, n), rng.integers(0, K, n)
+    y[:K] = np.arange(K)[:n]
+    weight = rng.integers(0, 4, n) + (np.arange(n) == 0)
+    error = weight @ (y != answer) / weight.sum()
+    for alpha in ALPHAS:
+        value = cvar_zero_one_loss(y, np.eye(K)[answer], alpha, sample_weight=weight, labels=np.arange(K))
+        assert value == pytest.approx(min(1.0, error / alpha), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_strong_duality(seed):
+    """Value and certificate of (3) and (4) agree; the certificate obeys its cap; all recomputed here."""
+    rng = np.random.default_rng(seed)
+    T, n = int(rng.integers(1, 9)), int(rng.integers(1, 40))
+    losses = rng.random((T, n)) < rng.uniform(0.05, 0.8)
+    p = rng.dirichlet(np.full(n, 0.7)) + 1e-12
+    p /= p.sum()
+    for alpha in ALPHAS:
+        solution = minimize_cvar_mixture(losses, alpha, p)
+        lam, w = solution.weights, solution.sample_weights
+        assert lam.min() >= 0
+        assert lam.sum() == pytest.approx(1, abs=1e-12)
+        assert w.min() >= 0
+        assert w.sum() == pytest.approx(1, abs=1e-9)
+        assert np.all(w <= p / alpha * (1 + 1e-9))
+        primal, dual = cvar(lam @ losses, alpha, p), (losses @ w).min()
+        assert primal == pytest.approx(dual, abs=1e-8)
+        assert solution.value == pytest.approx(primal, abs=1e-10)
+
+
+class Adversary:
+    """A learner exactly as bad as it may be: its weighted loss is just ``level`` (or the most there is)."""
+
+    def __init__(self, level, p, order):
+        self.level, self.p, self.order = level, p, order
+
+    def __call__(self, u, seed):
+        """Fill the loss row by row in an order that stays the same: the player learns least from that."""
+        w = u * self.p
+        loss = np.zeros(len(w))
+        left = self.level
+        for i in self.order:
+            if w[i] <= 0:
+                loss[i] = 1.0  # unweighted rows cost nothing: all of them are lost
+                continue
+            loss[i] = min(1.0, left / w[i])
+            left -= loss[i] * w[i]
+            if left <= 1e-15:
+                left = 0.0
+        return Response(None, loss, np.zeros(0, dtype=np.intp))
+
+
+def games(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 14))
+    p = np.full(n, 1 / n) if seed % 2 else rng.dirichlet(np.ones(n))
+    return p, float(rng.uniform(0.05, 0.6)), float(rng.choice([0.1, 0.25, 0.5, 0.8])), rng.permutation(n)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("beta", [1.0, 20.0, 100.0])
+def test_value_sandwich_of_regularised_lpboost(seed, beta):
+    """At every round, with P the best CVaR of the rounds so far and V the regularised value.
+
+    The regularised game adds KL(w‖p)/β ∈ [0, log(1/α)/β] to the player's minimum, so
+    P − log(1/α)/β ≤ 1 − V ≤ P; every round adds a constraint, so 1 − V never rises; once the learner finds
+    nothing below its level, P is at most that level plus the same penalty.
+    """
+    p, level, alpha, order = games(seed)
+    rule, units = EntropicLP(alpha, beta), Units.samples(p)
+    learner = Adversary(level, p, order)
+    state, losses, last, g = rule.start(units), [], -np.inf, 0.0
+    slack = math.log(1 / alpha) / beta
+    for t in range(25):
+        w = rule.weights(state)
+        assert np.all(w <= p / alpha * (1 + 1e-9))
+        response = learner(units.density(w), 0)
+        weighted = float(w @ response.losses)
+        assert weighted <= level + 1e-12
+        g = max(g, weighted)
+        losses.append(response.losses)
+        state = rule.update(state, response.losses)
+        solution = entropic_weights(np.array(losses), alpha, beta, p)
+        best = minimize_cvar_mixture(np.array(losses), alpha, p).value
+        assert best - slack - 1e-7 <= 1 - solution.value <= best + 1e-7, t
+        assert solution.value >= last - 1e-7, "the player's value fell"
+        last = solution.value
+        if solution.value >= 1 - g - 1e-9:
+            break
+    # Within these rounds the player leaves the learner nothing better than its level.
+    assert best <= g + slack + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("delta", [0.9, 0.7])
+def test_bound_of_regularised_lpboost_with_its_own_rounds_and_beta(seed, delta):
+    """CVaR_α ≤ g + δ after T = max{(32/δ²) log(1/α), 8/δ} rounds with β = max{(2/δ) log(1/α), 1/2}."""
+    p, level, alpha, order = games(seed)
+    T = math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta))
+    beta = max(2 / delta * math.log(1 / alpha), 0.5)
+    game = Game.new(EntropicLP(alpha, beta), Units.samples(p))
+    seen = []
+    learner = Adversary(level, p, order)
+
+    def oracle(u, seed):
+        response = learner(u, seed)
+        seen.append(response.losses)
+        return response
+
+    play(game, oracle, T, entropy=0)
+    g = game.trace.weighted_loss.max()
+    assert minimize_cvar_mixture(np.array(seen), alpha, p).value <= g + delta + 1e-9
+
+
+def test_promised_bound_is_given_where_its_rounds_and_beta_are():
+    alpha, delta = 0.8, 0.9
+    T = math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta))
+    beta = max(2 / delta * math.log(1 / alpha), 0.5)
+    params = {"alpha": alpha, "n_estimators": T, "beta": beta}
+    clf, _, _, _ = fit_on_training_rows("reg", "tree", 3, **params)
+    (promise,) = clf.guarantee_.promised
+    assert promise.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta, abs=0.02)
+    assert promise.achieved <= promise.bound
+    early, _, _, _ = fit_on_training_rows("reg", "tree", 3, **(params | {"n_estimators": 3}))
+    (promise,) = early.guarantee_.promised
+    assert promise.bound is None
+    assert f"T ≥ {T}" in promise.note
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.7])
+def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
+    """No feasible direction to other optima comes closer to p: w solves (4) with the least ½Σ(w−p)²/p."""
+    cp = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(seed)
+    n = 15
+    p = rng.dirichlet(np.full(n, 5.0))
+    rule, losses = TotallyCorrectiveLP(alpha), []
+    state = rule.start(Units.samples(p))
+    for _ in range(4):
+        losses.append(rng.random(n) < 0.3)
+        state = rule.update(state, losses[-1])
+    matrix = np.array(losses, dtype=float)
+    value = minimize_cvar_mixture(matrix, alpha, p).value
+    w = rule.weights(state)
+    assert (matrix @ w).min() == pytest.approx(value, abs=1e-8)
+    v = cp.Variable(n)
+    feasible = [v >= 0, v <= p / alpha, cp.sum(v) == 1, matrix @ v >= value - 1e-9]
+    other = cp.Problem(cp.Minimize(0.5 * cp.sum(cp.square(v - p) / p)), feasible).solve(solver="CLARABEL")
+    assert 0.5 * np.sum((w - p) ** 2 / p) <= other + 1e-6
+
+
+@pytest.mark.parametrize("name", ["ada", "lp", "reg"])
+def test_outliers_are_left_out_of_the_objective(name):
+    """With a share ε of flipped labels dropped, what is achieved is the CVaR over the rows that are kept."""
+    clf, _, y, _ = fit_on_training_rows(name, "tree", 1, alpha=0.3, outlier_fraction=0.1)
+    wrong = np.array([clf._ledger.pool().row(t) for t in range(clf.n_iter_)])
+    cumulative = wrong.sum(axis=0)
+    p = np.full(len(y), 1 / len(y))
+    # brute force: drop ε of the mass from the highest cumulative loss, fractionally at the boundary
+    left = 0.1
+    for level in np.unique(cumulative)[::-1]:
+        mass = p[cumulative == level].sum()
+        p[cumulative == level] *= max(0.0, 1 - left / mass)
+        left = max(0.0, left - mass)
+    loss = clf.estimator_weights_ @ clf._ledger.pool().columns(np.arange(len(y))).T
+    assert clf.guarantee_.achieved == pytest.approx(cvar(loss, 0.3, p), abs=1e-9)
