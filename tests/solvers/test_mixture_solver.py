@@ -69,10 +69,41 @@ def test_every_method_alone_closes_the_gap(method, monkeypatch):
     assert solved > 90
 
 
+def larger_game(seed):
+    """A random game of a size that the fast method takes on; ties, constants, repeated and real losses."""
+    rng = np.random.default_rng(seed)
+    n_members, n_units = int(rng.integers(2, 16)), int(rng.integers(300, 1500))
+    losses = rng.random((n_members, n_units)) < rng.beta(0.5, 2, n_units)
+    kind = seed % 6
+    if kind == 1:
+        losses[-1] = ~losses[0]
+    elif kind == 2:
+        losses[-2:] = [np.arange(n_units) < 0.3 * n_units, np.arange(n_units) >= 0.3 * n_units]
+    elif kind == 3:
+        losses[:, rng.random(n_units) < 0.3] = losses[:, :1]
+    elif kind == 4:
+        losses = np.abs(rng.normal(size=losses.shape)) * losses + rng.choice([0, 0.2])
+    elif kind == 5:
+        losses = np.round(rng.random(losses.shape), 1)
+    base = [None, None, rng.random(n_units) + 0.05, 1.0 + rng.integers(0, 3, n_units)][rng.integers(4)]
+    return losses, float(rng.choice([0.003, 0.02, 0.1, 0.3, 0.5, 0.7, 0.95])), base
+
+
+def test_fast_method_against_highs():
+    fast = 0
+    for seed in range(120):
+        losses, alpha, base = larger_game(seed)
+        solution = minimize_cvar_mixture(losses, alpha, base)
+        check_mixture(solution, losses, alpha, base)
+        assert solution.value == pytest.approx(highs_value(losses, alpha, base), abs=1e-8), seed
+        fast += solution.method == "newton"
+    assert fast > 60
+
+
 def test_hands_over_and_says_so(monkeypatch):
     def gives_up(problem, start):
         lam, w = np.full(problem.losses.shape[0], 1 / problem.losses.shape[0]), problem.p
-        return mixture_module._Optimum(lam, w, problem.value(lam), problem.bound(w), 7, "useless")
+        return problem.optimum(lam, w, 7, "useless")
 
     losses = np.random.default_rng(0).random((5, 40)) < 0.3
     methods = mixture_module.METHODS

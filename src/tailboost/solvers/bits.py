@@ -18,6 +18,8 @@ BITS: Float = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bit
 
 #: Units per block when bits are made dense: a block of 100 hypotheses takes a few MB.
 BLOCK = 8192
+#: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
+SINGLE = 2048
 
 
 class BitLosses:
@@ -147,7 +149,11 @@ class BitLosses:
     def expectations(self, w: npt.ArrayLike) -> Float:
         """Compute the expected loss of every hypothesis: ⟨w, ℓ^t⟩, shape (T,)."""
         weights = np.asarray(w, dtype=float)
-        sums = [np.bincount(plane, weights, 256) for plane in self._planes]
+        planes = self._planes
+        used = np.flatnonzero(weights)
+        if used.size < 0.7 * weights.size:
+            weights, planes = weights[used], tuple(plane[used] for plane in planes)
+        sums = [np.bincount(plane, weights, 256) for plane in planes]
         return (np.array(sums).reshape(-1, 256) @ BITS).ravel()[: self._rows]
 
     def means(self, base: npt.ArrayLike | None = None) -> Float:
@@ -160,12 +166,28 @@ class BitLosses:
         packed = np.stack([plane[index] for plane in self._planes], axis=1)
         return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows].astype(dtype)
 
-    def covariance(self, d: Float) -> Float:
-        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T)."""
+    def covariance(self, d: Float, rough: int = 0) -> Float:
+        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T).
+
+        In single precision for many units, and estimated from ``rough`` of them if that is given and fewer.
+        """
         units = np.flatnonzero(d)
         out = np.zeros((self._rows,) * 2)
         if not units.size:
             return out
+        mean = self.expectations(d) / d.sum()
+        if rough and units.size > rough:
+            units = units[:: -(-units.size // rough)]
+        dtype = np.float32 if units.size > SINGLE else np.float64
+        root = np.sqrt(d[units] * (d.sum() / d[units].sum())).astype(dtype)[:, None]
+        mean = mean.astype(dtype)
+        for start in range(0, units.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            centred = self.columns(units[block], dtype)
+            centred -= mean
+            centred *= root[block]
+            out += centred.T @ centred
+        return out
         mean = self.expectations(d) / d.sum()
         for start in range(0, units.size, BLOCK):
             block = units[start : start + BLOCK]
@@ -239,7 +261,7 @@ class DenseLosses:
         """Losses of some units, shape (len(units), T)."""
         return np.ascontiguousarray(self.array[:, np.asarray(units)].T, dtype=dtype)
 
-    def covariance(self, d: Float) -> Float:
+    def covariance(self, d: Float, rough: int = 0) -> Float:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T)."""
         total = d.sum()
         centred = self.array - (self.array @ d / total)[:, None] if total > 0 else self.array

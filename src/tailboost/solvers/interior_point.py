@@ -15,19 +15,18 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
-from tailboost.solvers.bits import Float, LossMatrix
+from tailboost.solvers.bits import Bool, Float, LossMatrix
 
 MAX_ITER = 150
 
 
 class InteriorPoint(NamedTuple):
-    """Mixture λ (T,), weights w (n,), slacks s of the members, multipliers x and y of w's bounds."""
+    """Mixture λ (T,), weights w (n,), and which units and members are off their bounds in some optimum."""
 
     lam: Float
     w: Float
-    s: Float
-    x: Float
-    y: Float
+    tied: Bool
+    members: Bool
     n_iter: int
 
 
@@ -81,13 +80,13 @@ def interior_point(
     def marginal(w: Float) -> Float | float:
         return 0.0 if p is None else (np.log(w / p) + 1.0) / beta
 
-    best = (np.inf, InteriorPoint(lam, w, s, x, y, 0))
+    best = (np.inf, lam, w, room, s, x, y, 0)
 
     for iteration in range(1, MAX_ITER + 1):
         products = np.array([w @ x, room @ y, lam @ s])
         gap = float(products.sum())
         if gap < best[0]:
-            best = (gap, InteriorPoint(lam, w, s, x, y, iteration))
+            best = (gap, lam, w, room, s, x, y, iteration)
         if gap <= tol or gap > 1e3 * best[0]:
             break
         mu = gap / (2 * w.size + n_members)
@@ -149,7 +148,12 @@ def interior_point(
         x, y, lam, eta = x + dual * d_x, y + dual * d_y, lam + dual * d_lam, eta + dual * d_eta
         combined = combined + dual * d_combined
         g = losses.expectations(w) + fixed
-    return best[1]
+    _, lam, w, room, s, x, y, iteration = best
+    # The central path ends at a strictly complementary solution: of each pair one part is much the smaller.
+    reach = float((x + y).mean())
+    tied = (w / cap > x / reach) & (room / cap > y / reach)
+    members = lam / lam.max() > s / s.max()
+    return InteriorPoint(lam, w, tied, members, iteration)
 
 
 def _step(value: Float, change: Float) -> float:

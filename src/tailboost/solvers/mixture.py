@@ -12,16 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tailboost.solvers.bits import Float, Losses, members_of
+from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.cvar import tail
 from tailboost.solvers.interior_point import interior_point
-from tailboost.solvers.linear_program import lexicographic_vertex, mixture_dual
-from tailboost.solvers.problem import Problem, feasible
-from tailboost.solvers.regularized import newton, quadratic
+from tailboost.solvers.linear_program import mixture_dual
+from tailboost.solvers.problem import Optimum, Problem, feasible
+from tailboost.solvers.working_set import by_newton
 
 #: From this α on empirical risk minimisation is optimal to the last digits: CVaR is at most mean/α.
 ERM = 1 - 1e-11
-#: How much a canonical optimum may lose against the best one found.
-CANONICAL = 1e-10
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class MixtureSolution:
     n_iter : int
         Iterations of the method that solved it.
     method : str
-        "closed-form", "interior-point" or "highs".
+        "closed-form", "newton", "interior-point" or "highs".
     threshold : float
         Boundary η of the tail of the mixture's losses (the (1 − α)-quantile).
     """
@@ -157,33 +156,16 @@ def mixture_path(
     return [found[k] for k in range(len(problems))]
 
 
-@dataclass
-class _Optimum:
-    """An optimum of the reduced problem, and which members and units are settled in all of them."""
-
-    lam: Float
-    w: Float
-    value: float
-    bound: float
-    n_iter: int
-    method: str
-
-    @property
-    def gap(self) -> float:
-        return self.value - self.bound
-
-
 def _solve(problem: Problem, start: Float, canonical: bool) -> MixtureSolution:
     optimum = _trivial(problem)
     if optimum is None:
         optimum = _first_closed(problem, start)
         if canonical:
-            optimum.w = _closest_weights(problem, optimum)
-            optimum.lam = _least_mixture(problem, optimum)
+            optimum = make_canonical(problem, optimum)
     return _certify(problem, optimum)
 
 
-def _trivial(problem: Problem) -> _Optimum | None:
+def _trivial(problem: Problem) -> Optimum | None:
     """One hypothesis, or one set of weights only: no optimisation."""
     p, n_members = problem.p, problem.losses.shape[0]
     if n_members > 1 and problem.alpha < ERM and p.size > 1:
@@ -196,105 +178,48 @@ def _trivial(problem: Problem) -> _Optimum | None:
         lam, w = np.zeros(n_members), p
         # Rounding must not decide between equal members.
         lam[np.flatnonzero(means <= means.min() + 1e-14)[0]] = 1.0
-    return _Optimum(lam, w, problem.value(lam), problem.bound(w), 0, "closed-form")
+    return problem.optimum(lam, w, 0, "closed-form")
 
 
-def _first_closed(problem: Problem, start: Float) -> _Optimum:
+def _first_closed(problem: Problem, start: Float) -> Optimum:
     """Try one method after the other until the gap is closed."""
-    tolerance = GAP_TARGET
-    best: _Optimum | None = None
+    best: Optimum | None = None
     for method in METHODS:
         optimum = method(problem, start)
         if optimum is not None and (best is None or optimum.gap < best.gap):
             best = optimum
-        if best is not None and best.gap <= tolerance:
+        if best is not None and best.closed:
             break
     assert best is not None
     return best
 
 
-#: Gap on the reduced problem (losses in [0, 1]) at which no further method is tried.
-GAP_TARGET = 2e-9
-
-
-def _by_interior_point(problem: Problem, start: Float) -> _Optimum:
+def _by_interior_point(problem: Problem, start: Float) -> Optimum:
     solution = interior_point(problem.losses, problem.cap, 1e-12)
-    lam = solution.lam / solution.lam.sum()
-    w = feasible(solution.w, problem.cap)
-    return _Optimum(lam, w, problem.value(lam), problem.bound(w), solution.n_iter, "interior-point")
+    optimum = problem.optimum(
+        solution.lam / solution.lam.sum(),
+        feasible(solution.w, problem.cap),
+        solution.n_iter,
+        "interior-point",
+    )
+    optimum.tied, optimum.members = solution.tied, solution.members
+    return optimum
 
 
-def _by_highs(problem: Problem, start: Float) -> _Optimum | None:
+def _by_highs(problem: Problem, start: Float) -> Optimum | None:
     columns = problem.losses.columns(np.arange(problem.p.size))
     solution = mixture_dual(columns.T, problem.cap)
     if solution is None:
         return None
     lam, w = np.maximum(solution[0], 0.0), feasible(solution[1], problem.cap)
-    lam /= lam.sum()
-    return _Optimum(lam, w, problem.value(lam), problem.bound(w), 0, "highs")
+    return problem.optimum(lam / lam.sum(), w, 0, "highs")
 
 
 #: Fastest first; each hands over to the next if it leaves a gap.
-METHODS: tuple[Callable[[Problem, Float], _Optimum | None], ...] = (_by_interior_point, _by_highs)
+METHODS: tuple[Callable[[Problem, Float], Optimum | None], ...] = (by_newton, _by_interior_point, _by_highs)
 
 
-def _closest_weights(problem: Problem, optimum: _Optimum) -> Float:
-    """Find the optimal weights closest to p.
-
-    The regularised problem with R = (ε/2) Σ (w_i − p_i)²/p_i is exact: below some ε its maximiser is optimal
-    for the LP (Mangasarian and Meyer 1979) and, of all optimal weights, the one with the least R.
-    """
-    for epsilon in 10.0 ** -np.arange(1, 8):
-        solution = newton(problem.losses, quadratic(problem.p, problem.alpha, epsilon), optimum.lam, 1e-13)
-        w = feasible(solution.w, problem.cap)
-        if problem.bound(w) >= optimum.value - 10 * CANONICAL:
-            return w
-    return optimum.w
-
-
-def _least_mixture(problem: Problem, optimum: _Optimum) -> Float:
-    """Find the optimal mixture of least mean loss; among those, a vertex that prefers earlier members.
-
-    By complementary slackness with any optimal w, λ is optimal exactly if it lives on the members with ⟨w,
-    ℓ^t⟩ = value and its loss is at least η where w is at its cap, at most η where w is 0 and η in between.
-    Few of these conditions matter: they enter the linear program as they are violated.
-    """
-    w, cap = optimum.w, problem.cap
-    expected = problem.losses.expectations(w)
-    members = np.flatnonzero(expected <= optimum.value + 1e-8)
-    losses = problem.losses.select(members=members)
-    at_cap, at_zero = w >= cap * (1 - 1e-7), w <= cap * 1e-7
-    lower = np.where(at_zero, -np.inf, 0.0)
-    upper = np.where(at_cap, np.inf, 0.0)
-    means = problem.losses.expectations(problem.p)[members]
-    preference = ((members + 1.0) / problem.losses.shape[0]) ** 2
-    costs = [np.append(means, 0.0), np.append(preference, 0.0)]
-    rows = np.flatnonzero(~(at_cap | at_zero))[: 2 * members.size]
-    for _ in range(50):
-        matrix = np.ones((rows.size + 1, members.size + 1))
-        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows), -1.0, 0.0
-        vertex = lexicographic_vertex(costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0))
-        if vertex is None:
-            break
-        lam = np.zeros(optimum.lam.size)
-        lam[members] = np.where(vertex[:-1] > 1e-12, vertex[:-1], 0.0)
-        if lam.sum() <= 0:
-            break
-        lam /= lam.sum()
-        if problem.value(lam) <= min(optimum.value, optimum.bound + 1e-9) + CANONICAL:
-            return lam
-        excess = losses.combine(vertex[:-1]) - vertex[-1]
-        violation = np.maximum(lower - excess, excess - upper)
-        violation[rows] = 0.0
-        worst = np.argsort(violation)[::-1][: 2 * members.size + 20]
-        worst = worst[violation[worst] > 1e-12]
-        if not worst.size:
-            break
-        rows = np.append(rows, worst)
-    return optimum.lam
-
-
-def _certify(problem: Problem, optimum: _Optimum) -> MixtureSolution:
+def _certify(problem: Problem, optimum: Optimum) -> MixtureSolution:
     """Both objectives on the full problem, from the weights that are returned."""
     w = problem.expand(optimum.w)
     combined = problem.full.combine(optimum.lam)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tailboost.solvers.bits import (
+    Bool,
     DenseLosses,
     Float,
     Index,
@@ -26,6 +27,40 @@ GAP = 1e-8
 
 class SolverError(RuntimeError):
     """No method closed the duality gap; the message says what is left of it and for which problem."""
+
+
+@dataclass
+class Optimum:
+    """A solution of the reduced problem.
+
+    Attributes
+    ----------
+    lam, w : the mixture and the weights
+    value, bound : their objectives, of the primal and of the dual
+    tied : units whose loss is at the boundary η in every optimum (a guess where the gap is open)
+    members : hypotheses that an optimal mixture may use
+    closest : whether w is the optimum closest to p
+    """
+
+    lam: Float
+    w: Float
+    value: float
+    bound: float
+    n_iter: int
+    method: str
+    tied: Bool
+    members: Bool
+    closest: bool = False
+
+    @property
+    def gap(self) -> float:
+        """Value less bound."""
+        return self.value - self.bound
+
+    @property
+    def closed(self) -> bool:
+        """Whether the gap is small enough to try no further method (losses are in [0, 1])."""
+        return self.gap <= 0.2 * GAP
 
 
 @dataclass(frozen=True)
@@ -70,10 +105,9 @@ class Problem:
         if base is not None and not full_p.all():
             kept = np.flatnonzero(full_p)
             reduced, p = full.select(units=kept), full_p[kept]
-        first, inverse = reduced.patterns()
-        if first.size < p.size:
-            reduced, pattern = reduced.select(units=first), inverse
-            p = np.asarray(np.bincount(inverse, p), dtype=float)
+        if _repeats(reduced):
+            first, pattern = reduced.patterns()
+            reduced, p = reduced.select(units=first), np.bincount(pattern, p).astype(np.float64)
         scale, offset = 1.0, 0.0
         if isinstance(reduced, DenseLosses):
             array = reduced.array
@@ -95,6 +129,22 @@ class Problem:
     def bound(self, w: Float) -> float:
         """Least expected loss under weights w in the reduced problem: a lower bound of the optimum."""
         return float(self.losses.expectations(w).min())
+
+    def optimum(self, lam: Float, w: Float, n_iter: int, method: str, value: float | None = None) -> Optimum:
+        """Collect a mixture and weights, and what complementary slackness says about all other optima."""
+        expected = self.losses.expectations(w)
+        bound = float(expected.min())
+        share = w / self.cap
+        return Optimum(
+            lam,
+            w,
+            self.value(lam) if value is None else value,
+            bound,
+            n_iter,
+            method,
+            tied=(share > 1e-7) & (share < 1 - 1e-7),
+            members=expected <= bound + 1e-9,
+        )
 
     def expand(self, w: Float) -> Float:
         """Weights of the full problem from weights of the reduced one."""
@@ -118,6 +168,19 @@ class Problem:
             f"{what}: no method closed the duality gap, {gap:.3g} is left where {tolerance:.3g} is allowed "
             f"(n = {n_units}, T = {n_members}, alpha = {self.alpha:g})"
         )
+
+
+def _repeats(losses: LossMatrix) -> bool:
+    """Whether merging equal units may pay: always for few, else if a sample of them has repetitions."""
+    n_units = losses.shape[1]
+    if n_units <= SAMPLE:
+        return True
+    sample = losses.select(units=np.arange(0, n_units, n_units // SAMPLE))
+    return sample.patterns()[0].size < 0.95 * sample.shape[1]
+
+
+#: Units whose patterns tell whether the others repeat.
+SAMPLE = 4096
 
 
 def feasible(w: Float, cap: Float) -> Float:

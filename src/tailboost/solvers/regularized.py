@@ -18,25 +18,33 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.solvers.bits import Float, Index, LossMatrix
+from tailboost.solvers.bits import SINGLE, Float, Index, LossMatrix
 from tailboost.solvers.cvar import tail
+
+#: Units that estimate the Hessian while the gap is large.
+ROUGH = 8192
 
 
 class Response(NamedTuple):
-    """Best weights w for combined losses, R(w), and the derivative d of w_i in its loss (0 at a bound)."""
+    """Best weights w for combined losses, R(w), and the derivative d of w_i in its loss (0 at a bound).
+
+    Losses outside the interval ``free`` put a weight at a bound.
+    """
 
     w: Float
     penalty: float
     d: Float
+    free: tuple[float, float]
 
 
 class Newton(NamedTuple):
-    """Mixture, weights, gap and the number of Newton steps."""
+    """Mixture, weights, gap, number of Newton steps, and the interval of losses with free weights."""
 
     lam: Float
     w: Float
     gap: float
     n_iter: int
+    free: tuple[float, float]
 
 
 def divergence(w: Float, p: Float) -> float:
@@ -75,7 +83,8 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
             capped = now
         w = np.where(capped, cap, kappa * np.where(capped, 0.0, a))
         w /= w.sum()
-        return Response(w, divergence(w, p) / beta, np.where(capped, 0.0, beta * w))
+        highest = top - float(np.log(alpha * kappa)) / beta if kappa > 0 else top
+        return Response(w, divergence(w, p) / beta, np.where(capped, 0.0, beta * w), (-np.inf, highest))
 
     return respond
 
@@ -105,7 +114,8 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
         w = p * density
         w *= mass / w.sum()
         penalty = 0.5 * epsilon * float(p @ (density - 1.0) ** 2)
-        return Response(w, penalty, np.where(free, p / epsilon, 0.0))
+        bottom = theta - epsilon
+        return Response(w, penalty, np.where(free, p / epsilon, 0.0), (bottom, bottom + epsilon / alpha))
 
     return respond
 
@@ -131,13 +141,15 @@ def newton(
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
-            best = Newton(lam, response.w, gap, iteration)
+            best = Newton(lam, response.w, gap, iteration, response.free)
         if gap <= max(tol, share * response.penalty) or iteration == max_iter:
             break
-        hessian = losses.covariance(response.d)
-        target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
+        hessian = losses.covariance(response.d, ROUGH if gap > 1e-4 else 0)
+        ridge = 1e-12 if np.count_nonzero(response.d) <= SINGLE else 1e-6
+        target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15), ridge)
         toward = losses.combine(target)
-        step, response = _line_search(respond, response, combined, toward)
+        drift = float(np.sum(fixed * (target - lam)))
+        step, response = _line_search(respond, response, combined, toward, drift)
         if step == 0.0:
             break
         lam = target if step == 1.0 else lam + step * (target - lam)
@@ -147,16 +159,19 @@ def newton(
 
 
 def _line_search(
-    respond: Callable[[Float], Response], response: Response, combined: Float, toward: Float
+    respond: Callable[[Float], Response], response: Response, combined: Float, toward: Float, drift: float
 ) -> tuple[float, Response]:
-    """Step in [0, 1] where the slope of F has lost half its size: slopes, unlike values, do not cancel."""
+    """Step in [0, 1] where the slope of F has lost half its size: slopes, unlike values, do not cancel.
+
+    ``drift`` is the slope's constant part, from units whose weights are settled.
+    """
     change = toward - combined
-    initial = float(response.w @ change)
+    initial = float(response.w @ change) + drift
     low, high, step = 0.0, 1.0, 1.0
     slope_low = initial
     for _ in range(40 if initial < 0 else 0):
         trial = respond(toward if step == 1.0 else combined + step * change)
-        slope = float(trial.w @ change)
+        slope = float(trial.w @ change) + drift
         if abs(slope) <= 0.5 * abs(initial) or (step == 1.0 and slope < 0):
             return step, trial
         if slope > 0:
@@ -168,7 +183,7 @@ def _line_search(
     return low, response
 
 
-def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float) -> Float:
+def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float, ridge: float = 1e-12) -> Float:
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
     Everything is computed as a step from λ, so that steps many orders of magnitude smaller than λ keep their
@@ -179,7 +194,7 @@ def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float) -> Float:
     # it.
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
-    proximal[np.diag_indices(g.size)] += 1e-12 * scale
+    proximal[np.diag_indices(g.size)] += ridge * scale
     try:
         return _block_pivoting(g, hessian, proximal, lam, tol)
     except np.linalg.LinAlgError:

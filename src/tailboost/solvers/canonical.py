@@ -1,0 +1,135 @@
+"""The choice among optima of the mixture LP, so that an answer does not depend on how it was found.
+
+Among optimal λ: least mean loss, then a vertex that prefers earlier members. Among optimal w: the one closest
+to p.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailboost.solvers.bits import Float
+from tailboost.solvers.cvar import tail_boundary
+from tailboost.solvers.linear_program import lexicographic_vertex
+from tailboost.solvers.problem import Optimum, Problem, feasible
+from tailboost.solvers.regularized import newton, quadratic
+
+#: How much a canonical optimum may lose against the best one found.
+LOSS = 1e-10
+#: Distance from a bound that is not rounding.
+CLEAR = 1e-9
+
+
+def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
+    """Replace an optimum by the canonical one, or keep it where its face is not resolved well enough."""
+    unique = _nonsingular(problem, optimum)
+    if unique is not None:
+        return unique
+    w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
+    # The closest weights tell best which conditions an optimal λ has to meet.
+    found = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.value)
+    found.lam = least_mixture(problem, found)
+    found.value = problem.value(found.lam)
+    return found if found.gap <= max(optimum.gap, 10 * LOSS) else optimum
+
+
+def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
+    """Solve for λ and w as the vertices they are where both are unique: as many tied units as members.
+
+    With F the tied units and C the members, K = [[L_CF, −1], [1', 0]] gives (w_F, value) from the weight that
+    is left and (−λ_C, η) from K'z = e: one factorisation for both.
+    """
+    tied, members = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.members)
+    if tied.size != members.size or tied.size > 2000:
+        return None
+    cap = problem.cap
+    w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
+    w[tied] = 0.0
+    matrix = np.ones((tied.size + 1, tied.size + 1))
+    matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = problem.losses.columns(tied)[:, members].T, -1.0, 0.0
+    settled = problem.losses.expectations(w)
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    solution = inverse @ np.append(-settled[members], 1.0 - w.sum())
+    lam = np.zeros(optimum.lam.size)
+    lam[members], w[tied], eta = -inverse[-1, :-1], solution[:-1], inverse[-1, -1]
+    if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
+        return None
+    found = problem.optimum(lam / lam.sum(), feasible(w, cap), optimum.n_iter, optimum.method)
+    found.closest = True
+    # Anything else at the boundary η or at the value would allow other optima.
+    distance = np.abs(problem.losses.combine(found.lam) - eta)
+    slack = problem.losses.expectations(w) - found.bound
+    alone = (optimum.tied | (distance > CLEAR)).all() and (optimum.members | (slack > CLEAR)).all()
+    return found if alone and found.gap <= LOSS else None
+
+
+def _closest_weights(problem: Problem, optimum: Optimum) -> Float:
+    """Find the optimal weights closest to p.
+
+    The regularised problem with R = (ε/2) Σ (w_i − p_i)²/p_i is exact: below some ε its maximiser is optimal
+    for the LP (Mangasarian and Meyer 1979) and, of all optimal weights, the one with the least R. Units that
+    are not tied keep their weights.
+    """
+    cap = problem.cap
+    w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
+    combined = problem.losses.combine(optimum.lam)
+    eta = tail_boundary(combined, problem.alpha, problem.p)
+    tied = np.flatnonzero(optimum.tied | (np.abs(combined - eta) <= 1e3 * CLEAR))
+    w[tied] = 0.0
+    mass = 1.0 - float(w.sum())
+    if not tied.size or not 0 < mass < cap[tied].sum():
+        return optimum.w
+    fixed = problem.losses.expectations(w)
+    losses, p = problem.losses.select(units=tied), problem.p[tied]
+    lam = optimum.lam
+    for epsilon in 10.0 ** -np.arange(1, 9):
+        solution = newton(losses, quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed)
+        w[tied] = solution.w
+        candidate = feasible(w, cap)
+        if problem.bound(candidate) >= optimum.value - 10 * LOSS:
+            return candidate
+    return optimum.w
+
+
+def least_mixture(problem: Problem, optimum: Optimum) -> Float:
+    """Find the optimal mixture of least mean loss; among those, a vertex that prefers earlier members.
+
+    By complementary slackness with any optimal w, λ is optimal exactly if it lives on the members with ⟨w,
+    ℓ^t⟩ = value and its loss is at least η where w is at its cap, at most η where w is 0 and η in between.
+    Few of these conditions matter: they enter the linear program as they are violated.
+    """
+    members = np.flatnonzero(optimum.members)
+    losses = problem.losses.select(members=members)
+    settled = ~optimum.tied
+    high = optimum.w > 0.5 * problem.cap
+    lower = np.where(settled & ~high, -np.inf, 0.0)
+    upper = np.where(settled & high, np.inf, 0.0)
+    means = problem.losses.expectations(problem.p)[members]
+    preference = ((members + 1.0) / problem.losses.shape[0]) ** 2
+    costs = [np.append(means, 0.0), np.append(preference, 0.0)]
+    rows = np.flatnonzero(optimum.tied)[: 2 * members.size]
+    for _ in range(50):
+        matrix = np.ones((rows.size + 1, members.size + 1))
+        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows), -1.0, 0.0
+        vertex = lexicographic_vertex(costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0))
+        if vertex is None:
+            break
+        lam = np.zeros(optimum.lam.size)
+        lam[members] = np.where(vertex[:-1] > 1e-12, vertex[:-1], 0.0)
+        if lam.sum() <= 0:
+            break
+        lam /= lam.sum()
+        if problem.value(lam) <= min(optimum.value, optimum.bound + 1e-9) + LOSS:
+            return lam
+        excess = losses.combine(vertex[:-1]) - vertex[-1]
+        violation = np.maximum(lower - excess, excess - upper)
+        violation[rows] = 0.0
+        worst = np.argsort(violation)[::-1][: 2 * members.size + 20]
+        worst = worst[violation[worst] > 1e-12]
+        if not worst.size:
+            break
+        rows = np.append(rows, worst)
+    return optimum.lam
