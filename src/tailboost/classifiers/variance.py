@@ -15,7 +15,7 @@ from tailboost.learners import StumpClassifier
 from tailboost.rules.adaboost import AdaBoost
 from tailboost.rules.ebboost import EBBoost
 from tailboost.rules.vada import VadaBoost
-from tailboost.solvers import BitLosses, soft_margin
+from tailboost.solvers import BitLosses, soft_margin_weights
 from tailboost.solvers.soft_margin import check_price
 from tailboost.validation import Scheme
 
@@ -293,7 +293,7 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
 
     def _weigh(self, kept: Ints, steps: Floats) -> tuple[Floats, float]:
         units = self._game.units
-        solution = soft_margin(
+        solution = soft_margin_weights(
             self._wrong.select(members=kept),
             self._price,
             units.count * units.base,

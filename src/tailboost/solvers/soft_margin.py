@@ -64,7 +64,7 @@ def check_price(C: float, total: float, penalty: str) -> None:
         )
 
 
-def soft_margin(
+def soft_margin_weights(
     wrong: Losses,
     C: float,
     sample_weight: npt.ArrayLike | None = None,
@@ -137,7 +137,7 @@ def _quadratic(M: Float, C: Float) -> SoftMarginSolution:
         if best.gap <= tolerance:
             return best
     raise SolverError(
-        f"soft_margin: no method closed the duality gap, {best.gap:.3g} is left where {tolerance:.3g} is "
+        f"soft_margin_weights: no method closed the duality gap, {best.gap:.3g} is left where {tolerance:.3g} is "
         f"allowed (n = {M.shape[0]}, T = {M.shape[1]})"
     )
 
