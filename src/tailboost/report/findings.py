@@ -270,8 +270,15 @@ def _verdicts(document: Document) -> Iterator[Finding]:
         for duel in row:
             if duel.verdict == "behind":
                 behind.setdefault(duel.ours["title"], []).append(_spoken(measure))
+    alike: dict[tuple[str, ...], list[str]] = {}
     for title, measures in behind.items():
-        yield Finding("behind", f"{title} is behind the best plain method on {_listed(measures)}.")
+        alike.setdefault(tuple(measures), []).append(title)
+    for measures_alike, titles in alike.items():
+        verb = "is" if len(titles) == 1 else "are"
+        yield Finding(
+            "behind",
+            f"{_listed(titles)} {verb} behind the best plain method on {_listed(measures_alike)}.",
+        )
 
 
 def _coin(document: Document) -> Iterator[Finding]:
