@@ -3,5 +3,6 @@
 from tailboost.plotting._class_error import ClassErrorDisplay
 from tailboost.plotting._cvar_curve import CVaRCurveDisplay
 from tailboost.plotting._weights import WeightTrajectoryDisplay
+from tailboost.plotting._worst_case import WorstCaseDisplay
 
-__all__ = ["CVaRCurveDisplay", "ClassErrorDisplay", "WeightTrajectoryDisplay"]
+__all__ = ["CVaRCurveDisplay", "ClassErrorDisplay", "WeightTrajectoryDisplay", "WorstCaseDisplay"]

@@ -1,0 +1,28 @@
+"""The published experiments, by name: what ``tailboost reproduce NAME`` runs."""
+
+from __future__ import annotations
+
+import difflib
+
+from tailboost.reproduce._experiment import Experiment, Settings
+from tailboost.reproduce.credit_default import EXPERIMENT as CREDIT_DEFAULT
+from tailboost.reproduce.domain_shift import EXPERIMENT as DOMAIN_SHIFT
+
+__all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
+
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in (CREDIT_DEFAULT, DOMAIN_SHIFT)}
+
+
+def get_experiment(name: str) -> Experiment:
+    """Return an experiment by name.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the message names near ones.
+    """
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name]
+    near = difflib.get_close_matches(name, EXPERIMENTS, n=2)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise ValueError(f"unknown experiment {name!r}; {hint}experiments are {', '.join(EXPERIMENTS)}")

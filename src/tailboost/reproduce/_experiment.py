@@ -1,0 +1,149 @@
+"""What all experiments share: settings, finished cells that survive an interrupt, intervals, tables."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+_PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "xgboost", "xgboost-cpu")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an experiment is to be run.
+
+    Parameters
+    ----------
+    out : Path
+        Folder for the results, made if it is not there; finished cells found in it are not computed again.
+    data : Path or None
+        Folder with the data sets the package does not bring along.
+    repeats : int ≥ 1
+        Number of random splits.
+    n_jobs : int
+        Threads of a learner.
+    say : callable
+        Told of each finished cell, in one line.
+    """
+
+    out: Path
+    data: Path | None = None
+    repeats: int = 1
+    n_jobs: int = 1
+    say: Callable[[str], None] = print
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published experiment.
+
+    Attributes
+    ----------
+    name, summary : str
+        Key and one line.
+    repeats : int
+        Random splits unless another number is asked for.
+    needs_data : bool
+        Whether it needs a folder of data sets.
+    run : callable
+        ``run(settings) -> str``: writes NAME.json, NAME.md and NAME.png to the folder, and returns the text.
+    """
+
+    name: str
+    summary: str
+    repeats: int
+    needs_data: bool
+    run: Callable[[Settings], str]
+
+
+class Cells:
+    """Finished cells of an experiment, one JSON line each: an interrupted run goes on where it stopped.
+
+    Parameters
+    ----------
+    file : Path
+        Where they are kept.
+    say : callable
+        Told of each newly finished cell.
+    """
+
+    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self.file, self.say = file, say
+        self._done: dict[str, dict[str, Any]] = {}
+        if file.exists():
+            for line in file.read_text(encoding="utf-8").splitlines():
+                if line.endswith("}"):  # the last one may have been cut off
+                    cell = json.loads(line)
+                    self._done[json.dumps(cell["key"], sort_keys=True)] = cell["values"]
+
+    def __contains__(self, key: dict[str, Any]) -> bool:
+        return json.dumps(key, sort_keys=True) in self._done
+
+    def get(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the values of a cell, computed now or found."""
+        name = json.dumps(key, sort_keys=True)
+        if name not in self._done:
+            began = time.perf_counter()
+            values = compute()
+            with self.file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps({"key": key, "values": values}) + "\n")
+            self._done[name] = values
+            self.say(f"{', '.join(str(v) for v in key.values())}: {time.perf_counter() - began:.1f} s")
+        return self._done[name]
+
+
+def mean_and_half_width(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """Return the mean and half the width of its Student t interval over repeats; nan for a single one."""
+    x = np.asarray(values, dtype=np.float64)
+    if len(x) < 2:
+        return float(x.mean()), float("nan")
+    half = stats.t.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
+    return float(x.mean()), float(half)
+
+
+def interval(values: Sequence[float], digits: int = 3) -> str:
+    """Mean ± half width of the 95 % interval, as text; large numbers with fewer digits."""
+    mean, half = mean_and_half_width(values)
+    if abs(mean) >= 1e4:
+        return f"{mean:.1e}"
+    return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def write(settings: Settings, name: str, document: dict[str, Any], text: str) -> None:
+    """Write NAME.json, with what it was run with, and NAME.md."""
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    about = {
+        "experiment": name,
+        "command": f"tailboost reproduce {name} --repeats {settings.repeats}",
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+    settings.out.mkdir(parents=True, exist_ok=True)
+    (settings.out / f"{name}.json").write_text(
+        json.dumps(about | document, indent=1) + "\n", encoding="utf-8"
+    )
+    (settings.out / f"{name}.md").write_text(text + "\n", encoding="utf-8")
