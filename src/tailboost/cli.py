@@ -51,7 +51,8 @@ __all__ = ["app", "main"]
 
 # Chosen to end within two minutes on two cores.
 DEMO_METHODS = (
-    "adalpboost", "lpboost", "reglpboost", "averageboost", "groupdroboost", "erm", "forest", "xgboost"
+    "adalpboost", "lpboost", "reglpboost", "averageboost", "groupdroboost", "classdroboost", "erm", "forest",
+    "xgboost",
 )  # fmt: skip
 DEMO_ROWS = 12000
 DEMO_REPEATS = 5

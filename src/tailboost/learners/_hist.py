@@ -28,7 +28,7 @@ try:
 except ImportError:  # the extra is optional; scikit-learn's trees serve without it
     xgboost = None
 
-CELLS_FOR_THREADS = 100_000
+CELLS_FOR_THREADS = 1_000_000
 HEAVIEST = 1e30
 
 Backend = Literal["xgboost", "sklearn"]
