@@ -137,8 +137,8 @@ def _quadratic(M: Float, C: Float) -> SoftMarginSolution:
         if best.gap <= tolerance:
             return best
     raise SolverError(
-        f"soft_margin_weights: no method closed the duality gap, {best.gap:.3g} is left where {tolerance:.3g} is "
-        f"allowed (n = {M.shape[0]}, T = {M.shape[1]})"
+        f"soft_margin_weights: no method closed the duality gap, {best.gap:.3g} is left where {tolerance:.3g} "
+        f"is allowed (n = {M.shape[0]}, T = {M.shape[1]})"
     )
 
 
