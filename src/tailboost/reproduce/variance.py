@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -353,8 +354,8 @@ def _reading(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
         worse = [r["data"] for r in mine if r["p_value"] < LEVEL and r["gain_over_adaboost"] < 0]
         lower = sum(r["gain_over_adaboost"] > 0 for r in mine)
         lines.append(
-            f"* {method}: lower mean error than AdaBoost on {lower} of {len(mine)} sets; by a paired t-test at "
-            f"{LEVEL:.0%} lower on {len(better)} ({', '.join(better) or 'none'}) and higher on {len(worse)} "
+            f"* {method}: lower mean error than AdaBoost on {lower} of {len(mine)} sets; by a paired t-test "
+            f"at {LEVEL:.0%} lower on {len(better)} ({', '.join(better) or 'none'}) and higher on {len(worse)} "
             f"({', '.join(worse) or 'none'})."
         )
     return "\n".join(lines)
@@ -371,11 +372,8 @@ def _text(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str],
         body.append(
             [
                 name + ("*" if vada["stands_in"] else ""),
-                *(
-                    f"{of[m]['published']:.2f} / {of[m]['ours']:.2f} / {of[m]['difference']:+.2f}"
-                    for m in methods
-                ),
-                f"{vada['gain_over_adaboost']:+.2f} ± {vada['gain_standard_error']:.2f}, {vada['p_value']:.2g}",
+                *("{published:.2f} / {ours:.2f} / {difference:+.2f}".format(**of[m]) for m in methods),
+                "{gain_over_adaboost:+.2f} ± {gain_standard_error:.2f}, {p_value:.2g}".format(**vada),
             ]
         )
     stand_ins = [f"{n}: {TASKS[n].stands_in}" for n in names if TASKS[n].stands_in]
@@ -437,7 +435,7 @@ def _experiment(
             delayed(_cell)(key["data"], settings.data, key["repeat"], play) for key in missing
         )
         for key, outcome in zip(missing, outcomes, strict=True):
-            cells.get(key, lambda outcome=outcome: outcome)
+            cells.get(key, partial(dict, outcome))
         done = {
             t: [cells.get({"data": t, "repeat": r}, dict) for r in range(settings.repeats)] for t in tasks
         }

@@ -124,7 +124,8 @@ def soft_margin_weights(
     used = losses.select(units=np.flatnonzero(weight)) if not weight.all() else losses
     first, inverse = used.patterns()  # rows on which all hypotheses fare alike share their slack
     M: Float = 1.0 - spread * used.columns(first)
-    return _quadratic(M, C * np.bincount(inverse, weight[weight > 0]))
+    prices: Float = C * np.bincount(inverse, weight[weight > 0])
+    return _quadratic(M, prices)
 
 
 def _quadratic(M: Float, C: Float) -> SoftMarginSolution:
@@ -137,8 +138,8 @@ def _quadratic(M: Float, C: Float) -> SoftMarginSolution:
         if best.gap <= tolerance:
             return best
     raise SolverError(
-        f"soft_margin_weights: no method closed the duality gap, {best.gap:.3g} is left where {tolerance:.3g} "
-        f"is allowed (n = {M.shape[0]}, T = {M.shape[1]})"
+        f"soft_margin_weights: no method closed the duality gap, {best.gap:.3g} is left where "
+        f"{tolerance:.3g} is allowed (n = {M.shape[0]}, T = {M.shape[1]})"
     )
 
 
