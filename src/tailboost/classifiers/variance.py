@@ -142,6 +142,8 @@ class EBBoostClassifier(AdditiveClassifier):
     Shivaswamy and Jebara, "Empirical Bernstein Boosting", AISTATS 2010.
     """
 
+    estimator: Any = None  # stumps, always
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = VadaBoostClassifier._parameter_constraints
 
     def __init__(

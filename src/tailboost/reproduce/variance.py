@@ -355,8 +355,8 @@ def _reading(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
         lower = sum(r["gain_over_adaboost"] > 0 for r in mine)
         lines.append(
             f"* {method}: lower mean error than AdaBoost on {lower} of {len(mine)} sets; by a paired t-test "
-            f"at {LEVEL:.0%} lower on {len(better)} ({', '.join(better) or 'none'}) and higher on {len(worse)} "
-            f"({', '.join(worse) or 'none'})."
+            f"at {LEVEL:.0%} lower on {len(better)} ({', '.join(better) or 'none'}), higher on "
+            f"{len(worse)} ({', '.join(worse) or 'none'})."
         )
     return "\n".join(lines)
 

@@ -124,7 +124,7 @@ def soft_margin_weights(
     used = losses.select(units=np.flatnonzero(weight)) if not weight.all() else losses
     first, inverse = used.patterns()  # rows on which all hypotheses fare alike share their slack
     M: Float = 1.0 - spread * used.columns(first)
-    prices: Float = C * np.bincount(inverse, weight[weight > 0])
+    prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
     return _quadratic(M, prices)
 
 

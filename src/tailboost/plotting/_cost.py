@@ -1,0 +1,199 @@
+"""The variance-penalised cost and its parts against rounds."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import _check_sample_weight
+
+from tailboost.plotting._style import new_axes, next_style, styled, text_colour
+from tailboost.rules.vada import variance_cost
+
+Floats = NDArray[np.float64]
+
+_OTHER_LAMBDA = 0.5
+
+
+class CostDisplay:
+    """Log of the variance-penalised cost against rounds, with its parts; several estimators in one picture.
+
+    The cost is ``(Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²)`` over the margins m of rows with weights
+    p: cost (5) of [1]_, for uniform p over n². Solid: the cost. Dashed: the squared mean of e^(−m). Dotted:
+    its variance, without λ. Make one with `from_estimator`.
+
+    Parameters
+    ----------
+    log_cost, log_mean, log_variance : array-like of shape (T + 1,)
+        Natural logarithms before the first round (0, 0, −inf) and after each.
+    lam : float
+        λ.
+    name : str, default=None
+        Name of the estimator, for the legend.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    line_, mean_line_, variance_line_ : matplotlib Line2D, or None for the parts if not drawn
+        The three lines.
+
+    Raises
+    ------
+    ValueError
+        The three are not of one length of at least 1.
+
+    References
+    ----------
+    .. [1] Shivaswamy and Jebara, "Variance Penalizing AdaBoost", NIPS 2011.
+    """
+
+    def __init__(
+        self,
+        log_cost: ArrayLike,
+        log_mean: ArrayLike,
+        log_variance: ArrayLike,
+        *,
+        lam: float,
+        name: str | None = None,
+    ) -> None:
+        self.log_cost, self.log_mean, self.log_variance = (
+            np.asarray(x, dtype=np.float64) for x in (log_cost, log_mean, log_variance)
+        )
+        shapes = {self.log_cost.shape, self.log_mean.shape, self.log_variance.shape}
+        if len(shapes) > 1 or self.log_cost.ndim != 1 or not self.log_cost.size:
+            raise ValueError(
+                f"log_cost, log_mean and log_variance must have one shape (T + 1,), got {sorted(shapes)}"
+            )
+        self.lam = lam
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        lam: float | None = None,
+        name: str | None = None,
+        parts: bool = True,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the cost of a fitted additive classifier on some rows, usually those it was fitted on.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            With ``staged_decision_function`` and ``classes_``.
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, normalised here.
+        lam : float in [0, 1], default=None
+            λ; None takes the estimator's own, 0.5 if it has none (AdaBoost). Only costs of equal λ compare.
+        name : str, default=None
+            For the legend; None takes the name of the class.
+        parts : bool, default=True
+            Whether to draw the mean and the variance too.
+        ax : matplotlib Axes, default=None
+            Where to draw, also beside other estimators; None makes a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot`` of the cost.
+
+        Returns
+        -------
+        CostDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ValueError
+            λ outside [0, 1], a label the estimator does not know, or weights that are negative or all 0.
+        """
+        lam = float(getattr(estimator, "lam", _OTHER_LAMBDA) if lam is None else lam)
+        if not 0 <= lam <= 1:
+            raise ValueError(f"lam must lie in [0, 1], got {lam}")
+        classes = np.asarray(estimator.classes_)
+        labels = column_or_1d(y)
+        index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+        if np.any(classes[index] != labels):
+            unknown = sorted(set(labels[classes[index] != labels].tolist()))[:5]
+            raise ValueError(f"y holds labels the estimator does not know: {unknown}")
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if len(weight) != len(labels) or not weight.any():
+            raise ValueError(f"{len(labels)} labels need as many rows and a weight that is not 0")
+        base = weight / weight.sum()
+        costs = [variance_cost(np.zeros(len(labels)), base, lam)]
+        for f in estimator.staged_decision_function(X):
+            margins = f * (2 * index - 1) if f.ndim == 1 else f[np.arange(len(labels)), index]
+            costs.append(variance_cost(margins, base, lam))
+        display = cls(
+            [c.cost for c in costs],
+            [c.mean for c in costs],
+            [c.variance for c in costs],
+            lam=lam,
+            name=type(estimator).__name__ if name is None else name,
+        )
+        return display.plot(ax=ax, parts=parts, **kwargs)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, parts: bool = True, **kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        name : str, default=None
+            For the legend; None takes the display's own.
+        parts : bool, default=True
+            Whether to draw the mean and the variance too.
+        **kwargs : dict
+            For matplotlib's ``plot`` of the cost.
+
+        Returns
+        -------
+        CostDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is missing.
+        """
+        ax = new_axes(ax, "CostDisplay")
+        label = self.name if name is None else name
+        rounds = np.arange(len(self.log_cost))
+        label = f"λ = {self.lam:g}" if label is None else f"{label}, λ = {self.lam:g}"
+        style = next_style(ax, "cost") | {"linestyle": "-", "label": label}
+        (self.line_,) = ax.plot(rounds, self.log_cost, **styled(style, kwargs))
+        self.mean_line_ = self.variance_line_ = None
+        if parts:
+            thin = {"color": self.line_.get_color(), "linewidth": 1}
+            (self.mean_line_,) = ax.plot(rounds, self.log_mean, linestyle="--", **thin)
+            shown = np.where(np.isfinite(self.log_variance), self.log_variance, np.nan)
+            (self.variance_line_,) = ax.plot(rounds, shown, linestyle=":", **thin)
+        ax.set(xlabel="rounds", ylabel="log cost")
+        self._legend(ax, parts)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @staticmethod
+    def _legend(ax: Any, parts: bool) -> None:
+        """One entry per estimator, and one per part in the colour of text."""
+        from matplotlib.lines import Line2D
+
+        handles = [line for line in ax.lines if line.get_gid() == "cost"]
+        if parts:
+            thin: dict[str, Any] = {"color": text_colour(), "linewidth": 1}
+            handles += [
+                Line2D([], [], linestyle="--", label="squared mean of exp(−margin)", **thin),
+                Line2D([], [], linestyle=":", label="variance of exp(−margin)", **thin),
+            ]
+        ax.legend(handles=handles)
