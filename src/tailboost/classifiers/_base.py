@@ -208,6 +208,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             total = weight.sum()
         if not np.isfinite(total):
             raise ValueError(f"{name}: the sum of the weights must be finite")
+        if not total > 0:  # scikit-learn checks it from 1.9 on
+            raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
         return weight
 
     def _numbers(self, y: Any, name: str = "y") -> Ints:
@@ -254,6 +256,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _check_problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
     ) -> Problem:
+        if isinstance(self.estimator, type):
+            raise ValueError(f"estimator={self.estimator!r} is a class; an instance of it is needed")
         if is_regressor(self._learner()):
             raise ValueError(f"estimator={self.estimator!r} is a regressor; a classifier is needed")
         if y is None:
