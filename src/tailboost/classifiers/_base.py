@@ -257,7 +257,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
     ) -> Problem:
         if isinstance(self.estimator, type):
-            raise ValueError(f"estimator={self.estimator!r} is a class; an instance of it is needed")
+            raise TypeError(f"estimator={self.estimator!r} is a class; an estimator instance is needed")
         if is_regressor(self._learner()):
             raise ValueError(f"estimator={self.estimator!r} is a regressor; a classifier is needed")
         if y is None:
