@@ -103,7 +103,7 @@ class WorstCase(Additive):
 
         u = self.weights(state)
         low, high = 0.0, coded_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes)
-        if not high > 0:
+        if not high > _LEAST_STEP:
             return 0.0
         high = min(high, 1.0 + float(np.ptp(state.margins)))
         while descent(high) > 0:

@@ -1,0 +1,177 @@
+"""Worst-case loss of any classifier, the shift that breaks it, who carries it, and its display."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+import tailboost as tb
+from tailboost.robustness import (
+    certified_shift,
+    dro_radius,
+    row_losses,
+    worst_case_loss,
+    worst_case_profile,
+)
+
+BALLS = ("kl", "chi2", "cvar")
+
+
+@pytest.fixture(scope="module")
+def case():
+    X, y = make_classification(400, 6, n_informative=4, flip_y=0.2, random_state=1)
+    names = np.array(["no", "yes"])[y]
+    return X, names, LogisticRegression().fit(X, names)
+
+
+def test_radius_of_the_paper():
+    assert dro_radius(3000, 0.95, 30) == pytest.approx(0.0073, abs=5e-5)
+    assert dro_radius(100) == pytest.approx(3.841 / 200, rel=1e-3)
+    for arguments, message in (((0,), "n must"), ((10, 1.0), "confidence"), ((10, 0.9, 0), "effective_dim")):
+        with pytest.raises(ValueError, match=message):
+            dro_radius(*arguments)
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+def test_worst_case_error_is_that_of_two_atoms(case, uncertainty):
+    X, y, clf = case
+    e = (clf.predict(X) != y).mean()
+    radii = np.array([0.0, 0.01, 0.1, 0.5])
+    values = worst_case_loss(clf, X, y, radii, uncertainty)
+    assert values[0] == pytest.approx(e)
+    assert (np.diff(values) > 0).all()
+    for r, q in zip(radii[1:], values[1:], strict=True):
+        reached = {
+            "kl": q * np.log(q / e) + (1 - q) * np.log((1 - q) / (1 - e)),
+            "chi2": (q - e) ** 2 / (2 * e * (1 - e)),
+            "cvar": np.log(q / e),
+        }[uncertainty]
+        assert reached == pytest.approx(r, rel=1e-6)
+    assert worst_case_loss(clf, X, y, 0.1, uncertainty) == pytest.approx(values[2])
+    assert worst_case_loss(clf, X, y, 100.0, uncertainty) == 1.0
+
+
+@pytest.mark.parametrize(
+    "loss", ["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
+)
+def test_losses_of_any_classifier(case, loss):
+    X, y, clf = case
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    boosted = tb.DROBoostClassifier(n_estimators=5, radius=0.01, n_jobs=1).fit(X, y)
+    for fitted in (clf, forest, boosted):
+        losses = row_losses(fitted, X, y, loss)
+        assert losses.shape == y.shape
+        assert np.isfinite(losses).all()
+        assert (losses >= 0).all()
+        assert worst_case_loss(fitted, X, y, 0.2, "kl", loss) >= losses.mean()
+    if loss == "exponential":
+        p = clf.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
+        np.testing.assert_allclose(row_losses(clf, X, y, loss), np.sqrt((1 - p) / p))
+        # An additive classifier's own margin is what its probabilities say.
+        q = boosted.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
+        np.testing.assert_allclose(row_losses(boosted, X, y, loss), np.sqrt((1 - q) / q))
+
+
+def test_three_classes_have_margins_of_one_scale():
+    X, y = make_classification(300, 6, n_informative=4, n_classes=3, random_state=0)
+    boosted = tb.AdaBoostClassifier(n_estimators=5, n_jobs=1).fit(X, y)
+
+    class ByProbability:
+        classes_, predict, predict_proba = boosted.classes_, boosted.predict, boosted.predict_proba
+
+    np.testing.assert_allclose(
+        row_losses(boosted, X, y, "exponential"), row_losses(ByProbability(), X, y, "exponential")
+    )
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+@pytest.mark.parametrize("loss", ["zero_one", "exponential"])
+def test_certified_shift_is_where_the_worst_case_meets_the_target(case, uncertainty, loss):
+    X, y, clf = case
+    mean, top = row_losses(clf, X, y, loss).mean(), row_losses(clf, X, y, loss).max()
+    target = mean + 0.3 * (top - mean)
+    shift = certified_shift(clf, X, y, target, uncertainty, loss)
+    assert worst_case_loss(clf, X, y, shift, uncertainty, loss) == pytest.approx(target, rel=1e-6)
+    assert worst_case_loss(clf, X, y, shift * 1.01, uncertainty, loss) > target
+    assert certified_shift(clf, X, y, mean / 2, uncertainty, loss) == 0.0
+    assert certified_shift(clf, X, y, top, uncertainty, loss) == np.inf
+
+
+def test_weights_count_as_repetitions(case):
+    X, y, clf = case
+    k = np.random.default_rng(0).integers(0, 3, len(y))
+    repeated = worst_case_loss(clf, np.repeat(X, k, axis=0), np.repeat(y, k), [0, 0.1, 1.0], loss="logistic")
+    weighted = worst_case_loss(clf, X, y, [0, 0.1, 1.0], loss="logistic", sample_weight=k)
+    np.testing.assert_allclose(weighted, repeated)
+
+
+def test_bad_input_is_named(case):
+    X, y, clf = case
+    with pytest.raises(ValueError, match="radii must"):
+        worst_case_loss(clf, X, y, [-0.1])
+    with pytest.raises(ValueError, match="loss must be one of"):
+        worst_case_loss(clf, X, y, 0.1, loss="hinge")
+    with pytest.raises(ValueError, match="uncertainty must be one of"):
+        worst_case_loss(clf, X, y, 0.1, "l2")
+    with pytest.raises(ValueError, match="labels the classifier does not know"):
+        worst_case_loss(clf, X, np.where(y == "no", "maybe", y), 0.1, loss="logistic")
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        worst_case_loss(clf, X, y[:-1], 0.1)
+    with pytest.raises(ValueError, match="target must be a number"):
+        certified_shift(clf, X, y, np.nan)
+    with pytest.raises(AttributeError, match="predict_proba"):
+        worst_case_loss(LinearSVC().fit(X, y), X, y, 0.1, loss="logistic")
+
+
+def test_profile_says_who_carries_the_worst_case():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"age": rng.normal(40, 10, 200), "job": np.tile(["a", "b"], 100), "same": 1.0, "gap": np.nan}
+    )
+    y = np.repeat(["no", "yes"], [150, 50])
+    w = np.where((X["job"] == "b") & (y == "yes"), 5.0, 1.0)
+    profile = worst_case_profile(w / w.sum(), X, y, groups=pd.DataFrame({"job": X["job"]}))
+    found = {(s.kind, s.name): s for s in profile}
+    yes = found["class", "yes"]
+    assert yes.base == pytest.approx(0.25)
+    assert yes.worst == pytest.approx((25 * 5 + 25) / w.sum())
+    assert yes.shift == pytest.approx((yes.worst - 0.25) / np.sqrt(0.25 * 0.75))
+    assert found["group", "job = b"].worst > found["group", "job = a"].worst
+    assert found["feature", "age"].base == pytest.approx(X["age"].mean())
+    assert found["feature", "same"].shift == 0.0
+    assert ("feature", "gap") not in found
+    features = [abs(s.shift) for s in profile if s.kind == "feature"]
+    assert features == sorted(features, reverse=True)
+    plain = worst_case_profile(np.full(200, 1 / 200), X, y)
+    assert max(abs(s.shift) for s in plain) == pytest.approx(0.0, abs=1e-12)
+    for wrong in (np.ones(200), np.full(200, -1 / 200)):
+        with pytest.raises(ValueError, match="weights must be non-negative and sum to 1"):
+            worst_case_profile(wrong, X, y)
+
+
+def test_display(case):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    X, y, clf = case
+    forest = RandomForestClassifier(20, random_state=0).fit(X[:200], y[:200])
+    first = tb.plotting.WorstCaseDisplay.from_estimator(clf, X, y, target=0.5, name="logistic")
+    np.testing.assert_allclose(first.line_.get_ydata(), worst_case_loss(clf, X, y, first.radii))
+    shift = certified_shift(clf, X, y, 0.5)
+    assert first.shift_line_.get_xdata()[0] == pytest.approx(shift)
+    assert first.line_.get_label() == f"logistic (shift {shift:.3g} breaks 0.5)"
+    second = tb.plotting.WorstCaseDisplay.from_estimator(forest, X, y, target=0.5, ax=first.ax_)
+    assert second.target_line_ is first.target_line_
+    assert second.line_.get_color() != first.line_.get_color()
+    third = tb.plotting.WorstCaseDisplay.from_estimator(
+        clf, X, y, radii=[0, 0.1], loss="logistic", uncertainty="chi2", target=1e6
+    )
+    assert third.shift_line_ is None
+    assert "no shift breaks" in third.line_.get_label()
+    assert third.ax_.get_xlabel() == "radius of the χ² ball"
+    with pytest.raises(ValueError, match="increase"):
+        tb.plotting.WorstCaseDisplay([0.1, 0.1], [1, 2])
+    with pytest.raises(ValueError, match="values has shape"):
+        tb.plotting.WorstCaseDisplay([0.1, 0.2], [1])
+    plt.close("all")
