@@ -1,0 +1,250 @@
+"""Identities: weight is repetition, weight 0 is absence, order and duplicates mean nothing."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import MIXTURES, VALIDATED, make
+from sklearn.tree import DecisionTreeClassifier
+
+from tailboost._rows import distinct, draw_lots, hash_rows
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.validation import folds, held_out, round_significant
+
+ROUNDS = 6
+SETS = 60
+FEW = 2
+LEARNERS = {
+    "hist": HistTreeClassifier(max_depth=3),
+    "boost": HistBoostClassifier(n_trees=5, max_depth=3),
+    "tree": DecisionTreeClassifier(max_depth=3),
+}
+SCHEMES = ("train", 0.3, "cv", "explicit")
+CASES = [
+    (name, scheme, learner)
+    for name in MIXTURES
+    for scheme in (SCHEMES if name in VALIDATED else ("train",))
+    for learner in LEARNERS
+]
+
+
+@cache
+def table(seed):
+    """Return X, y, whole weights from 0 to 3: continuous columns, or a grid with many equal rows."""
+    rng = np.random.default_rng(seed)
+    n, d, K = int(rng.integers(60, 160)), int(rng.integers(2, 6)), int(rng.integers(2, 4))
+    X = rng.normal(size=(n, d)) if seed % 2 else rng.integers(0, 6, (n, d)).astype(float)
+    y = (X @ rng.normal(size=(d, K)) + 1.5 * rng.gumbel(size=(n, K))).argmax(axis=1)
+    return X, y, rng.integers(0, 4, n)
+
+
+def weighted_and_repeated(name, scheme, learner, seed):
+    """Fit with weights and to the repeated, shuffled rows; return both fits and the rows to compare on."""
+    X, y, weight = table(seed)
+    rng = np.random.default_rng(seed)
+    repeated = rng.permutation(np.repeat(np.arange(len(y)), weight))
+    params = {
+        "n_estimators": ROUNDS, "alpha": 0.3, "random_state": seed, "n_iter_no_change": None,
+        "validation": "auto" if scheme == "explicit" else scheme,
+    }  # fmt: skip
+    given, again = {}, {}
+    if scheme == "explicit":
+        # Rows near those of the training set, with their labels; the first ones bring every class.
+        near = rng.choice(np.flatnonzero(weight), 50)
+        near[: y.max() + 1] = [np.flatnonzero((y == k) & (weight > 0))[0] for k in range(y.max() + 1)]
+        X_val, y_val = X[near] + rng.normal(scale=0.5, size=X[near].shape), y[near]
+        weight_val = np.append(np.ones(y.max() + 1, dtype=int), rng.integers(0, 4, 50 - y.max() - 1))
+        twice = rng.permutation(np.repeat(np.arange(len(y_val)), weight_val))
+        given = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
+        again = {"X_val": X_val[twice], "y_val": y_val[twice]}
+    one = make(name, LEARNERS[learner], **params).fit(X, y, sample_weight=weight, **given)
+    two = make(name, LEARNERS[learner], **params).fit(X[repeated], y[repeated], **again)
+    return one, two, X
+
+
+def differences(one, two, X):
+    """Return what differs between two fits, in words, with the first round whose hypotheses differ."""
+    P, Q = one.predict_proba(X), two.predict_proba(X)
+    found = []
+    if not np.array_equal(one.predict(X), two.predict(X)):
+        found.append("labels")
+    if not np.allclose(one.estimator_weights_, two.estimator_weights_, rtol=0, atol=1e-6):
+        found.append("λ")
+    if not np.allclose(P, Q, rtol=0, atol=1e-5):
+        found.append("probabilities")
+    if found:
+        members = zip(one.estimators_, two.estimators_, strict=True)
+        first = [t for t, (a, b) in enumerate(members) if not np.array_equal(a.predict(X), b.predict(X))]
+        found.append(f"first differing hypothesis {first[:1]}")
+    return found
+
+
+@pytest.mark.parametrize(("name", "scheme", "learner"), CASES)
+def test_weight_is_repetition(name, scheme, learner):
+    for seed in range(FEW):
+        assert not differences(*weighted_and_repeated(name, scheme, learner, seed)), f"data set {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "scheme", "learner"), CASES)
+def test_weight_is_repetition_on_sixty_sets(name, scheme, learner):
+    misses = {}
+    for seed in range(SETS):
+        found = differences(*weighted_and_repeated(name, scheme, learner, seed))
+        if found:
+            misses[seed] = found
+    assert not misses, f"{SETS - len(misses)} of {SETS} equal; {misses}"
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize(
+    ("name", "scheme"), [(n, s) for n in VALIDATED for s in SCHEMES[:3]] + [("average", None)]
+)
+def test_weight_zero_is_absence(name, scheme, learner):
+    """To the last bit: what has no weight is dropped before anything looks at it."""
+    X, y, weight = table(7)
+    params = {"n_estimators": 4, "alpha": 0.3, "random_state": 0, "validation": scheme}
+    one = make(name, LEARNERS[learner], **params).fit(X, y, sample_weight=weight)
+    kept = weight > 0
+    two = make(name, LEARNERS[learner], **params).fit(X[kept], y[kept], sample_weight=weight[kept])
+    np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize(
+    ("name", "scheme"), [(n, s) for n in VALIDATED for s in SCHEMES[:3]] + [("average", None)]
+)
+def test_order_of_rows_means_nothing(name, scheme, learner):
+    X, y, weight = table(12)
+    order = np.random.default_rng(0).permutation(len(y))
+    params = {
+        "n_estimators": 5,
+        "alpha": 0.3,
+        "random_state": 0,
+        "validation": scheme,
+        "n_iter_no_change": None,
+    }
+    one = make(name, LEARNERS[learner], **params).fit(X, y, sample_weight=weight)
+    two = make(name, LEARNERS[learner], **params).fit(X[order], y[order], sample_weight=weight[order])
+    np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+@pytest.mark.parametrize("scheme", [0.3, "cv"])
+def test_equal_rows_never_stand_on_both_sides(scheme):
+    X, y, _ = table(4)  # a grid: many rows are equal, with different labels too
+    twice = np.concatenate([np.arange(len(y)), np.arange(len(y))])
+    clf = make("ada", LEARNERS["tree"], n_estimators=1, validation=scheme, random_state=3)
+    clf._entropy, clf.classes_ = 3, np.unique(y)
+    problem = clf._check_problem(X[twice], y[twice], None, None, (None, None, None, None))
+    drawn = clf._scheme(problem, {})
+    side = drawn.fold if scheme == "cv" else drawn.held
+    rows = pd.DataFrame(problem.X).assign(side=side)
+    assert rows.groupby(list(range(X.shape[1]))).side.nunique().max() == 1
+    assert len(np.unique(side)) == (5 if scheme == "cv" else 2)
+
+
+def test_one_label_per_content_is_never_seen_out_of_fold():
+    """Labels that only content can tell: out of fold a memorising tree knows none of them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = rng.integers(0, 2, 120)
+    many = np.repeat(np.arange(120), 5)
+    clf = make("ada", DecisionTreeClassifier(), n_estimators=1, validation="cv", random_state=0)
+    clf.fit(X[many], y[many])
+    assert clf.trace_.weighted_loss[0] > 0.3  # 0 if copies of a row were in both the fit and the fold
+
+
+@pytest.mark.parametrize("K", [2, 5])
+@pytest.mark.parametrize("fraction", [0.1, 0.2, 0.3, 0.5])
+def test_draws_are_stratified(K, fraction):
+    rng = np.random.default_rng(K)
+    y = np.sort(rng.choice(K, 400, p=rng.dirichlet(np.full(K, 3.0))))
+    places = draw_lots(hash_rows(rng.normal(size=(400, 2))), y, np.ones(400))
+    held, fold = held_out(places, fraction), folds(places, 5)
+    assert held.sum() == pytest.approx(400 * fraction, abs=1)
+    for k in range(K):
+        n = np.sum(y == k)
+        assert np.sum(held & (y == k)) == pytest.approx(n * fraction, abs=1)
+        counts = np.bincount(fold[y == k], minlength=5)
+        assert np.ptp(counts) <= 1
+
+
+def test_another_seed_draws_another_split():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y, weight = np.arange(200) % 2, np.ones(200)
+    one, same, other = (draw_lots(hash_rows(X, seed=s), y, weight) % 5 for s in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert np.mean(one != other) > 0.5
+
+
+def test_scaling_of_weights():
+    """A common factor of the weights is a change of the number of rows.
+
+    Trees without absolute regularisation, folds, λ and every guarantee with observed numbers stay the same;
+    what counts rows changes: η = "theory" and learners with absolute penalties (`min_child_weight`,
+    `reg_lambda`), as it does when every row is repeated.
+    """
+    X, y, _ = table(9)
+    params = {"n_estimators": 5, "validation": "cv", "random_state": 0, "n_iter_no_change": None}
+    for factor in (4.0, 0.25, 1e6, 1e-6):
+        for learner in ("tree", "hist"):
+            one = make("ada", LEARNERS[learner], **params).fit(X, y)
+            two = make("ada", LEARNERS[learner], **params).fit(X, y, sample_weight=np.full(len(y), factor))
+            np.testing.assert_array_equal(one.predict(X), two.predict(X))
+            np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, rtol=0, atol=1e-6)
+    eta = [
+        make("ada", LEARNERS["tree"], eta="theory", n_estimators=2, validation="train")
+        .fit(X, y, sample_weight=np.full(len(y), factor))
+        ._game.rule.eta
+        for factor in (1.0, 4.0)
+    ]
+    assert eta[1] == pytest.approx(np.sqrt(8 * np.log(4 * len(y)) / 2))
+    assert eta[0] == pytest.approx(np.sqrt(8 * np.log(len(y)) / 2))
+    light = HistBoostClassifier(n_trees=2).fit(X, y, sample_weight=np.full(len(y), 1e-3))
+    assert len(np.unique(light.predict(X))) == 1  # all rows together weigh less than min_child_weight
+
+
+def test_hashes_are_about_content():
+    X = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [np.nan, 2.0], [-np.nan, 2.0]])
+    h = hash_rows(X)
+    assert h[0] == h[1]
+    assert h[3] == h[4]
+    assert len(set(h.tolist())) == 3
+    frame = pd.DataFrame(X)
+    np.testing.assert_array_equal(h, hash_rows(frame))
+    np.testing.assert_array_equal(hash_rows(X[::-1]), h[::-1])
+    first, index = distinct(h)
+    np.testing.assert_array_equal(h[first][index], h)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+def test_hashes_of_sparse_rows_are_those_of_dense_rows(kind):
+    import scipy.sparse as sp
+
+    X = np.random.default_rng(0).integers(0, 3, (50, 6)).astype(float)
+    np.testing.assert_array_equal(hash_rows(getattr(sp, f"{kind}_matrix")(X)), hash_rows(X))
+
+
+def test_hashes_of_text_and_categories():
+    values = ["a", "b", None, "a", "b"]
+    for column in (pd.Series(values, dtype=object), pd.Series(values, dtype="category"), pd.Series(values)):
+        h = hash_rows(pd.DataFrame({"t": column, "x": [1, 2, 3, 1, 9]}))
+        assert h[0] == h[3]
+        assert len(set(h.tolist())) == 4
+    h = hash_rows(np.array([["a", 1], ["b", 1], ["a", 1]], dtype=object))
+    assert h[0] == h[2] != h[1]
+
+
+def test_weights_are_rounded_to_sixteen_bits():
+    rng = np.random.default_rng(0)
+    u = 10 ** rng.uniform(-6, 6, 10_000)
+    rounded = round_significant(u)
+    assert np.max(np.abs(rounded / u - 1)) <= 2.0**-16
+    np.testing.assert_array_equal(round_significant(rounded), rounded)
+    np.testing.assert_array_equal(round_significant(np.array([1.0, 0.5, 3.0, 0.0])), [1.0, 0.5, 3.0, 0.0])
+    # Powers of two apart, nothing depends on the scale.
+    np.testing.assert_array_equal(round_significant(4 * u), 4 * rounded)
