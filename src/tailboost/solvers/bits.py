@@ -17,7 +17,7 @@ BITS: Float = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bit
 
 
 #: Units per block when bits are made dense: a block of 100 hypotheses takes a few MB.
-BLOCK = 8192
+BLOCK = 4096
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
 SINGLE = 2048
 
@@ -164,7 +164,7 @@ class BitLosses:
         """Losses of some units, dense, shape (len(units), T)."""
         index = np.asarray(units)
         packed = np.stack([plane[index] for plane in self._planes], axis=1)
-        return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows].astype(dtype)
+        return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows].astype(dtype, copy=False)
 
     def covariance(self, d: Float, rough: int = 0) -> Float:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T).
@@ -179,15 +179,16 @@ class BitLosses:
         if rough and units.size > rough:
             units = units[:: -(-units.size // rough)]
         dtype = np.float32 if units.size > SINGLE else np.float64
-        root = np.sqrt(d[units] * (d.sum() / d[units].sum())).astype(dtype)[:, None]
-        mean = mean.astype(dtype)
+        used, mean = d[units], mean.astype(dtype)
+        root = np.sqrt(used).astype(dtype)[:, None]
+        even = root.min() == root.max()
         for start in range(0, units.size, BLOCK):
             block = slice(start, start + BLOCK)
-            centred = self.columns(units[block], dtype)
-            centred -= mean
-            centred *= root[block]
+            centred = np.subtract(self.columns(units[block], np.uint8), mean, dtype=dtype)
+            if not even:
+                centred *= root[block]
             out += centred.T @ centred
-        return out
+        return out * (d.sum() / used.sum() * (float(root[0, 0]) ** 2 if even else 1.0))
         mean = self.expectations(d) / d.sum()
         for start in range(0, units.size, BLOCK):
             block = units[start : start + BLOCK]

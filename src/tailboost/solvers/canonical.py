@@ -22,6 +22,8 @@ CLEAR = 1e-9
 
 def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
     """Replace an optimum by the canonical one, or keep it where its face is not resolved well enough."""
+    if optimum.canonical:
+        return optimum
     unique = _nonsingular(problem, optimum)
     if unique is not None:
         return unique

@@ -40,6 +40,7 @@ class Optimum:
     tied : units whose loss is at the boundary η in every optimum (a guess where the gap is open)
     members : hypotheses that an optimal mixture may use
     closest : whether w is the optimum closest to p
+    canonical : whether λ is the canonical one too
     """
 
     lam: Float
@@ -51,6 +52,7 @@ class Optimum:
     tied: Bool
     members: Bool
     closest: bool = False
+    canonical: bool = False
 
     @property
     def gap(self) -> float:

@@ -19,10 +19,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
 from tailboost.solvers.bits import SINGLE, Float, Index, LossMatrix
-from tailboost.solvers.cvar import tail
+from tailboost.solvers.cvar import tail, tail_boundary
 
 #: Units that estimate the Hessian while the gap is large.
-ROUGH = 8192
+ROUGH = 4096
 
 
 class Response(NamedTuple):
@@ -92,30 +92,37 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
 def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Callable[[Float], Response]:
     """Response for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α) with Σ w = mass."""
     last: list[float] = []
+    even = bool(p[0] == p.min() == p.max())
+    top = 1.0 / alpha
 
     def respond(combined: Float) -> Response:
-        low = float(combined.min()) - epsilon * (1 / alpha - 1)
-        high = float(combined.max()) + epsilon
-        # Newton on a monotone, piecewise linear function, from where the last losses left it.
-        theta = last[0] if last and low < last[0] < high else tail(combined, alpha, p)[1]
+        scaled = combined / epsilon
+        # Newton on a monotone, piecewise linear function of θ/ε − 1, from where the last losses left it.
+        low, high = float(scaled.min()) - top, float(scaled.max())
+        guess = last[0] if last else tail_boundary(combined, alpha * mass, p) / epsilon - 1.0
+        bottom = min(max(guess, low), high)
+        density = np.empty_like(scaled)
         for _ in range(100):
-            density = np.clip((combined - (theta - epsilon)) / epsilon, 0.0, 1.0 / alpha)
+            np.subtract(scaled, bottom, out=density)
+            np.clip(density, 0.0, top, out=density)
+            free = (density > 0) & (density < top)
             excess = float(p @ density) - mass
-            low, high = (theta, high) if excess > 0 else (low, theta)
-            free = (density > 0) & (density < 1.0 / alpha)
-            slope = float(p @ free) / epsilon
-            new = theta + excess / slope if slope > 0 else 0.5 * (low + high)
+            slope = float(p[0] * np.count_nonzero(free)) if even else float(p[free].sum())
+            low, high = (bottom, high) if excess > 0 else (low, bottom)
+            new = bottom + excess / slope if slope > 0 else 0.5 * (low + high)
             if not low <= new <= high:
                 new = 0.5 * (low + high)
-            if new == theta or abs(excess) < 1e-15:
+            if new == bottom or abs(excess) < 1e-15:
                 break
-            theta = new
-        last[:] = [theta]
+            bottom = new
+        last[:] = [bottom]
         w = p * density
         w *= mass / w.sum()
-        penalty = 0.5 * epsilon * float(p @ (density - 1.0) ** 2)
-        bottom = theta - epsilon
-        return Response(w, penalty, np.where(free, p / epsilon, 0.0), (bottom, bottom + epsilon / alpha))
+        density -= 1.0
+        density *= density
+        penalty = 0.5 * epsilon * float(p @ density)
+        d = free * (p[0] / epsilon) if even else np.where(free, p / epsilon, 0.0)
+        return Response(w, penalty, d, (epsilon * bottom, epsilon * (bottom + top)))
 
     return respond
 
@@ -137,6 +144,8 @@ def newton(
     lam, combined = start, losses.combine(start)
     response = respond(combined)
     best: Newton | None = None
+    exact: Float | None = None
+    before = np.inf
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
@@ -144,8 +153,13 @@ def newton(
             best = Newton(lam, response.w, gap, iteration, response.free)
         if gap <= max(tol, share * response.penalty) or iteration == max_iter:
             break
-        hessian = losses.covariance(response.d, ROUGH if gap > 1e-4 else 0)
-        ridge = 1e-12 if np.count_nonzero(response.d) <= SINGLE else 1e-6
+        rough = ROUGH if gap > 1e-4 else 0
+        # An exact Hessian is kept while it serves and the free units stay the same, but for a few.
+        if exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
+            hessian, d = losses.covariance(response.d, rough), response.d
+            exact = None if rough else d
+        before = gap
+        ridge = 1e-12 if np.count_nonzero(d) <= SINGLE else 1e-6
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15), ridge)
         toward = losses.combine(target)
         drift = float(np.sum(fixed * (target - lam)))

@@ -61,7 +61,7 @@ def by_newton(problem: Problem, start: Float) -> Optimum | None:
     epsilon = alpha * max(_spread(combined, alpha, p), 1e-3)
     inside = _Restriction(problem, np.ones(n_units, dtype=bool), np.zeros(n_units, dtype=bool))
     for _ in range(40):
-        solution = inside.newton(alpha, epsilon, lam, 1e-2)
+        solution = inside.newton(alpha, epsilon, lam, SHARE)
         lam, steps = solution.lam, steps + solution.n_iter
         combined = losses.combine(lam)
         low, high = solution.free
@@ -100,6 +100,7 @@ def _all_tied(problem: Problem, inside: _Restriction, epsilon: float, lam: Float
     optimum.value, optimum.closest = optimum.bound, True
     optimum.lam = least_mixture(problem, optimum)
     optimum.value = problem.value(optimum.lam)
+    optimum.canonical = optimum.closed
     return optimum
 
 
@@ -108,7 +109,7 @@ def _in_doubt(problem: Problem, lam: Float, combined: Float, steps: int) -> Opti
     n_members, n_units = problem.losses.shape
     eta = tail_boundary(combined, problem.alpha, problem.p)
     distance = np.abs(combined - eta)
-    size = min(8 * n_members, n_units - 1)
+    size = min(6 * n_members, n_units - 1)
     part = distance <= np.partition(distance, size)[size]
     above = combined > eta
     best: Optimum | None = None
@@ -134,5 +135,7 @@ def _in_doubt(problem: Problem, lam: Float, combined: Float, steps: int) -> Opti
     return best
 
 
+#: Gap, as a share of R(w), to which the problem is solved before ε falls.
+SHARE = 5e-2
 #: Factor by which ε falls.
 SHRINK = 5.0
