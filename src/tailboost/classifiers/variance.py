@@ -15,8 +15,8 @@ from tailboost.learners import StumpClassifier
 from tailboost.rules.adaboost import AdaBoost
 from tailboost.rules.ebboost import EBBoost
 from tailboost.rules.vada import VadaBoost
-from tailboost.solvers import BitLosses, soft_margin_weights
-from tailboost.solvers.soft_margin import check_price
+from tailboost.solvers import BitLosses
+from tailboost.solvers.soft_margin import check_price, soft_margin_weights
 from tailboost.validation import Scheme
 
 # Slack for a tenth of the rows in the linear program (α = 0.1).

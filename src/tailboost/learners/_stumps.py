@@ -20,6 +20,8 @@ Integers = NDArray[np.int64]
 # Weights are summed as multiples of 2^-k with Σ < 2^TOTAL_BITS: integer sums are exact, so that equal
 # stumps tie exactly whatever the order of the rows, and a row of weight 2 is the row twice.
 TOTAL_BITS = 61
+# Sample weights beyond 2^±50 are scaled down or up first: they are no counts of rows.
+FAR_FROM_COUNTS = 50
 # Entries of the sorted columns handled at a time, so that what is in hand stays in the cache.
 BLOCK = 16_384
 
@@ -198,17 +200,16 @@ def best_stump(
         2√(PQ) + 2(1−λ)AB for Σw = 1.
     """
     u = np.divide(weight, sample_weight, out=np.zeros_like(weight), where=sample_weight > 0)
+    counts = sample_weight
+    if abs(size := int(np.frexp(counts.max())[1])) > FAR_FROM_COUNTS:
+        counts = np.ldexp(counts, -size)
     sign = 2 * y.astype(np.int64) - 1
-    w = fixed_point(u, sample_weight)
-    w2 = fixed_point(u * u, sample_weight) if lam else None
-    V = (
-        0.0
-        if w2 is None
-        else float(sample_weight.sum() * (sample_weight @ (u * u)) / (sample_weight @ u) ** 2)
-    )
-    parts = [
-        (sign * terms, int((sign * terms).sum()), int(terms.sum())) for terms in (w, w2) if terms is not None
-    ]
+    terms = [fixed_point(u, counts)]
+    V = 0.0
+    if lam:
+        terms.append(fixed_point(u * u, counts))
+        V = float(counts.sum() * (counts @ (u * u)) / (counts @ u) ** 2)  # Σ w²/p for Σw = 1
+    parts = [(sign * t, int((sign * t).sum()), int(t.sum())) for t in terms]
 
     best = (np.inf, 0, 0.0, 0.0)
     for block in columns.blocks:

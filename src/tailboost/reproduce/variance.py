@@ -24,7 +24,7 @@ from tailboost.classifiers import AdaBoostClassifier, EBBoostClassifier, VadaBoo
 from tailboost.combine import add_vote
 from tailboost.learners import HistTreeClassifier, StumpClassifier, predict_members
 from tailboost.reproduce._experiment import Cells, Experiment, Settings, markdown, write
-from tailboost.solvers import soft_margin_weights
+from tailboost.solvers.soft_margin import soft_margin_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]

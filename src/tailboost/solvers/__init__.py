@@ -10,12 +10,14 @@ from tailboost.solvers.mixture import (
     totally_corrective_weights,
 )
 from tailboost.solvers.problem import SolverError
+from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.worst_case import WorstCaseSolution, worst_case_weights
 
 __all__ = [
     "BitLosses",
     "EntropicSolution",
     "MixtureSolution",
+    "SoftMarginSolution",
     "SolverError",
     "WorstCaseSolution",
     "cvar",
@@ -23,6 +25,7 @@ __all__ = [
     "entropic_weights",
     "minimize_cvar_mixture",
     "mixture_path",
+    "soft_margin_weights",
     "totally_corrective_weights",
     "worst_case_weights",
 ]
