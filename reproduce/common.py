@@ -162,31 +162,34 @@ def parser(description: str, name: str, repeats: int) -> argparse.ArgumentParser
     p.add_argument("--repeats", type=int, default=repeats, help="random splits or seeds")
     p.add_argument("--out", type=Path, default=HERE / "results" / f"{name}.json", metavar="FILE")
     p.add_argument("--jobs", type=int, default=1, help="threads of a learner")
+    p.add_argument("--recorded", action="store_true", help="no computing: tables of the cells there are")
     return p
 
 
 class Record:
     """Finished cells, one JSON line each, so that an interrupted run goes on where it stopped."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, only_recorded: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.path = path
+        self.path, self.only_recorded = path, only_recorded
         self.cells: list[dict[str, Any]] = []
         if path.exists():
             self.cells = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
 
-    def run(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the cell of this key, computed now or earlier."""
+    def run(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the cell of this key, computed now or earlier; none if it is not there and shall not be."""
         for cell in self.cells:
             if all(cell.get(k) == v for k, v in key.items()):
-                return cell
+                return [cell]
+        if self.only_recorded:
+            return []
         began = time.perf_counter()
         cell = key | compute()
         self.cells.append(cell)
         with self.path.open("a") as file:
             file.write(json.dumps(cell) + "\n")
         print(*key.values(), f"{time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
-        return cell
+        return [cell]
 
 
 def about() -> dict[str, Any]:

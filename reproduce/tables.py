@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def main() -> None:
     p = parser(__doc__.split("\n")[0], "tables", 5)
     p.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     args = p.parse_args()
-    record = Record(args.out.with_suffix(".jsonl"))
+    record = Record(args.out.with_suffix(".jsonl"), args.recorded)
     cells: dict[str, dict[tuple[str, str | None], list[dict[str, Any]]]] = {}
     for name in args.sets:
         data = LOADERS[name](args.data)
@@ -101,13 +102,8 @@ def main() -> None:
             s = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
             for method, column in cells[name]:
                 key = {"set": name, "seed": seed, "method": method, "groups": column}
-                cells[name][method, column].append(
-                    record.run(
-                        key,
-                        lambda s=s, method=method, column=column, seed=seed: measure(
-                            s, method, column, seed, args.jobs
-                        ),
-                    )
+                cells[name][method, column] += record.run(
+                    key, partial(measure, s, method, column, seed, args.jobs)
                 )
     report(cells, args)
 

@@ -134,13 +134,18 @@ def stop(value: np.ndarray, patience: int, tol: float) -> int:
     return len(value)
 
 
-def stages(cell: dict[str, Any], rounds: int | tuple[int, float]) -> np.ndarray:
-    """Test CVaR at every α after a number of rounds, or with early stopping at each α."""
+def stages(cell: dict[str, Any], rounds: int | np.ndarray) -> np.ndarray:
+    """Test CVaR at every α after a number of rounds, the same for all α or one for each."""
     curve = np.array(cell["cvar"])
     if isinstance(rounds, int):
         return curve[:, -1 if rounds == ROUNDS else rounds - 1]
-    played = [stop(np.array(v), *rounds) for v in cell["value"]]
-    return curve[np.arange(len(ALPHAS)), np.array(played) - 1]
+    return curve[np.arange(len(ALPHAS)), rounds - 1]
+
+
+def played(cell: dict[str, Any], patience: int, tol: float, alpha: float | None = None) -> np.ndarray:
+    """Rounds until the objective at each α, or the one α that was asked for in fit, no longer falls."""
+    watched = cell["value"] if alpha is None else [cell["value"][ALPHAS.index(alpha)]] * len(ALPHAS)
+    return np.array([stop(np.array(v), patience, tol) for v in watched])
 
 
 def floor(cell: dict[str, Any]) -> np.ndarray:
@@ -149,7 +154,7 @@ def floor(cell: dict[str, Any]) -> np.ndarray:
 
 
 def by_set(cells: list[dict[str, Any]], per_cell: list[np.ndarray]) -> np.ndarray:
-    """Means by data set of what was measured in each cell."""
+    """Means by data set of what was measured in each cell, so that every set counts the same."""
     names = np.array([c["set"] for c in cells])
     return np.array(
         [np.mean([x for x, n in zip(per_cell, names, strict=True) if n == s]) for s in sets_of(cells)]
@@ -171,20 +176,21 @@ def variants_table(groups: dict[Any, list[dict[str, Any]]]) -> Iterator[list[Any
     for variant, cells in groups.items():
         if not cells:
             continue
-        reference = [c for c in groups[DEFAULT] if c["set"] in sets_of(cells)]
+        # On the splits that both have.
+        at = {(c["set"], c["seed"]): stages(c, ROUNDS) for c in groups[DEFAULT]}
+        cells = [c for c in cells if (c["set"], c["seed"]) in at]
         result = [stages(c, ROUNDS) for c in cells]
         excess = [r - floor(c) for r, c in zip(result, cells, strict=True)]
-        difference = by_set(cells, result) - by_set(reference, [stages(c, ROUNDS) for c in reference])
+        difference = by_set(cells, [r - at[c["set"], c["seed"]] for r, c in zip(result, cells, strict=True)])
         yield [
-            variant[0],
-            variant[1],
+            *variant,
             len(sets_of(cells)),
-            f"{np.mean(result):.3f}",
-            f"{np.mean(excess):+.4f}",
-            f"{np.mean(np.array(excess) <= ENOUGH):.3f}",
+            f"{by_set(cells, result).mean():.3f}",
+            f"{by_set(cells, excess).mean():+.4f}",
+            f"{by_set(cells, [e <= ENOUGH for e in excess]).mean():.3f}",
             "" if variant == DEFAULT else signed(difference),
             "" if variant == DEFAULT else f"{np.sum(difference > 0)}/{len(difference)}",
-            f"{np.mean([c['fit_seconds'] for c in cells]):.2f}",
+            f"{by_set(cells, [c['fit_seconds'] for c in cells]).mean():.2f}",
         ]
 
 
@@ -194,21 +200,23 @@ def rounds_table(cells: list[dict[str, Any]]) -> Iterator[list[Any]]:
         result = [stages(c, rounds) for c in cells]
         yield [
             f"T = {rounds}",
-            f"{np.mean(result):.4f}",
+            f"{by_set(cells, result).mean():.4f}",
             signed(by_set(cells, result) - one) if rounds > 1 else "",
             f"{np.mean([np.sum(c['round_seconds'][:rounds]) for c in cells]):.2f}",
             rounds,
         ]
-    for patience, tol in STOPPING:
-        result = [stages(c, (patience, tol)) for c in cells]
-        played = np.array([[stop(np.array(v), patience, tol) for v in c["value"]] for c in cells])
-        seconds = [[np.sum(c["round_seconds"][:t]) for t in p] for c, p in zip(cells, played, strict=True)]
+    rules = [(patience, tol, None) for patience, tol in STOPPING]
+    for patience, tol, alpha in [*rules, (1, 1e-3, 0.5), (3, 1e-3, 0.5)]:
+        rounds = [played(c, patience, tol, alpha) for c in cells]
+        result = [stages(c, t) for c, t in zip(cells, rounds, strict=True)]
+        seconds = [[np.sum(c["round_seconds"][:t]) for t in of] for c, of in zip(cells, rounds, strict=True)]
+        where = "" if alpha is None else f", at α = {alpha:g}, then re-weighted"
         yield [
-            f"n_iter_no_change = {patience}, tol = {tol:g}",
-            f"{np.mean(result):.4f}",
+            f"n_iter_no_change = {patience}, tol = {tol:g}{where}",
+            f"{by_set(cells, result).mean():.4f}",
             signed(by_set(cells, result) - one),
             f"{np.mean(seconds):.2f}",
-            f"{played.mean():.1f}",
+            f"{np.mean(rounds):.1f}",
         ]
 
 
@@ -239,7 +247,7 @@ def main() -> None:
     p = parser(__doc__.split("\n")[0], "trials", 5)
     p.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     args = p.parse_args()
-    record = Record(args.out.with_suffix(".jsonl"))
+    record = Record(args.out.with_suffix(".jsonl"), args.recorded)
     groups: dict[Any, list[dict[str, Any]]] = {v: [] for v in (*VARIANTS, PER_CLASS)}
     peers = []
     for name in args.sets:
@@ -249,12 +257,12 @@ def main() -> None:
             many = data.n_classes > 2
             for variant in [*VARIANTS, PER_CLASS] if many else VARIANTS:
                 key = {"set": name, "seed": seed, "learner": variant[0], "validation": variant[1]}
-                groups[variant].append(
-                    record.run(key, partial(measure, s, data.n_classes, *variant, seed, args.jobs))
+                groups[variant] += record.run(
+                    key, partial(measure, s, data.n_classes, *variant, seed, args.jobs)
                 )
             if many:
                 key = {"set": name, "seed": seed, "learner": "single fits"}
-                peers.append(record.run(key, partial(single_fits, s, args.jobs)))
+                peers += record.run(key, partial(single_fits, s, args.jobs))
     report(groups, peers, args)
 
 
