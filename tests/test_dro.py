@@ -261,7 +261,6 @@ STUMP = DecisionTreeClassifier(max_depth=2)
 
 @parametrize_with_checks(
     [
-        tb.DROBoostClassifier(STUMP, n_estimators=3),
         tb.DROBoostClassifier(n_estimators=3, uncertainty="cvar", radius=0.01, loss="logistic", n_jobs=1),
     ],
     expected_failed_checks=lambda estimator: {

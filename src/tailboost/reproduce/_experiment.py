@@ -31,7 +31,7 @@ class Settings:
     repeats : int ≥ 1
         Number of random splits.
     n_jobs : int
-        Threads of a learner.
+        Cores: threads of a learner, or cells computed at the same time.
     say : callable
         Told of each finished cell, in one line.
     """
@@ -137,7 +137,8 @@ def write(settings: Settings, name: str, document: dict[str, Any], text: str) ->
             continue
     about = {
         "experiment": name,
-        "command": f"tailboost reproduce {name} --repeats {settings.repeats}",
+        "command": f"tailboost reproduce {name}{' --data DIR' * (settings.data is not None)} "
+        f"--repeats {settings.repeats}",
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "versions": versions,

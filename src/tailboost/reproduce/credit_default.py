@@ -171,7 +171,7 @@ def _text(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> str:
 
 def _picture(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> None:
     import matplotlib.pyplot as plt
-    from matplotlib.ticker import LogFormatter
+    from matplotlib.ticker import LogLocator
 
     from tailboost.plotting._style import STYLES
 
@@ -186,9 +186,9 @@ def _picture(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> No
     left.plot([], [], ":", color="grey", label="training rows")
     left.set(xlabel="round", ylabel="exponential loss", title="Mean loss on test rows and training rows")
     for ax in (left, right):
-        ax.set_yscale("log")
+        ax.set_yscale("log", subs=[])
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
     left.legend()
     for name in ("AdaBoost", *shown[1:], "AdaBoost, shrinkage 0.1", "XGBoost"):
         values = np.mean([cell["curve"] for cell in results[name]], axis=0)
