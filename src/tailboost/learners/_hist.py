@@ -29,6 +29,9 @@ except ImportError:  # the extra is optional; scikit-learn's trees serve without
     xgboost = None
 
 CELLS_FOR_THREADS = 1_000_000
+# XGBoost keeps weights and gains in float32 and takes no gain below 1e-6: a total weight outside these powers
+# of 2 is brought to 1, and the penalties with it, which changes nothing else.
+EXPONENTS = (-4, 40)
 HEAVIEST = 1e30
 
 Backend = Literal["xgboost", "sklearn"]
@@ -96,16 +99,18 @@ class HistSession:
             model.model_ = inner.fit(dense[chosen], self.y[chosen], sample_weight=weight[chosen])
             return model
         used = weight if rows is None else np.where(rows, weight, 0.0)
-        # Beyond the range of float32 a common factor changes nothing: no penalty is felt there.
-        self.data.set_weight((used / max(used.max() / HEAVIEST, 1.0)).astype(np.float32))
-        booster = xgboost.Booster(
-            {
-                "tree_method": "hist", "max_bin": self.bins, "max_depth": model.max_depth,
-                "min_child_weight": model.min_child_weight, "nthread": self.threads, "verbosity": 0,
-                **model._booster_params(self.y, used, self.n_classes),
-            },
-            [self.data],
-        )  # fmt: skip
+        exponent = np.frexp(used.sum())[1]
+        scale = 1.0 if EXPONENTS[0] <= exponent <= EXPONENTS[1] else np.ldexp(1.0, -exponent)
+        self.data.set_weight((used * scale).astype(np.float32))
+        params = {
+            "tree_method": "hist", "max_bin": self.bins, "max_depth": model.max_depth,
+            "min_child_weight": model.min_child_weight, "nthread": self.threads, "verbosity": 0,
+            **model._booster_params(self.y, used, self.n_classes),
+        }  # fmt: skip
+        for penalty in ("min_child_weight", "reg_lambda"):
+            scaled = min(params[penalty] * scale, HEAVIEST)
+            params[penalty] = 0.0 if scaled * HEAVIEST < 1.0 else scaled  # no denormal numbers
+        booster = xgboost.Booster(params, [self.data])
         for i in range(model._n_iterations()):
             booster.update(self.data, i)
         # The trained booster holds on to the binned table, so the model gets a copy that does not.
