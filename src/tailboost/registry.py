@@ -11,12 +11,16 @@ from sklearn.ensemble import RandomForestClassifier
 
 from tailboost.baselines import CoinFlip, plain_xgboost
 from tailboost.classifiers import (
+    AdaBoostClassifier,
     AdaLPBoostClassifier,
     AverageBoostClassifier,
     DROBoostClassifier,
+    EBBoostClassifier,
     GroupDROBoostClassifier,
     LPBoostClassifier,
     RegularizedLPBoostClassifier,
+    SoftMarginBoostClassifier,
+    VadaBoostClassifier,
 )
 from tailboost.learners import HistBoostClassifier
 
@@ -97,6 +101,22 @@ METHODS: dict[str, Method] = {
         Method(
             "droboost", "DRO boosting", "additive, for the worst case over a ball around the data",
             DROBoostClassifier, ours=True,
+        ),
+        Method(
+            "adaboost", "AdaBoost", "additive, the exponential loss (SAMME); the reference of the next three",
+            AdaBoostClassifier, ours=True,
+        ),
+        Method(
+            "vadaboost", "VadaBoost", "additive, with a penalty on the variance of the exponential loss",
+            VadaBoostClassifier, ours=True,
+        ),
+        Method(
+            "ebboost", "EBBoost", "the same penalty, each round the best of all stumps; two classes only",
+            EBBoostClassifier, ours=True,
+        ),
+        Method(
+            "softmarginboost", "Soft-margin boosting", "AdaBoost's hypotheses, weights from a linear program",
+            SoftMarginBoostClassifier, ours=True,
         ),
         Method("erm", "ERM", "the default learner alone", HistBoostClassifier),
         Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),

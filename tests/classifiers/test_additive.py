@@ -1,0 +1,271 @@
+"""AdaBoost, VadaBoost, EBBoost, soft margins as classifiers: peers, identities, odd cases, refusals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import noisy
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import AdaBoostClassifier as PeerAdaBoost
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tailboost as tb
+from tailboost.learners import HistTreeClassifier, StumpClassifier
+
+TREE = HistTreeClassifier(max_depth=2)
+STUMP = StumpClassifier()
+BINARY = {
+    "adaboost": tb.AdaBoostClassifier(STUMP),
+    "vadaboost": tb.VadaBoostClassifier(STUMP),
+    "vadaboost, lambda 0": tb.VadaBoostClassifier(STUMP, lam=0.0),
+    "vadaboost, lambda 1": tb.VadaBoostClassifier(TREE, lam=1.0),
+    "ebboost": tb.EBBoostClassifier(),
+    "rlp": tb.SoftMarginBoostClassifier(STUMP),
+    "rqp": tb.SoftMarginBoostClassifier(TREE, penalty="qp"),
+}
+MANY = {
+    "adaboost": tb.AdaBoostClassifier(TREE),
+    "vadaboost": tb.VadaBoostClassifier(TREE),
+    "rlp": tb.SoftMarginBoostClassifier(TREE),
+    "rqp": tb.SoftMarginBoostClassifier(TREE, penalty="qp"),
+}
+both = pytest.mark.parametrize(
+    ("name", "K"), [*((name, 2) for name in BINARY), *((name, 4) for name in MANY)]
+)
+
+
+def make(name, K=2, rounds=8, **params):
+    return clone((BINARY if K == 2 else MANY)[name]).set_params(n_estimators=rounds, **params)
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_digits])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_adaboost_is_scikit_learns(load, weighted):
+    X, y = load(return_X_y=True)
+    K = len(np.unique(y))
+    s = np.random.default_rng(0).integers(1, 4, len(y)) if weighted else None
+    # Few features a round, so that no two splits of the peers' trees tie up to rounding.
+    tree = DecisionTreeClassifier(max_depth=2 if K > 2 else 1, random_state=0)
+    ours = tb.AdaBoostClassifier(Fixed(tree), n_estimators=30).fit(X, y, sample_weight=s)
+    peer = PeerAdaBoost(Fixed(tree), n_estimators=30).fit(X, y, sample_weight=s)
+    np.testing.assert_allclose(
+        ours.estimator_weights_ * K / (K - 1), peer.estimator_weights_, rtol=0, atol=1e-12
+    )
+    for stage, of_peer in zip(ours.staged_predict(X), peer.staged_predict(X), strict=True):
+        assert (stage == of_peer).all()
+
+
+class Fixed(DecisionTreeClassifier):
+    """A tree that rounds the weights as ours gets them, and takes no seed from the outside."""
+
+    def __init__(self, tree=None):
+        self.tree = tree
+
+    def get_params(self, deep=True):
+        return {"tree": self.tree}
+
+    def fit(self, X, y, sample_weight=None):
+        u = np.asarray(sample_weight, dtype=float)
+        self.fitted_ = clone(self.tree).fit(X, y, np.round(u / u.mean(), 3))
+        self.classes_, self.n_features_in_ = self.fitted_.classes_, X.shape[1]
+        self.n_classes_ = len(self.classes_)
+        return self
+
+    def predict(self, X):
+        return self.fitted_.predict(X)
+
+    def predict_proba(self, X):
+        return self.fitted_.predict_proba(X)
+
+
+@both
+def test_decisions_are_the_weighted_answers(name, K):
+    X, y = noisy(1, K=K)
+    clf = make(name, K).fit(X, y)
+    f = np.zeros((len(y), K))
+    for a, member in zip(clf.estimator_weights_, clf.estimators_, strict=True):
+        f += a * np.where(member.predict(X)[:, None] == np.arange(K), 1.0, -1.0 / (K - 1))
+    np.testing.assert_allclose(clf.decision_function(X), f[:, 1] if K == 2 else f, atol=1e-10)
+    stages = list(clf.staged_decision_function(X))
+    assert len(stages) == len(clf.estimators_)
+    np.testing.assert_array_equal(stages[-1], clf.decision_function(X))
+    np.testing.assert_array_equal(list(clf.staged_predict(X))[-1], clf.predict(X))
+    np.testing.assert_array_equal(list(clf.staged_predict_proba(X))[-1], clf.predict_proba(X))
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
+    assert (clf.classes_[clf.predict_proba(X).argmax(axis=1)] == clf.predict(X)).all()
+
+
+@both
+@pytest.mark.parametrize("validation", [None, 0.3])
+def test_weight_is_repetition(name, K, validation):
+    for seed in range(3):
+        X, y = noisy(seed, n=100, K=K, grid=seed == 2)
+        s = np.random.default_rng(seed).integers(0, 4, len(y))
+        s[:K] = 1
+        rows = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), s))
+        params = {"validation": validation, "random_state": 0}
+        one = make(name, K, **params).fit(X, y, sample_weight=s)
+        two = make(name, K, **params).fit(X[rows], y[rows])
+        np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), rtol=0, atol=1e-5)
+
+
+@both
+def test_best_prefix_is_kept(name, K):
+    X, y = noisy(4, n=400, K=K)
+    X, X_val, y, y_val = train_test_split(X, y, random_state=0)
+    clf = make(name, K, rounds=60, n_iter_no_change=5).fit(X, y, X_val=X_val, y_val=y_val)
+    errors = clf.trace_.value
+    assert len(errors) == clf.n_iter_ < 60
+    assert errors[:-5].min() <= errors[-5:].min()  # the last five did not help
+    if name not in ("rlp", "rqp"):
+        assert len(clf.estimators_) == errors.argmin() + 1
+        assert np.mean(clf.predict(X_val) != y_val) == pytest.approx(errors.min(), abs=1e-12)
+
+
+@both
+def test_warm_start_and_checkpoints(name, K, tmp_path):
+    X, y = noisy(2, K=K)
+    cold = make(name, K, rounds=7).fit(X, y)
+    warm = make(name, K, rounds=3, warm_start=True).fit(X, y).set_params(n_estimators=7).fit(X, y)
+    make(name, K, rounds=4, checkpoint_dir=tmp_path, random_state=0).fit(X, y)
+    resumed = make(name, K, rounds=7, checkpoint_dir=tmp_path, random_state=0).fit(X, y)
+    for other in (warm, resumed):
+        np.testing.assert_array_equal(cold.decision_function(X), other.decision_function(X))
+        np.testing.assert_array_equal(cold.log_costs_, other.log_costs_)
+
+
+def test_grid_search():
+    X, y = noisy(0, n=150)
+    for clf, grid in (
+        (make("vadaboost"), {"lam": [0.0, 0.5, 1.0]}),
+        (make("ebboost"), {"lam": [0.1, 0.9]}),
+        (make("rlp"), {"C": [0.05, 0.5]}),
+        (make("rqp"), {"C": [0.05, 0.5]}),
+    ):
+        assert GridSearchCV(clf, grid, cv=3).fit(X, y).best_params_.keys() == grid.keys()
+
+
+def test_soft_margins_reweigh_adaboost():
+    X, y = noisy(0, n=300)
+    ada = make("adaboost", rounds=20).fit(X, y)
+    wrong = np.array([member.predict(X) != y for member in ada.estimators_])
+    for penalty in ("lp", "qp"):
+        clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, penalty=penalty, C=0.05).fit(X, y)
+        found = tb.solvers.soft_margin_weights(wrong, 0.05, penalty=penalty)
+        np.testing.assert_array_equal(clf.estimator_weights_, found.weights[found.weights > 0])
+        assert clf.gap_ == found.gap <= 1e-8
+
+
+# -- degenerate cases --------------------------------------------------------------------------------------
+
+
+@both
+def test_perfect_hypothesis_is_taken_alone(name, K):
+    y = np.arange(40) % K
+    X = y[:, None].astype(float)
+    learner = {} if name == "ebboost" else {"estimator": HistTreeClassifier(max_depth=4)}
+    clf = make(name, K, **learner).fit(X, y)
+    assert (clf.n_iter_, len(clf.estimators_)) == (1, 1)
+    assert np.isfinite(clf.estimator_weights_).all()
+    assert (clf.predict(X) == y).all()
+    assert "no error" in clf.trace_.stop_reason
+
+
+@both
+def test_chance_leaves_the_best_constant(name, K):
+    if name == "ebboost":
+        pytest.skip("its stumps are its own")
+    X, y = noisy(0, K=K)
+    learner = DummyClassifier(strategy="constant", constant=int(np.bincount(y).argmin()))
+    clf = make(name, K, estimator=learner).fit(X, y)
+    assert len(clf.estimators_) == 1
+    assert (clf.predict(X) == np.bincount(y).argmax()).all()
+    assert "chance" in clf.trace_.stop_reason
+
+
+@both
+def test_constant_columns_and_repeated_rows(name, K):
+    y = np.repeat(np.arange(K), np.arange(K) + 3)
+    clf = make(name, K).fit(np.ones((len(y), 2)), y)
+    assert (clf.predict(np.ones((2, 2))) == K - 1).all()
+    X, y = noisy(0, n=20, K=K)
+    clf = make(name, K).fit(np.repeat(X, 9, axis=0), np.repeat(y, 9))
+    assert np.isfinite(clf.decision_function(X)).all()
+
+
+@both
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
+def test_huge_weights(name, K, factor):
+    X, y = noisy(0, K=K)
+    s = np.ones(len(y))
+    s[::7] = factor
+    if name == "rlp":  # its price counts weight
+        clf = make(name, K, C=10 / s.sum()).fit(X, y, sample_weight=s)
+    else:
+        clf = make(name, K).fit(X, y, sample_weight=s)
+    assert np.isfinite(clf.decision_function(X)).all()
+    if factor > 1 and name != "rlp":
+        assert np.mean(clf.predict(X[::7]) == y[::7]) >= 0.8
+
+
+@both
+@pytest.mark.parametrize("rounds", [100, pytest.param(1500, marks=pytest.mark.slow)])
+def test_many_rounds(name, K, rounds):
+    X, y = noisy(0, n=60, K=K)
+    clf = make(name, K, rounds=rounds).fit(X, y)
+    assert np.isfinite(clf.log_costs_).all()
+    assert np.isfinite(clf.decision_function(X)).all()
+
+
+# -- refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("clf", "match"),
+    [
+        (tb.VadaBoostClassifier(lam=-0.1), "'lam' parameter.*-0.1"),
+        (tb.VadaBoostClassifier(lam=1.5), "'lam' parameter.*1.5"),
+        (tb.EBBoostClassifier(lam=np.nan), "'lam' parameter"),
+        (tb.SoftMarginBoostClassifier(penalty="l1"), "'penalty' parameter.*'l1'"),
+        (tb.SoftMarginBoostClassifier(C=0.0), "'C' parameter"),
+        (tb.SoftMarginBoostClassifier(C=1e-3), "C=0.001 is too small for penalty='lp'.*0.00833"),
+        (tb.VadaBoostClassifier(validation="cv"), "'validation' parameter"),
+    ],
+)
+def test_parameters(clf, match):
+    with pytest.raises(ValueError, match=match):
+        clf.fit(*noisy(0))
+
+
+def test_ebboost_has_two_classes_and_numbers_only():
+    X, y = noisy(0, K=3)
+    with pytest.raises(ValueError, match=r"Only binary classification is supported.*3"):
+        tb.EBBoostClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        tb.EBBoostClassifier().fit(np.where(X > 1, np.nan, X), y % 2)
+    with pytest.raises(ValueError, match="one class only"):
+        tb.EBBoostClassifier().fit(X, np.zeros(len(y)))
+    with pytest.raises(ValueError, match="could not convert string"):
+        tb.EBBoostClassifier().fit(pd.DataFrame({"a": ["x", "y"]}), [0, 1])
+
+
+def explained(estimator):
+    """Name the check that boosting cannot pass, and why."""
+    reason = "fits every training row whatever its weight; the check wants the rare class given up"
+    return {"check_class_weight_classifiers": reason}
+
+
+@parametrize_with_checks(
+    [
+        *(clf.set_params(n_estimators=3) for name, clf in BINARY.items() if name != "vadaboost, lambda 0"),
+        *(clf.set_params(n_estimators=3) for name, clf in MANY.items() if name not in BINARY),
+        STUMP,
+        StumpClassifier(0.5),
+    ],
+    expected_failed_checks=explained,
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
