@@ -210,6 +210,13 @@ class BitLosses:
             out = picked
         return out
 
+    def like(self, unit: int) -> Bool:
+        """Mark the units with the same losses as ``unit``, shape (n,)."""
+        same = np.ones(self._n, dtype=bool)
+        for plane in self.planes():
+            same &= plane == plane[unit]
+        return same
+
     def patterns(self) -> tuple[Index, Index]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
         key = np.zeros(self._n, dtype=np.uint64)
@@ -272,6 +279,13 @@ class DenseLosses:
         """Select hypotheses and units by integer indices or boolean masks."""
         array = self.array if members is None else self.array[np.asarray(members)]
         return DenseLosses(array if units is None else np.ascontiguousarray(array[:, np.asarray(units)]))
+
+    def like(self, unit: int) -> Bool:
+        """Mark the units with the same losses as ``unit``, shape (n,)."""
+        same = self.array[0] == self.array[0, unit]
+        for row in self.array[1:]:
+            same &= row == row[unit]
+        return same
 
     def patterns(self) -> tuple[Index, Index]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""

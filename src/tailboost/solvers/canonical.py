@@ -36,19 +36,25 @@ def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
 
 
 def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
-    """Solve for λ and w as the vertices they are where both are unique: as many tied units as members.
+    """Solve for λ and w as vertices, where both are unique: as many tied units as members.
 
     With F the tied units and C the members, K = [[L_CF, −1], [1', 0]] gives (w_F, value) from the weight that
     is left and (−λ_C, η) from K'z = e: one factorisation for both.
     """
-    tied, members = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.members)
-    if tied.size != members.size or tied.size > 2000:
-        return None
     cap = problem.cap
+    tied, members = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.members)
+    size = min(tied.size, members.size)
+    if max(tied.size, members.size) > size + 20:
+        return None
+    # What an interior point leaves in doubt is nearest to its bound: left out on trial and checked in the end.
+    room = np.minimum(optimum.w, cap - optimum.w)[tied] / cap[tied]
+    tied = np.sort(tied[np.argsort(room)[tied.size - size :]])
+    members = np.sort(members[np.argsort(optimum.lam[members])[members.size - size :]])
     w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
     w[tied] = 0.0
     matrix = np.ones((tied.size + 1, tied.size + 1))
-    matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = problem.losses.columns(tied)[:, members].T, -1.0, 0.0
+    matrix[:-1, :-1] = problem.losses.columns(tied)[:, members].T
+    matrix[:-1, -1], matrix[-1, -1] = -1.0, 0.0
     settled = problem.losses.expectations(w)
     try:
         inverse = np.linalg.inv(matrix)
@@ -64,7 +70,7 @@ def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
     # Anything else at the boundary η or at the value would allow other optima.
     distance = np.abs(problem.losses.combine(found.lam) - eta)
     slack = problem.losses.expectations(w) - found.bound
-    alone = (optimum.tied | (distance > CLEAR)).all() and (optimum.members | (slack > CLEAR)).all()
+    alone = np.count_nonzero(distance <= CLEAR) == size == np.count_nonzero(slack <= CLEAR)
     return found if alone and found.gap <= LOSS else None
 
 
@@ -89,10 +95,9 @@ def _closest_weights(problem: Problem, optimum: Optimum) -> Float:
     lam = optimum.lam
     for epsilon in 10.0 ** -np.arange(1, 9):
         solution = newton(losses, quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed)
-        w[tied] = solution.w
-        candidate = feasible(w, cap)
-        if problem.bound(candidate) >= optimum.value - 10 * LOSS:
-            return candidate
+        if (fixed + losses.expectations(solution.w)).min() >= optimum.value - 10 * LOSS:
+            w[tied] = solution.w
+            return feasible(w, cap)
     return optimum.w
 
 

@@ -107,8 +107,9 @@ class Problem:
         if base is not None and not full_p.all():
             kept = np.flatnonzero(full_p)
             reduced, p = full.select(units=kept), full_p[kept]
-        if _repeats(reduced):
-            first, pattern = reduced.patterns()
+        merged = _merge(reduced)
+        if merged is not None:
+            first, pattern = merged
             reduced, p = reduced.select(units=first), np.bincount(pattern, p).astype(np.float64)
         scale, offset = 1.0, 0.0
         if isinstance(reduced, DenseLosses):
@@ -172,13 +173,27 @@ class Problem:
         )
 
 
-def _repeats(losses: LossMatrix) -> bool:
-    """Whether merging equal units may pay: always for few, else if a sample of them has repetitions."""
+def _merge(losses: LossMatrix) -> tuple[Index, Index] | None:
+    """Units that stand for all with the same losses, and the position of every unit's stand-in among them.
+
+    All repetitions are found where a sample has many of them or there are few units; else only the heavy
+    patterns, those of a quarter of the sample and more.
+    """
     n_units = losses.shape[1]
     if n_units <= SAMPLE:
-        return True
-    sample = losses.select(units=np.arange(0, n_units, n_units // SAMPLE))
-    return sample.patterns()[0].size < 0.95 * sample.shape[1]
+        return losses.patterns()
+    sample = np.arange(0, n_units, n_units // SAMPLE)
+    first, pattern = losses.select(units=sample).patterns()
+    if first.size < 0.5 * sample.size:
+        return losses.patterns()
+    heavy = sample[first[np.bincount(pattern) >= 0.25 * sample.size]]
+    if not heavy.size:
+        return None
+    stand_in = np.arange(n_units)
+    for unit in heavy:
+        stand_in[losses.like(unit)] = unit
+    kept = stand_in == np.arange(n_units)
+    return np.flatnonzero(kept), (np.cumsum(kept) - 1)[stand_in]
 
 
 #: Units whose patterns tell whether the others repeat.

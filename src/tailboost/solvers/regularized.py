@@ -21,7 +21,7 @@ from scipy.special import xlog1py
 from tailboost.solvers.bits import SINGLE, Float, Index, LossMatrix
 from tailboost.solvers.cvar import tail, tail_boundary
 
-#: Units that estimate the Hessian while the gap is large.
+#: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
 ROUGH = 4096
 
 
@@ -153,13 +153,15 @@ def newton(
             best = Newton(lam, response.w, gap, iteration, response.free)
         if gap <= max(tol, share * response.penalty) or iteration == max_iter:
             break
-        rough = ROUGH if gap > 1e-4 else 0
+        rough = gap > 1e-4
         # An exact Hessian is kept while it serves and the free units stay the same, but for a few.
         if exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
-            hessian, d = losses.covariance(response.d, rough), response.d
+            d = response.d
+            free = np.count_nonzero(d)
+            hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)
             exact = None if rough else d
         before = gap
-        ridge = 1e-12 if np.count_nonzero(d) <= SINGLE else 1e-6
+        ridge = 1e-12 if free <= SINGLE else 1e-6
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15), ridge)
         toward = losses.combine(target)
         drift = float(np.sum(fixed * (target - lam)))

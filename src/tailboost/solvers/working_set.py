@@ -26,18 +26,18 @@ from tailboost.solvers.regularized import Newton, newton, quadratic
 
 
 class _Restriction:
-    """The problem with the weights of most units settled at 0 or at their cap."""
+    """The problem with the weights of units outside a part settled, at 0 or at their cap."""
 
-    def __init__(self, problem: Problem, part: Bool, at_cap: Bool) -> None:
-        self.part, self.at_cap = part, at_cap & ~part
-        self.units = np.flatnonzero(part)
-        self.whole = self.units.size == part.size
-        self.p = problem.p[self.units]
-        self.cap = problem.cap[self.units]
-        self.settled = np.where(self.at_cap, problem.cap, 0.0)
-        self.mass = 1.0 - float(self.settled.sum())
-        self.fixed: Float | float = 0.0 if self.whole else problem.losses.expectations(self.settled)
-        self.losses = problem.losses if self.whole else problem.losses.select(units=self.units)
+    def __init__(self, problem: Problem, part: Bool, combined: Float) -> None:
+        low = float(combined[part].min())
+        self.at_cap = ~part & (combined > low)
+        settled = np.where(self.at_cap, problem.cap, 0.0)
+        self.units, self.settled = np.flatnonzero(part), settled
+        whole = self.units.size == part.size
+        self.p, self.cap = problem.p[self.units], problem.cap[self.units]
+        self.mass = 1.0 - float(settled.sum())
+        self.fixed: Float | float = 0.0 if whole else problem.losses.expectations(settled)
+        self.losses = problem.losses if whole else problem.losses.select(units=self.units)
 
     def newton(self, alpha: float, epsilon: float, lam: Float, share: float) -> Newton:
         respond = quadratic(self.p, alpha, epsilon, self.mass)
@@ -59,16 +59,17 @@ def by_newton(problem: Problem, start: Float) -> Optimum | None:
     lam, steps, before = start, 0, n_units
     combined = losses.combine(lam)
     epsilon = alpha * max(_spread(combined, alpha, p), 1e-3)
-    inside = _Restriction(problem, np.ones(n_units, dtype=bool), np.zeros(n_units, dtype=bool))
+    part = np.ones(n_units, dtype=bool)
     for _ in range(40):
+        inside = _Restriction(problem, part, combined)
         solution = inside.newton(alpha, epsilon, lam, SHARE)
         lam, steps = solution.lam, steps + solution.n_iter
         combined = losses.combine(lam)
         low, high = solution.free
-        near = (combined > low - 0.5 * (high - low)) & (combined < high + 0.5 * (high - low))
-        wrong = ~inside.part & np.where(inside.at_cap, combined < high, combined > low)
-        if wrong.any():
-            near |= inside.part
+        margin = 0.5 * (high - low)
+        near = (combined > low - margin) & (combined < high + margin)
+        if (~part & np.where(inside.at_cap, combined < high, combined > low)).any():
+            near |= part
         else:
             n_free = int(((combined > low) & (combined < high)).sum())
             if n_free <= few:
@@ -79,9 +80,7 @@ def by_newton(problem: Problem, start: Float) -> Optimum | None:
                     return optimum
             before = n_free
             epsilon /= SHRINK
-        if near.sum() > n_units / 4:
-            near[:] = True
-        inside = _Restriction(problem, near, combined >= high)
+        part = near if near.sum() < n_units / 4 else np.ones(n_units, dtype=bool)
     return _in_doubt(problem, lam, combined, steps)
 
 
@@ -111,10 +110,9 @@ def _in_doubt(problem: Problem, lam: Float, combined: Float, steps: int) -> Opti
     distance = np.abs(combined - eta)
     size = min(6 * n_members, n_units - 1)
     part = distance <= np.partition(distance, size)[size]
-    above = combined > eta
     best: Optimum | None = None
     while 2 * part.sum() < n_units:
-        inside = _Restriction(problem, part, above)
+        inside = _Restriction(problem, part, combined)
         columns = DenseLosses(np.ascontiguousarray(problem.losses.columns(inside.units).T))
         solution = interior_point(columns, inside.cap, 1e-12, start=lam, fixed=inside.fixed, mass=inside.mass)
         steps += solution.n_iter
@@ -128,7 +126,7 @@ def _in_doubt(problem: Problem, lam: Float, combined: Float, steps: int) -> Opti
         optimum.members = solution.members
         if best is None or optimum.gap < best.gap:
             best = optimum
-        wrong = ~part & (above != (combined > eta))
+        wrong = ~part & (inside.at_cap != (combined > eta))
         if optimum.closed or not wrong.any():
             break
         part = part | wrong
