@@ -46,7 +46,7 @@ def weights_of(kind, n):
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
 def test_vadaboost_is_the_papers_algorithm(lam, base):
-    X, labels = noisy(3, n=250, d=5)
+    X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)
     s = weights_of(base, n)
     clf = tb.VadaBoostClassifier(Recording(), lam=lam, n_estimators=ROUNDS).fit(X, labels, sample_weight=s)
@@ -74,7 +74,7 @@ def test_vadaboost_is_the_papers_algorithm(lam, base):
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
 def test_ebboost_is_the_papers_algorithm(lam, base):
-    X, labels = noisy(3, n=250, d=5)
+    X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)
     s = weights_of(base, n)
     clf = tb.EBBoostClassifier(lam=lam, n_estimators=ROUNDS).fit(X, labels, sample_weight=s)
@@ -99,8 +99,8 @@ def test_ebboost_is_the_papers_algorithm(lam, base):
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize("base", ["uniform", "real"])
 def test_multiclass_vadaboost_is_its_derivation(K, base):
-    X, y = noisy(5, n=250, d=5, K=K)
-    s, lam = weights_of(base, 250), 0.4
+    X, y = noisy(5, n=150, d=5, K=K)
+    s, lam = weights_of(base, 150), 0.4
     clf = tb.VadaBoostClassifier(Recording(2), lam=lam, n_estimators=ROUNDS).fit(X, y, sample_weight=s)
     p = s / s.sum()
     w, steps = p.copy(), []
