@@ -10,7 +10,7 @@ for the others.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -28,11 +28,10 @@ BASELINES = ("erm", "forest", "xgboost")
 
 
 def variants(data: Data) -> list[tuple[str, str | None]]:
-    """Return the methods and, for those that train on groups, the column of groups."""
+    """Return the methods; those that train on groups once with the classes and once with each column."""
     chosen: list[tuple[str, str | None]] = []
     for name, method in METHODS.items():
-        columns = list(data.groups) if method.uses_groups and data.groups else [None]
-        chosen += [(name, column) for column in columns]
+        chosen += [(name, column) for column in ([None, *data.groups] if method.uses_groups else [None])]
     return chosen
 
 
@@ -108,67 +107,71 @@ def main() -> None:
     report(cells, args)
 
 
+def title(method: str, column: str | None) -> str:
+    if not METHODS[method].uses_groups:
+        return METHODS[method].title
+    return f"{METHODS[method].title} over {column or 'classes'}"
+
+
+def figures(cell: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """What is shown of a cell: each figure of the labels ("predict"), the randomised rule, or both."""
+    shown = {f"CVaR {a}": {"expected": value} for a, value in zip(ALPHAS, cell["cvar"], strict=True)}
+    shown |= {"error": cell["error"], "worst class": cell["worst class"]}
+    return shown | {f"worst {column}": both for column, both in cell["worst group"].items()}
+
+
 def report(cells: dict[str, Any], args: Any) -> None:
     """Print the tables and write the results."""
-    tables, lost = {}, {}
+    document: dict[str, Any] = {
+        "protocol": {"alphas": ALPHAS, "trained_at": TRAINED_AT, "seeds": list(range(args.repeats))}
+        | {"max_train": MAX_TRAIN, "max_test": MAX_TEST, "test_size": TEST_SIZE}
+    }
     for name, by_method in cells.items():
-        columns = list(next(iter(by_method.values()))[0]["worst group"])
-        figures: dict[str, Callable[[dict[str, Any]], float]] = {
-            f"CVaR {a}": lambda c, j=j: c["cvar"][j] for j, a in enumerate(ALPHAS)
-        }
-        figures |= {
-            "error": lambda c: c["error"]["predict"],
-            "expected error": lambda c: c["error"]["expected"],
-            "worst class": lambda c: c["worst class"]["predict"],
-            "expected worst class": lambda c: c["worst class"]["expected"],
-        }
-        for g in columns:
-            figures[f"worst {g}"] = lambda c, g=g: c["worst group"][g]["predict"]
-            figures[f"expected worst {g}"] = lambda c, g=g: c["worst group"][g]["expected"]
-        rows = {}
-        for (method, column), of in by_method.items():
-            title = METHODS[method].title + ("" if column is None else f" over {column}")
-            rows[title] = {f: [value(c) for c in of] for f, value in figures.items()}
-            rows[title]["fit seconds"] = [c["fit_seconds"] for c in of]
-            if method == "adalpboost":
-                # Its CVaR is not measured: λ was not chosen for it.
-                again = [c | c["for the worst class"] for c in of]
-                rows[f"{title}, λ for the worst class"] = {
-                    f: [value(c) for c in again] for f, value in figures.items() if not f.startswith("CVaR")
-                }
-        header = [*figures, "fit seconds"]
+        runs = {title(*key): of for key, of in by_method.items()}
+        # Its λ was not chosen for a CVaR, so none is shown.
+        again = [c | c["for the worst class"] for c in runs[METHODS["adalpboost"].title]]
+        runs["AdaLPBoost, λ for the worst class"] = [c | {"cvar": [np.nan] * len(ALPHAS)} for c in again]
+        randomized = {title(*key) for key in by_method if METHODS[key[0]].randomized} | {list(runs)[-1]}
+        header = list(figures(again[0]))
         table = [
-            [title, *(interval(r[f], 1 if f == "fit seconds" else 3) if f in r else "" for f in header)]
-            for title, r in rows.items()
+            [
+                method,
+                *(_text([figures(c)[f] for c in of], method in randomized) for f in header),
+                interval([c["fit_seconds"] for c in of], 1),
+            ]
+            for method, of in runs.items()
         ]
-        print(f"\n### {name}: {len(of)} splits, mean ± 95 %\n\n" + markdown(["method", *header], table))
-        tables[name] = {"header": ["method", *header], "rows": table}
-        lost[name] = list(losses_of(rows, header))
-        print("\nWhere ours loses (paired over the splits, 95 %):")
-        print("\n".join(f"* {line}" for line in lost[name]) or "* nowhere")
-    write(
-        args.out,
-        {
-            "protocol": {"alphas": ALPHAS, "trained_at": TRAINED_AT, "seeds": list(range(args.repeats)),
-                         "max_train": MAX_TRAIN, "max_test": MAX_TEST, "test_size": TEST_SIZE},
-            "tables": tables, "ours loses": lost,
-        },
-    )  # fmt: skip
+        header = ["method", *header, "fit s"]
+        lost = list(losses_of(runs))
+        print(f"\n### {name}: {len(again)} splits, mean ± 95 %\n\n{markdown(header, table)}\n")
+        print("Where ours loses (paired over the splits, beyond the 95 % interval):\n")
+        print("\n".join(f"* {line}" for line in lost or ["nowhere"]))
+        document[name] = {"header": header, "rows": table, "ours loses": lost}
+    write(args.out, document)
 
 
-def losses_of(rows: dict[str, dict[str, list[float]]], header: list[str]) -> Any:
+def _text(values: list[dict[str, float]], randomized: bool) -> str:
+    """Return "predict" with its interval and, after a slash, the mean of the randomised rule."""
+    expected = [v["expected"] for v in values]
+    if "predict" not in values[0]:
+        return "" if np.isnan(expected[0]) else interval(expected)
+    return interval([v["predict"] for v in values]) + (f" / {np.mean(expected):.3f}" if randomized else "")
+
+
+def losses_of(runs: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """Each figure in which a baseline beats the best of ours by more than the interval of the difference."""
     baselines = [METHODS[b].title for b in (*BASELINES, "coinflip")]
-    for figure in header:
-        ours = {t: r[figure] for t, r in rows.items() if t not in baselines and figure in r}
-        best = min(ours, key=lambda t: np.mean(ours[t]))
-        for baseline in baselines:
-            # In seconds the coin flip and single models win by design.
-            if figure == "fit seconds":
-                continue
-            mean, half = mean_and_half_width(np.subtract(ours[best], rows[baseline][figure]))
-            if mean > half and mean > 5e-4:
-                yield f"{figure}: {baseline} is {mean:.3f} ± {half:.3f} below the best of ours ({best})"
+    for figure, kinds in figures(next(iter(runs.values()))[0]).items():
+        for kind in kinds:
+            # The labels of a coin flip are a draw; its expected errors are the yardstick.
+            peers = [b for b in baselines if kind == "expected" or b != METHODS["coinflip"].title]
+            value = {t: np.array([figures(c)[figure][kind] for c in of]) for t, of in runs.items()}
+            ours = {t: v for t, v in value.items() if t not in baselines and not np.isnan(v).any()}
+            best = min(ours, key=lambda t: ours[t].mean())
+            for peer in peers:
+                mean, half = mean_and_half_width(ours[best] - value[peer])
+                if mean > half and mean > 5e-4:
+                    yield f"{figure} ({kind}): {peer} is {mean:.3f} ± {half:.3f} below the best, {best}"
 
 
 if __name__ == "__main__":
