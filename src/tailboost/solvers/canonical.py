@@ -46,7 +46,7 @@ def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
     size = min(tied.size, members.size)
     if max(tied.size, members.size) > size + 20:
         return None
-    # What an interior point leaves in doubt is nearest to its bound: left out on trial and checked in the end.
+    # What an interior point leaves in doubt is nearest to its bound: left out on trial, checked in the end.
     room = np.minimum(optimum.w, cap - optimum.w)[tied] / cap[tied]
     tied = np.sort(tied[np.argsort(room)[tied.size - size :]])
     members = np.sort(members[np.argsort(optimum.lam[members])[members.size - size :]])

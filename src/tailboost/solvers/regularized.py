@@ -157,7 +157,7 @@ def newton(
         # An exact Hessian is kept while it serves and the free units stay the same, but for a few.
         if exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
             d = response.d
-            free = np.count_nonzero(d)
+            free = int(np.count_nonzero(d))
             hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)
             exact = None if rough else d
         before = gap

@@ -21,7 +21,7 @@ from tailboost.solvers.problem import GAP, SolverError
 
 MAX_ITERATIONS = 100
 # Relative gap at which the interior point has nothing left to win.
-TARGET = 1e-13
+TARGET = 1e-12
 # Share of the way to the boundary that a step may take.
 DAMPING = 0.995
 
@@ -156,66 +156,98 @@ def _certified(M: Float, C: Float, candidates: list[Float], v: Float, method: st
     return SoftMarginSolution(best, value, dual_value, value - dual_value, method)
 
 
-def _interior_point(M: Float, C: Float) -> SoftMarginSolution:
-    """Mehrotra's predictor and corrector; every step solves one T × T system.
+@dataclass(frozen=True)
+class _Point:
+    """A point, or a direction: a with ν, slack s of the margins with v, ξ with μ = C − v.
 
-    Complementary pairs: slack s of each margin with v, ξ with C − v, a with its multiplier ν.
+    The products of the pairs are 0 at the optimum.
     """
-    n, T = M.shape
-    scale = float(C.max())
-    C = C / scale  # a and ξ stay; the objective is ‖a‖²/scale + C'ξ
-    a, nu = np.full(T, 1.0 / T), np.ones(T)
-    v = C / 2
+
+    a: Float
+    nu: Float
+    s: Float
+    v: Float
+    xi: Float
+    mu: Float
+
+    @property
+    def complementarity(self) -> float:
+        return float(self.a @ self.nu + self.s @ self.v + self.xi @ self.mu)
+
+    def moved(self, d: _Point, length: float) -> _Point:
+        return _Point(*(x + length * dx for x, dx in zip(vars(self).values(), vars(d).values(), strict=True)))
+
+    def longest(self, d: _Point) -> float:
+        """Return the longest step, up to 1, that keeps a distance from the boundary."""
+        ratios = [
+            (-x[dx < 0] / dx[dx < 0]).min(initial=np.inf)
+            for x, dx in zip(vars(self).values(), vars(d).values(), strict=True)
+        ]
+        return float(min(1.0, DAMPING * min(ratios)))
+
+
+def _interior_point(M: Float, C: Float) -> SoftMarginSolution:
+    """Mehrotra's predictor and corrector; every step solves one T × T system."""
+    T = M.shape[1]
+    scale = float(C.max())  # of the dual variables, so that C is at most 1 below
+    a = np.full(T, 1.0 / T)
     xi = np.maximum(1.0 - M @ a, 0.0) + 1.0
-    s = np.maximum(M @ a + xi - 1.0, 1.0)
-    best: SoftMarginSolution | None = None
+    half = C / (2 * scale)
+    point = _Point(a, np.ones(T), np.maximum(M @ a + xi - 1.0, 1.0), half, xi, half)
+    best = _certified(M, C, [a], half * scale, "interior-point")
     for _ in range(MAX_ITERATIONS):
-        solution = _certified(M, C * scale, [a], v * scale, "interior-point")
-        if best is None or solution.gap < best.gap:
+        try:
+            with np.errstate(all="ignore"):
+                point = _step(M, scale, point)
+        except (np.linalg.LinAlgError, ValueError):  # the limit of double precision
+            break
+        solution = _certified(M, C, [point.a], point.v * scale, "interior-point")
+        if solution.gap < best.gap:
             best = solution
         if best.gap <= TARGET * (1.0 + abs(best.value)):
             break
-        mu = C - v
-        dual = 2 * a / scale - M.T @ v - nu
-        primal = M @ a + xi - 1.0 - s
-        D = 1.0 / (xi / mu + s / v)
-        matrix = (M.T * D) @ M
-        matrix[np.diag_indices(T)] += 2 / scale + nu / a
-        try:
-            factor = scipy.linalg.cho_factor(matrix)
-        except np.linalg.LinAlgError:  # the limit of double precision
-            break
-        pairs = s @ v + xi @ mu + a @ nu
-        center = pairs / (2 * n + T)
-
-        def direction(rs: Float, rx: Float, ra: Float) -> tuple[Float, ...]:
-            h = -primal + rx / mu - rs / v  # noqa: B023 -- used in this iteration only
-            da = scipy.linalg.cho_solve(factor, -dual + M.T @ (D * h) - ra / a)  # noqa: B023
-            dv = D * (h - M @ da)  # noqa: B023
-            return (
-                da, -(ra + nu * da) / a, dv, -(rs + s * dv) / v, -(rx - xi * dv) / mu, -dv,  # noqa: B023
-            )  # fmt: skip
-
-        def length(*pairs: tuple[Float, Float]) -> float:
-            ratios = [float((-x[d < 0] / d[d < 0]).min(initial=np.inf)) for x, d in pairs]
-            return min(1.0, DAMPING * min(ratios))
-
-        da, dnu, dv, ds, dxi, dmu = direction(s * v, xi * mu, a * nu)
-        alpha = length((a, da), (s, ds), (xi, dxi), (v, dv), (mu, dmu), (nu, dnu))
-        after = (
-            (s + alpha * ds) @ (v + alpha * dv)
-            + (xi + alpha * dxi) @ (mu + alpha * dmu)
-            + (a + alpha * da) @ (nu + alpha * dnu)
-        )
-        target = center * (after / pairs) ** 3
-        da, dnu, dv, ds, dxi, dmu = direction(
-            s * v + ds * dv - target, xi * mu + dxi * dmu - target, a * nu + da * dnu - target
-        )
-        alpha = length((a, da), (s, ds), (xi, dxi), (v, dv), (mu, dmu), (nu, dnu))
-        a, nu, v = a + alpha * da, nu + alpha * dnu, v + alpha * dv
-        s, xi = s + alpha * ds, xi + alpha * dxi
-    assert best is not None
     return best
+
+
+def _step(M: Float, scale: float, at: _Point) -> _Point:
+    """Return the next point for the objective ‖a‖²/scale + C'ξ.
+
+    Raises
+    ------
+    LinAlgError, ValueError
+        If the system is singular or not finite.
+    """
+    stationarity = 2 * at.a / scale - M.T @ at.v - at.nu
+    feasibility = M @ at.a + at.xi - 1.0 - at.s
+    D = 1.0 / (at.xi / at.mu + at.s / at.v)
+    matrix = (M.T * D) @ M
+    matrix[np.diag_indices(len(at.a))] += 2 / scale + at.nu / at.a
+    factor = scipy.linalg.cho_factor(matrix)
+
+    def direction(r_a: Float, r_s: Float, r_xi: Float) -> _Point:
+        """Newton's direction that takes a∘ν, s∘v and ξ∘μ down by these."""
+        h = r_xi / at.mu - r_s / at.v - feasibility
+        da = scipy.linalg.cho_solve(factor, M.T @ (D * h) - stationarity - r_a / at.a)
+        dv = D * (h - M @ da)
+        return _Point(
+            a=da,
+            nu=-(r_a + at.nu * da) / at.a,
+            s=-(r_s + at.s * dv) / at.v,
+            v=dv,
+            xi=-(r_xi - at.xi * dv) / at.mu,
+            mu=-dv,
+        )
+
+    d = direction(at.a * at.nu, at.s * at.v, at.xi * at.mu)
+    gap = at.complementarity
+    left = at.moved(d, at.longest(d)).complementarity / gap
+    target = left**3 * gap / (len(at.a) + 2 * len(at.v))
+    d = direction(
+        at.a * at.nu + d.a * d.nu - target,
+        at.s * at.v + d.s * d.v - target,
+        at.xi * at.mu + d.xi * d.mu - target,
+    )
+    return at.moved(d, at.longest(d))
 
 
 def _highs(M: Float, C: Float) -> SoftMarginSolution:

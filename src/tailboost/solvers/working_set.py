@@ -28,14 +28,14 @@ from tailboost.solvers.regularized import Newton, newton, quadratic
 class _Restriction:
     """The problem with the weights of units outside a part settled, at 0 or at their cap."""
 
-    def __init__(self, problem: Problem, part: Bool, combined: Float) -> None:
-        low = float(combined[part].min())
-        self.at_cap = ~part & (combined > low)
+    def __init__(self, problem: Problem, part: Bool, above: Bool) -> None:
+        self.part, self.at_cap = part, above & ~part
         settled = np.where(self.at_cap, problem.cap, 0.0)
         self.units, self.settled = np.flatnonzero(part), settled
         whole = self.units.size == part.size
         self.p, self.cap = problem.p[self.units], problem.cap[self.units]
         self.mass = 1.0 - float(settled.sum())
+        self.feasible = 0.0 < self.mass < self.cap.sum()
         self.fixed: Float | float = 0.0 if whole else problem.losses.expectations(settled)
         self.losses = problem.losses if whole else problem.losses.select(units=self.units)
 
@@ -59,15 +59,18 @@ def by_newton(problem: Problem, start: Float) -> Optimum | None:
     lam, steps, before = start, 0, n_units
     combined = losses.combine(lam)
     epsilon = alpha * max(_spread(combined, alpha, p), 1e-3)
-    part = np.ones(n_units, dtype=bool)
+    everything = part = above = np.ones(n_units, dtype=bool)
     for _ in range(40):
-        inside = _Restriction(problem, part, combined)
+        inside = _Restriction(problem, part, above)
+        if not inside.feasible:
+            inside = _Restriction(problem, everything, above)
         solution = inside.newton(alpha, epsilon, lam, SHARE)
         lam, steps = solution.lam, steps + solution.n_iter
         combined = losses.combine(lam)
         low, high = solution.free
         margin = 0.5 * (high - low)
         near = (combined > low - margin) & (combined < high + margin)
+        part = inside.part
         if (~part & np.where(inside.at_cap, combined < high, combined > low)).any():
             near |= part
         else:
@@ -80,7 +83,7 @@ def by_newton(problem: Problem, start: Float) -> Optimum | None:
                     return optimum
             before = n_free
             epsilon /= SHRINK
-        part = near if near.sum() < n_units / 4 else np.ones(n_units, dtype=bool)
+        part, above = (near, combined >= high) if near.sum() < n_units / 4 else (everything, above)
     return _in_doubt(problem, lam, combined, steps)
 
 
@@ -112,7 +115,9 @@ def _in_doubt(problem: Problem, lam: Float, combined: Float, steps: int) -> Opti
     part = distance <= np.partition(distance, size)[size]
     best: Optimum | None = None
     while 2 * part.sum() < n_units:
-        inside = _Restriction(problem, part, combined)
+        inside = _Restriction(problem, part, combined > eta)
+        if not inside.feasible:
+            break
         columns = DenseLosses(np.ascontiguousarray(problem.losses.columns(inside.units).T))
         solution = interior_point(columns, inside.cap, 1e-12, start=lam, fixed=inside.fixed, mass=inside.mass)
         steps += solution.n_iter
