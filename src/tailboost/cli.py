@@ -1,4 +1,4 @@
-"""The command line: ``tailboost demo | compare | fit | predict | list``.
+"""The command line: ``tailboost demo | compare | fit | predict | reproduce | list``.
 
 Exit codes: 0 done; 2 bad input, with one line that names the file, column, row or option; 1 anything else.
 """
@@ -46,6 +46,7 @@ from tailboost.registry import METHODS, Method, get_method
 from tailboost.report import Results, compare, render
 from tailboost.report.comparison import checked_alphas, joint_groups
 from tailboost.report.findings import comparison_table, findings
+from tailboost.reproduce import EXPERIMENTS, Settings, get_experiment
 
 __all__ = ["app", "main"]
 
@@ -263,9 +264,41 @@ def predict(
         _say(f"{len(table):,} predictions: {out}")
 
 
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An experiment, see `tailboost list`.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of data sets that do not come with the package."),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Random splits; by default what the experiment says.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for NAME.json, NAME.md and NAME.png.")
+    ] = Path("tailboost-reproduce"),
+    jobs: Jobs = 1,
+    verbose: Verbose = False,
+) -> None:
+    """Run a published experiment; one that was interrupted goes on where it stopped."""
+    with _exit_codes(verbose):
+        with _bad_input():
+            experiment = get_experiment(name)
+        if experiment.needs_data and data is None:
+            raise BadInput(f"--data: {name} needs a folder of data sets")
+        if data is not None and not data.is_dir():
+            raise BadInput(f"--data: {str(data)!r} is not a folder")
+        _make_folder(out)
+        settings = Settings(
+            out=out, data=data, repeats=repeats or experiment.repeats, n_jobs=jobs, say=_say_aside
+        )
+        print(experiment.run(settings))
+        _say_aside(f"Results: {out / name}.json, .md and .png")
+
+
 @app.command(name="list")
 def list_command() -> None:
-    """Show methods and data sets."""
+    """Show methods, data sets and experiments."""
     table = Table(title="Methods", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for heading in ("name", "takes", "what it is"):
         table.add_column(heading, no_wrap=heading == "name")
@@ -282,6 +315,14 @@ def list_command() -> None:
     for name in datasets.__all__:
         summary = (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0]
         table.add_row(name, Text(re.sub(r" \[\d+\]_|``", "", summary)))
+    console.print(table)
+    table = Table(
+        title="\nExperiments (tailboost reproduce)", title_justify="left", box=None, padding=(0, 2, 0, 0)
+    )
+    for heading in ("name", "takes", "what it is"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, "--data" * experiment.needs_data, Text(experiment.summary))
     console.print(table)
 
 
@@ -350,6 +391,10 @@ def _console(*, stderr: bool = False) -> Console:
 
 def _say(line: str) -> None:
     _console().print(Text(line), soft_wrap=True)
+
+
+def _say_aside(line: str) -> None:
+    _console(stderr=True).print(Text(line), soft_wrap=True)
 
 
 def _make_folder(folder: Path) -> None:
