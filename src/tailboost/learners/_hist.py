@@ -30,7 +30,7 @@ except ImportError:  # the extra is optional; scikit-learn's trees serve without
 
 CELLS_FOR_THREADS = 1_000_000
 # XGBoost keeps weights and gains in float32 and takes no gain below 1e-6: a total weight outside these powers
-# of 2 is brought to 1, and the penalties with it, which changes nothing else.
+# of 2 is brought near the number of rows, and the penalties with it, which changes nothing else.
 EXPONENTS = (-4, 40)
 HEAVIEST = 1e30
 
@@ -95,12 +95,15 @@ class HistSession:
             chosen = slice(None) if rows is None else rows
             inner = model._sklearn_estimator()
             set_seeds(inner, seed)
-            dense = self.table.toarray() if sp.issparse(self.table) else self.table
-            model.model_ = inner.fit(dense[chosen], self.y[chosen], sample_weight=weight[chosen])
+            dense = (self.table.toarray() if sp.issparse(self.table) else self.table)[chosen]
+            # scikit-learn cannot bin a column without a single number; a constant serves as well.
+            dense = np.where(np.isnan(dense).all(axis=0), np.float32(0), dense)
+            model.model_ = inner.fit(dense, self.y[chosen], sample_weight=weight[chosen])
             return model
         used = weight if rows is None else np.where(rows, weight, 0.0)
         exponent = np.frexp(used.sum())[1]
-        scale = 1.0 if EXPONENTS[0] <= exponent <= EXPONENTS[1] else np.ldexp(1.0, -exponent)
+        usual = EXPONENTS[0] <= exponent <= EXPONENTS[1]
+        scale = 1.0 if usual else np.ldexp(1.0, np.frexp(len(used))[1] - exponent)
         self.data.set_weight((used * scale).astype(np.float32))
         params = {
             "tree_method": "hist", "max_bin": self.bins, "max_depth": model.max_depth,

@@ -114,10 +114,10 @@ def cuts(table: Table, max_bins: int) -> list[NDArray[np.float32]]:
 
 
 def _column_cuts(ordered: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
-    last = np.flatnonzero(np.diff(ordered))  # last row of each distinct value but the largest
+    last = np.flatnonzero(ordered[1:] > ordered[:-1])  # last row of each distinct value but the largest
     if len(last) >= max_bins:
         quantile = np.arange(1, max_bins) * (len(ordered) / max_bins)
         last = last[np.unique(np.searchsorted(last, quantile - 1).clip(max=len(last) - 1))]
     low, high = ordered[last], ordered[last + 1]
-    middle = low + (high - low) / 2
+    middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
     return np.where(middle > low, middle, high).astype(np.float32)  # neighbours in float32 have no middle
