@@ -388,7 +388,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         context = None
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=self.n_estimators)
-        before = vars(self).copy()
+        before = self.__dict__.copy()
         try:
             problem = self._check_problem(X, y, sample_weight, groups, validation)
             routed = _check_method_params(X, routed, indices=problem.used)
@@ -399,11 +399,11 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             scheme = self._scheme(problem, routed)
             units = self._units(problem, scheme)
         except Exception:  # a refused fit leaves the classifier as it was
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
         if not goes_on:
-            vars(self).pop("estimators_", None)  # unfitted until there is a round
+            self.__dict__.pop("estimators_", None)  # unfitted until there is a round
             self._game: Game[Any] = Game.new(self._rule(units), units)
             self._fingerprint, self._fixed = same, fixed_params(self)
             self._boosted: list[Any] = []
