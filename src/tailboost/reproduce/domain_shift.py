@@ -120,6 +120,7 @@ def _cell(shift: Shift, make: Callable[..., Any], seed: int) -> dict[str, Any]:
         d: np.flatnonzero(shift.domain == d) for d in np.unique(shift.domain) if d not in shift.trained_on
     }
     values: dict[str, Any] = {"rows": {name: len(index) for name, index in parts.items()}}
+    values["constant"] = len(np.unique(classifier.predict(rows(held)))) == 1
     # A mixture's shares are no scores: where its members agree on a wrong answer the margin is infinite.
     measures: dict[str, Loss] = {"error": "zero_one", "exponential": "exponential"}
     if isinstance(classifier, GroupDROBoostClassifier):
@@ -142,7 +143,7 @@ def run(settings: Settings) -> str:
     for title, load in SHIFTS.items():
         try:
             shift = load(settings.data)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             settings.say(f"{title}: left out ({error})")
             continue
         results[title] = {
@@ -162,7 +163,10 @@ def run(settings: Settings) -> str:
 
 
 def _text(settings: Settings, results: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
-    parts = [f"{settings.repeats} random splits, 95 % intervals over them. Domains not trained on are whole."]
+    parts = [
+        f"{settings.repeats} random splits, 95 % intervals over them. Domains not trained on are "
+        "whole. (constant): the radius leaves the first step no gain, so the classifier answers one class."
+    ]
     for title, by_method in results.items():
         first = next(iter(by_method.values()))[0]
         domains = [d for d in first["error"] if d != "worst domain"]
@@ -174,7 +178,7 @@ def _text(settings: Settings, results: dict[str, dict[str, list[dict[str, Any]]]
         ]
         body = [
             [
-                name,
+                name + " (constant)" * all(cell["constant"] for cell in cells),
                 *(interval([cell["error"][d] for cell in cells]) for d in (*domains, "worst domain")),
                 interval([cell["exponential"]["worst domain"] for cell in cells])
                 if "exponential" in cells[0]
