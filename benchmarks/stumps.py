@@ -69,9 +69,9 @@ def main():
             tracemalloc.stop()
             seconds = 1e3 * best_of(partial(session.fit, u, 0))
             print(
-                f"  λ = {lam:g}: round {seconds:.1f} ms = {seconds / doubles:.2f} or {seconds / integers:.2f} "
-                f"passes; first, with sorting, {first:.2f} s; table {X.nbytes / 2**20:.1f} MiB, sorted columns "
-                f"{kept / 2**20:.1f}, peak {peak / 2**20:.1f} more"
+                f"  λ = {lam:g}: round {seconds:.1f} ms = {seconds / doubles:.2f} or "
+                f"{seconds / integers:.2f} passes; first, with sorting, {first:.2f} s; table "
+                f"{X.nbytes / 2**20:.1f} MiB, sorted columns {kept / 2**20:.1f}, peak {peak / 2**20:.1f} more"
             )
 
 
