@@ -13,7 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import zero_one_loss
 
 from tailboost import metrics, plotting
-from tailboost.plotting import ClassErrorDisplay, CVaRCurveDisplay, WeightTrajectoryDisplay
+from tailboost.plotting import (
+    ClassErrorDisplay,
+    CostDisplay,
+    CVaRCurveDisplay,
+    WeightTrajectoryDisplay,
+    WorstCaseDisplay,
+)
 
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -235,7 +241,9 @@ def test_trajectory_bad_input():
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, error=0.1, name="a"),
     "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
+    "CostDisplay": lambda: CostDisplay([0.0, -0.5], [0.0, -0.6], [-3.0, -2.5], lam=0.5),
     "WeightTrajectoryDisplay": lambda: WeightTrajectoryDisplay([0.1, 0.2], [1.0, 0.5]),
+    "WorstCaseDisplay": lambda: WorstCaseDisplay(ALPHAS, ALPHAS, target=0.3, shift=0.3, name="a"),
 }
 
 
