@@ -17,7 +17,7 @@ import tailboost as tb
 from tailboost.game import Units
 from tailboost.rules.adaboost import AdaBoost
 from tailboost.rules.additive import AdditiveState
-from tailboost.rules.dro import WorstCase, mass_on
+from tailboost.rules.dro import WorstCase, critical_radius
 from tailboost.rules.margin_loss import MARGIN_LOSSES
 from tailboost.solvers import entropic_weights
 
@@ -172,12 +172,12 @@ def test_the_ends_of_the_radius(uncertainty):
 def test_the_radius_that_stops_the_first_step(uncertainty, n_classes):
     for n_wrong in (1, 3, 7):
         wrong = np.arange(20) < n_wrong
-        limit = mass_on(n_wrong / 20, 1 - 1 / n_classes, uncertainty)
+        limit = critical_radius(n_wrong / 20, 1 - 1 / n_classes, uncertainty)
         for radius, steps in ((limit * 0.99, True), (limit * 1.01, False)):
             rule = WorstCase(n_classes, radius, uncertainty)
             state = rule.update(rule.start(Units.samples(np.ones(20))), wrong)
             assert (state.steps[0] > 0) == steps
-    assert mass_on(0.18, 0.5, "kl") == pytest.approx(-0.5 * np.log(4 * 0.18 * 0.82))
+    assert critical_radius(0.18, 0.5, "kl") == pytest.approx(-0.5 * np.log(4 * 0.18 * 0.82))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -68,8 +68,8 @@ def test_credit_default(tmp_path, monkeypatch):
     result = run("credit-default", "--repeats", 1, "--out", tmp_path)
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "credit-default.json").read_text())
-    assert set(kept["results"]) == set(makers)
-    zero, plain = (kept["results"][name][0]["test"] for name in ("DRO, δ = 0", "AdaBoost"))
+    assert set(kept["splits"]) == set(makers)
+    zero, plain = (kept["splits"][name][0]["test"] for name in ("DRO, δ = 0", "AdaBoost"))
     assert zero["exponential"] == pytest.approx(plain["exponential"])
     assert "| DRO, δ = 0.2 |" in (tmp_path / "credit-default.md").read_text()
     assert (tmp_path / "credit-default.png").stat().st_size > 10_000

@@ -16,7 +16,7 @@ from tailboost.classifiers._base import Problem, take
 from tailboost.game import Rule, Units, round_seed
 from tailboost.robustness import dro_radius
 from tailboost.rules.additive import AdditiveState
-from tailboost.rules.dro import WorstCase, mass_on
+from tailboost.rules.dro import WorstCase, critical_radius
 from tailboost.rules.margin_loss import MARGIN_LOSSES
 from tailboost.solvers.worst_case import Uncertainty
 from tailboost.validation import Scheme
@@ -180,7 +180,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     def _warn_of_a_large_radius(self) -> None:
         K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
-        largest = mass_on(error, 1 - 1 / K, self.uncertainty)
+        largest = critical_radius(error, 1 - 1 / K, self.uncertainty)
         if 0 < largest <= self.radius_:
             warnings.warn(
                 f"radius={self.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of the "

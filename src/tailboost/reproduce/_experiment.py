@@ -117,7 +117,7 @@ def interval(values: Sequence[float], digits: int = 3) -> str:
     mean, half = mean_and_half_width(values)
     if abs(mean) >= 1e4:
         return f"{mean:.1e}"
-    return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
+    return f"{round(mean, digits) + 0.0:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

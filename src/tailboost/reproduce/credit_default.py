@@ -93,6 +93,13 @@ def by_rounds(classifier: Any, X: Any, y: NDArray[Any]) -> list[float]:
     return [round(float(loss), 5) for loss in losses]
 
 
+def mean_by_round(found: list[dict[str, Any]], rows: str) -> Floats:
+    """Return the mean over splits of the loss by round, as far as all splits went."""
+    last = min(len(cell["rounds"][rows]) for cell in found)
+    mean: Floats = np.mean([cell["rounds"][rows][:last] for cell in found], axis=0)
+    return mean
+
+
 def split(seed: int) -> tuple[Any, Any, NDArray[Any], NDArray[Any]]:
     """Return training and test rows and labels of a random split."""
     X, y = load_credit_default(return_X_y=True, as_frame=False)
@@ -132,8 +139,22 @@ def run(settings: Settings) -> str:
     text = _text(settings, results)
     document = {
         "settings": {"n_train": N_TRAIN, "rounds": N_ROUNDS, "repeats": settings.repeats, "alpha": ALPHA},
-        "interval": "mean and half width of the 95 % Student t interval over splits, in the Markdown table",
-        "results": results,
+        "interval": "mean ± half width of the 95 % Student t interval over splits, in the Markdown tables",
+        "splits": {
+            name: [{k: v for k, v in cell.items() if k not in ("rounds", "curve")} for cell in found]
+            for name, found in results.items()
+        },
+        "worst_case_exponential_loss": {
+            "radii": CURVE,
+            **{
+                name: np.mean([c["curve"] for c in found], axis=0).tolist() for name, found in results.items()
+            },
+        },
+        "exponential_loss_by_round": {
+            name: {rows: mean_by_round(found, rows).tolist() for rows in ("train", "test")}
+            for name, found in results.items()
+            if "rounds" in found[0]
+        },
     }
     write(settings, "credit-default", document, text)
     _picture(settings, results)
@@ -150,6 +171,22 @@ def _text(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> str:
             for name, cells in results.items()
         ]
         parts.append(f"### {rows} rows\n\n" + markdown(["", *COLUMNS.values()], body))
+    body = [
+        [
+            name,
+            *(
+                interval(
+                    [c["test"][k] - a["test"][k] for c, a in zip(cells, results["AdaBoost"], strict=True)]
+                )
+                for k in COLUMNS
+            ),
+        ]
+        for name, cells in results.items()
+        if name != "AdaBoost"
+    ]
+    parts.append(
+        "### test rows: difference to AdaBoost, split by split\n\n" + markdown(["", *COLUMNS.values()], body)
+    )
     X_train, _, y_train, _ = split(0)
     bunch = load_credit_default(as_frame=False)
     classifier = methods(settings.n_jobs)["DRO, δ from the data"](random_state=0).fit(X_train, y_train)
@@ -179,10 +216,9 @@ def _picture(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> No
     shown = [f"DRO, δ = {r:g}" for r in RADII]
     for name, (colour, _) in zip(shown, STYLES, strict=False):
         for rows, line in (("test", "-"), ("train", ":")):
-            lengths = {len(cell["rounds"][rows]) for cell in results[name]}
-            curves = np.array([cell["rounds"][rows][: min(lengths)] for cell in results[name]])
+            curve = mean_by_round(results[name], rows)
             label = {"test": name, "train": None}[rows]
-            left.plot(1 + np.arange(curves.shape[1]), curves.mean(axis=0), line, color=colour, label=label)
+            left.plot(1 + np.arange(len(curve)), curve, line, color=colour, label=label)
     left.plot([], [], ":", color="grey", label="training rows")
     left.set(xlabel="round", ylabel="exponential loss", title="Mean loss on test rows and training rows")
     for ax in (left, right):

@@ -124,7 +124,7 @@ class WorstCase(Additive):
         return state.verdict or ("the worst-case loss is 0" if self.log_cost(state) == -np.inf else "")
 
 
-def mass_on(mass: float, share: float, uncertainty: Uncertainty) -> float:
+def critical_radius(mass: float, share: float, uncertainty: Uncertainty) -> float:
     """Radius of the smallest ball in which units of base mass ``mass`` can hold ``share`` of the weight.
 
     For KL it is ``KL(share ‖ mass)`` of two Bernoulli distributions. 0 if they hold as much already.
