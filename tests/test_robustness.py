@@ -1,5 +1,7 @@
 """Worst-case loss of any classifier, the shift that breaks it, who carries it, and its display."""
 
+import doctest
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -175,3 +177,7 @@ def test_display(case):
     with pytest.raises(ValueError, match="values has shape"):
         tb.plotting.WorstCaseDisplay([0.1, 0.2], [1])
     plt.close("all")
+
+
+def test_examples():
+    assert doctest.testmod(tb.robustness).failed == 0

@@ -186,7 +186,7 @@ def worst_case_loss(
     >>> from tailboost.robustness import worst_case_loss
     >>> X, y = load_iris(return_X_y=True)
     >>> worst_case_loss(LogisticRegression(C=0.01).fit(X, y), X, y, [0, 0.1, 1]).round(3)
-    array([0.127, 0.301, 0.821])
+    array([0.127, 0.296, 0.743])
     """
     radius = np.asarray(radii, dtype=np.float64)
     for r in radius.ravel():
