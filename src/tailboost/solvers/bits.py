@@ -175,12 +175,18 @@ class BitLosses:
         out = np.zeros((self._rows,) * 2)
         if not units.size:
             return out
-        mean = self.expectations(d) / d.sum()
+        total = float(d.sum())
+        mean = self.expectations(d) / total
+        used = d[units]
         if rough and units.size > rough:
-            units = units[:: -(-units.size // rough)]
+            # Systematic draws in proportion to d, so that all weigh the same.
+            units = units[np.searchsorted(used.cumsum(), (np.arange(rough) + 0.5) * (used.sum() / rough))]
+            used = np.ones(rough)
+        elif units.size > SINGLE:
+            large = used > 1e-3 * used.mean()
+            units, used = units[large], used[large]
         dtype = np.float32 if units.size > SINGLE else np.float64
-        used, mean = d[units], mean.astype(dtype)
-        root = np.sqrt(used).astype(dtype)[:, None]
+        mean, root = mean.astype(dtype), np.sqrt(used).astype(dtype)[:, None]
         even = root.min() == root.max()
         for start in range(0, units.size, BLOCK):
             block = slice(start, start + BLOCK)
@@ -188,7 +194,7 @@ class BitLosses:
             if not even:
                 centred *= root[block]
             out += centred.T @ centred
-        return out * (d.sum() / used.sum() * (float(root[0, 0]) ** 2 if even else 1.0))
+        return out * (total / used.sum() * (float(root[0, 0]) ** 2 if even else 1.0))
         mean = self.expectations(d) / d.sum()
         for start in range(0, units.size, BLOCK):
             block = units[start : start + BLOCK]

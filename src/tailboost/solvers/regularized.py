@@ -56,35 +56,46 @@ def divergence(w: Float, p: Float) -> float:
 def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]:
     """Response for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
     cap = p / alpha
+    most = float(np.log(1.0 / alpha))
 
     def respond(combined: Float) -> Response:
         top = float(combined.max())
-        reached: float = 1.0
-        if beta * (top - float(combined.min())) > 600:
-            # Measured from the boundary η of the tail, neither end of the exponential takes all others to
-            # zero.
+        reach = beta * (top - float(combined.min()))
+        reached = 1.0
+        if reach > 600:
+            # From the boundary η of the tail, neither end of the exponential takes all others to zero.
             worst, top = tail(combined, alpha, p)
             reached = max(float(worst[combined <= top].sum()), 1e-300)
+        exponent = beta * (combined - top)
         with np.errstate(over="ignore"):
-            growth = np.exp(beta * (combined - top))
-        a = np.where(np.isinf(growth), 0.0, p * growth)
-        # Σ min(c, κ a) = 1 is concave in κ: Newton from the left only ever adds to the capped units and so
+            w = p * np.exp(exponent)
+        # Σ min(c, κ w) = 1 is concave in κ: Newton from the left only ever adds to the capped units, so it
         # ends. Units up to η take at least what they have in the tail, which gives a κ to the left.
-        kappa = reached / float(a[combined <= top].sum())
-        capped = growth >= 1.0 / (alpha * kappa)
+        left, kappa = 1.0, reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
+        capped = np.zeros(p.size, dtype=bool)
+        fresh = np.flatnonzero(w * kappa >= cap)
         while True:
-            rest = float(a[~capped].sum())
-            if rest == 0.0:
+            capped[fresh], w[fresh] = True, 0.0
+            left -= float(cap[fresh].sum())
+            rest = float(w.sum())
+            kappa = max(left, 0.0) / rest if rest > 0 else 0.0
+            fresh = np.flatnonzero(w * kappa >= cap)
+            if not fresh.size:
                 break
-            kappa = max(1.0 - float(cap[capped].sum()), 0.0) / rest
-            now = capped | (kappa * a >= cap)
-            if np.array_equal(now, capped):
-                break
-            capped = now
-        w = np.where(capped, cap, kappa * np.where(capped, 0.0, a))
+        w *= kappa
+        d = beta * w
+        np.copyto(w, cap, where=capped)
         w /= w.sum()
-        highest = top - float(np.log(alpha * kappa)) / beta if kappa > 0 else top
-        return Response(w, divergence(w, p) / beta, np.where(capped, 0.0, beta * w), (-np.inf, highest))
+        if reach > 1e-2 and kappa > 0:
+            # log(w/p) is log κ + β (ℓ − top) where free and log 1/α where capped.
+            free = float(d.sum()) / beta
+            penalty = (
+                float(d @ np.where(d > 0, exponent, 0.0)) / beta + free * np.log(kappa) + (1 - free) * most
+            ) / beta
+        else:
+            penalty = divergence(w, p) / beta
+        highest = top + (most - float(np.log(kappa))) / beta if kappa > 0 else top
+        return Response(w, float(penalty), d, (-np.inf, highest))
 
     return respond
 
