@@ -733,3 +733,24 @@ def test_ten_thousand_rounds(recorder):
     assert np.isfinite(clf.trace_.weighted_loss).all()
     assert np.isfinite(clf.predict_proba(X)).all()
     assert clf.estimator_weights_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("name", VALIDATED)
+def test_threads_change_nothing(name, learner):
+    X, y = noisy(27)
+    params = {"n_estimators": 3, "validation": "cv", "random_state": 0}
+    one = make(name, LEARNERS[learner], **params).fit(X, y)
+    same(one, make(name, LEARNERS[learner], n_jobs=2, **params).fit(X, y), X)
+
+
+def test_weights_and_groups_are_routed_to_us():
+    X, y = noisy(28, n=150)
+    weight, groups = 1.0 + np.arange(150) % 3, np.arange(150) % 2
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = make("group", TREE, n_estimators=2, random_state=0).set_fit_request(
+            sample_weight=True, groups=True
+        )
+        search = GridSearchCV(clf, {"eta": [0.5, 1.0]}, cv=3, error_score="raise")
+        search.fit(X, y, sample_weight=weight, groups=groups)
+    np.testing.assert_array_equal(search.best_estimator_.groups_, [0, 1])
