@@ -147,6 +147,9 @@ def test_profile_says_who_carries_the_worst_case():
     assert ("feature", "gap") not in found
     features = [abs(s.shift) for s in profile if s.kind == "feature"]
     assert features == sorted(features, reverse=True)
+    array = worst_case_profile(w / w.sum(), X[["age"]].to_numpy(), y, feature_names=["years"])
+    assert array[-1].name == "years"
+    assert array[-1].shift == found["feature", "age"].shift
     plain = worst_case_profile(np.full(200, 1 / 200), X, y)
     assert max(abs(s.shift) for s in plain) == pytest.approx(0.0, abs=1e-12)
     for wrong in (np.ones(200), np.full(200, -1 / 200)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -288,6 +289,7 @@ def worst_case_profile(
     *,
     groups: Any = None,
     sample_weight: ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
 ) -> list[WeightShare]:
     """Who carries the worst case: classes, groups and features by how far the weights shift them.
 
@@ -303,6 +305,8 @@ def worst_case_profile(
         Groups of the rows.
     sample_weight : array-like of shape (n,), default=None
         The base measure.
+    feature_names : sequence of d str, default=None
+        What to call the columns of an X without names.
 
     Returns
     -------
@@ -321,19 +325,26 @@ def worst_case_profile(
     p = _base(sample_weight, w)
     p = p / p.sum()
     shares: list[WeightShare] = []
-    for kind, table in (("class", {"": y}), ("group", _columns(groups)), ("feature", _columns(X))):
+    for kind, table in (
+        ("class", {"": y}),
+        ("group", _columns(groups)),
+        ("feature", _columns(X, feature_names)),
+    ):
         found = [s for name, column in table.items() for s in _shares(kind, name, np.asarray(column), w, p)]
         shares += sorted(found, key=lambda s: -abs(s.shift))
     return shares
 
 
-def _columns(table: Any) -> dict[str, Any]:
+def _columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     if table is None:
         return {}
     if hasattr(table, "columns"):
         return {str(name): table[name] for name in table.columns}
     array = np.asarray(table)
-    return {"": array} if array.ndim == 1 else {f"feature {j}": column for j, column in enumerate(array.T)}
+    if array.ndim == 1:
+        return {"": array}
+    names = [f"feature {j}" for j in range(array.shape[1])] if names is None else names
+    return dict(zip(names, array.T, strict=True))
 
 
 def _shares(kind: str, name: str, column: NDArray[Any], w: Floats, p: Floats) -> list[WeightShare]:

@@ -190,10 +190,14 @@ def _text(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> str:
     X_train, _, y_train, _ = split(0)
     bunch = load_credit_default(as_frame=False)
     classifier = methods(settings.n_jobs)["DRO, δ from the data"](random_state=0).fit(X_train, y_train)
-    profile = worst_case_profile(classifier.worst_case_weights_, X_train, bunch.target_names[y_train])
-    names = {f"feature {j}": name for j, name in enumerate(bunch.feature_names)}
+    profile = worst_case_profile(
+        classifier.worst_case_weights_,
+        X_train,
+        bunch.target_names[y_train],
+        feature_names=bunch.feature_names,
+    )
     body = [
-        [s.kind, names.get(s.name, s.name), f"{s.base:.3g}", f"{s.worst:.3g}", f"{s.shift:+.2f}"]
+        [s.kind, s.name, f"{s.base:.3g}", f"{s.worst:.3g}", f"{s.shift:+.2f}"]
         for s in [s for s in profile if s.kind == "class"] + [s for s in profile if s.kind == "feature"][:8]
     ]
     heaviest = np.sort(classifier.worst_case_weights_)[::-1]
