@@ -93,6 +93,7 @@ def methods(n_jobs: int) -> dict[str, Callable[..., Any]]:
         "AdaBoost": partial(AdaBoostClassifier, n_estimators=N_ROUNDS, n_jobs=n_jobs),
         "AdaBoost, shrinkage 0.1": partial(dro, radius=0.0, learning_rate=0.1),
         "DRO, δ from the data": dro,
+        "DRO, δ from the data, shrinkage 0.1": partial(dro, learning_rate=0.1),
         "DRO, δ = 0.05": partial(dro, radius=0.05),
         "DRO, δ = 0.2": partial(dro, radius=0.2),
         "DRO, χ², δ = 0.05": partial(dro, radius=0.05, uncertainty="chi2"),
