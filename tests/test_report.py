@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 from scipy.sparse import coo_array
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
@@ -680,3 +681,18 @@ class TestHTML:
         source = render(results)
         assert "the 10 classes that are hardest" in " ".join(source.split())
         assert "±" not in source[source.index("All methods") : source.index("<nav")].replace("± half", "")
+
+
+def test_binary_methods_are_left_out_where_there_are_more_classes():
+    X, y = load_iris(return_X_y=True)
+    results = compare(X, y, methods=["ebboost", "erm"], alphas=[0.5], repeats=1, random_state=0)
+    assert [m["name"] for m in results.document["methods"]] == ["erm", "coinflip"]
+    assert "takes two classes" in results.document["left_out"][0]["reason"]
+
+
+def test_missing_values_are_filled_for_methods_that_take_none():
+    X, y = load_iris(return_X_y=True)
+    X[::7, 0] = np.nan
+    results = compare(X, y == 1, methods=["ebboost"], alphas=[0.5], repeats=1, random_state=0)
+    assert results.document["status"] == "complete"
+    assert not results.document["methods"][0]["failures"]

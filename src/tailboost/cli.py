@@ -41,7 +41,7 @@ from sklearn.pipeline import Pipeline
 
 from tailboost import __version__, datasets
 from tailboost.datasets._table import read_frame
-from tailboost.io import TableEncoder, load_model, save_model
+from tailboost.io import load_model, preparation, save_model
 from tailboost.registry import METHODS, Method, get_method
 from tailboost.report import Results, compare, render
 from tailboost.report.comparison import checked_alphas, joint_groups
@@ -216,7 +216,7 @@ def fit(
             raise BadInput(f"--model: {str(model)!r} is a folder, or is in one that is not there")
         with _bad_input():
             table = datasets.load_table(data, target, group=group or ())
-        pipeline = Pipeline([("table", TableEncoder()), ("classifier", classifier)])
+        pipeline = Pipeline([*preparation(classifier), ("classifier", classifier)])
         extra = {"classifier__groups": joint_groups(table.groups)} if group else {}
         _say(f"Fitting {chosen.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
         start = time.perf_counter()

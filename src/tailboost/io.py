@@ -15,13 +15,40 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TableEncoder", "load_model", "save_model"]
+__all__ = ["TableEncoder", "load_model", "preparation", "save_model", "takes_missing"]
+
+
+def preparation(classifier: Any) -> list[tuple[str, Any]]:
+    """Return the pipeline steps that prepare any table for a classifier.
+
+    Parameters
+    ----------
+    classifier : estimator
+        Where it takes no missing values, they are replaced by the column's median.
+
+    Returns
+    -------
+    list of (str, transformer)
+    """
+    steps: list[tuple[str, Any]] = [("table", TableEncoder())]
+    return (
+        steps
+        if takes_missing(classifier)
+        else [*steps, ("impute", SimpleImputer(strategy="median", keep_empty_features=True))]
+    )
+
+
+def takes_missing(classifier: Any) -> bool:
+    """Whether a classifier takes NaN."""
+    return bool(get_tags(classifier).input_tags.allow_nan)
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -166,6 +193,7 @@ def _text(value: object) -> str:
 # libraries index without bounds checks: a forged file can crash the process, but it cannot run code.
 _KNOWN_PARTS = frozenset(
     {
+        "numpy.dtype",
         "sklearn.tree._tree.Tree",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "xgboost.core.Booster",

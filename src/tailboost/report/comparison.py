@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.utils import get_tags
 
 from tailboost import metrics
-from tailboost.io import TableEncoder
+from tailboost.io import TableEncoder, takes_missing
 from tailboost.registry import METHODS, Method, get_method
 from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise
 
@@ -66,8 +68,8 @@ def compare(
         One column per grouping of the rows. Group errors are measured for each column; methods that train on
         groups get `joint_groups` of all of them (without groups: the classes).
     methods : sequence of str or Method, default=None
-        Names from `tailboost.registry.METHODS`; None takes all. What needs a package that is not installed is
-        left out, and listed with the reason in ``left_out``.
+        Names from `tailboost.registry.METHODS`; None takes all. What cannot serve here (a package is
+        not installed, or it takes two classes only) is listed with the reason in ``left_out``.
     alphas : sequence of float in (0, 1]
         Tail masses at which CVaR is measured.
     repeats : int ≥ 1
@@ -97,7 +99,6 @@ def compare(
     ValueError
         For unknown methods, numbers out of range, or labels or groups that cannot be split, before any fit.
     """
-    chosen, left_out = _chosen(methods)
     levels = checked_alphas("alphas", alphas)
     curve = sorted({*checked_alphas("curve_alphas", curve_alphas), *levels})
     if not isinstance(repeats, int) or repeats < 1:
@@ -108,6 +109,7 @@ def compare(
         raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
     table, labels = _checked_table(X, y)
     classes, counts = _checked_classes(labels, test_size)
+    chosen, left_out = _chosen(methods, len(classes))
     columns = _group_columns(groups, len(labels))
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if random_state is None else random_state
     main_alpha = levels[len(levels) // 2]
@@ -292,6 +294,8 @@ def _fit_and_measure(
     n_jobs: int | None,
 ) -> dict[str, Any]:
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=n_jobs)
+    if not takes_missing(classifier):
+        split = _filled(split)
     extra = {"groups": split.groups_train} if method.uses_groups and split.groups_train is not None else {}
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **extra)
@@ -323,6 +327,22 @@ def _fit_and_measure(
     if method.uses_alpha:
         record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}
     return record
+
+
+def _filled(split: _Split) -> _Split:
+    """Replace missing values by the training median, for a classifier that takes none."""
+    if (
+        not hasattr(split.X_train, "dtype")
+        or split.X_train.dtype.kind != "f"
+        or hasattr(split.X_train, "nnz")
+    ):
+        return split
+    if not (np.isnan(split.X_train).any() or np.isnan(split.X_test).any()):
+        return split
+    fill = SimpleImputer(strategy="median", keep_empty_features=True).fit(split.X_train)
+    return dataclasses.replace(
+        split, X_train=fill.transform(split.X_train), X_test=fill.transform(split.X_test)
+    )
 
 
 def _shares(method: Method, model: Any, split: _Split) -> NDArray[np.float64]:
@@ -417,16 +437,22 @@ def _remembered_interrupts() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _chosen(methods: Sequence[str | Method] | None) -> tuple[list[Method], list[dict[str, str]]]:
+def _chosen(
+    methods: Sequence[str | Method] | None, n_classes: int
+) -> tuple[list[Method], list[dict[str, str]]]:
     asked = (
         METHODS.values() if methods is None else [get_method(m) if isinstance(m, str) else m for m in methods]
     )
     chosen, left_out = {}, []
     for method in asked:
         try:
-            method.make()
+            multi_class = get_tags(method.make()).classifier_tags.multi_class
         except ImportError as error:
             left_out.append({"title": method.title, "reason": str(error)})
+            continue
+        if n_classes > 2 and not multi_class:
+            reason = f"{method.name} takes two classes, the data have {n_classes}"
+            left_out.append({"title": method.title, "reason": reason})
         else:
             chosen[method.name] = method
     if not chosen:
