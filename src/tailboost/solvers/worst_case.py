@@ -9,9 +9,9 @@ Radius 0 is p for all three; at a large radius all mass is on the units of large
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -88,31 +88,95 @@ def worst_case_weights(
     if uncertainty not in _BALLS:
         raise ValueError(f"uncertainty must be one of {sorted(_BALLS)}, got {uncertainty!r}")
     radius = check_number(radius, "radius", 0, closed=True)
-    values = loss_vector(losses)
-    p = base_measure(base, values.size)
-    kept = p > 0
-    top = float(values[kept].max())
-    scale = top - float(values[kept].min())
+    units = _Units.build(losses, base)
+    values, top, scale = units.values, units.top, units.scale
     if radius == 0 or scale == 0:
-        value = float(p @ values)
-        return WorstCaseSolution(p, value, value, 0.0, top if uncertainty != "kl" else 0.0, 0, "closed-form")
-    # Losses as distances below the largest, in units of their range: d ∈ [−1, 0].
-    d = np.minimum((values - top) / scale, 0.0)
-    largest = float(p[d == 0].sum())
-    if radius >= _LIMITS[uncertainty](largest):
-        w = np.where(d == 0, p / largest, 0.0)
+        w = base_measure(base, values.size)
+        value = float(w @ values)
+        return WorstCaseSolution(w, value, value, 0.0, 0.0 if uncertainty == "kl" else top, 0, "closed-form")
+    if radius >= _LIMITS[uncertainty](units.largest):
+        w = np.where(values == top, units.p / units.largest, 0.0)
         return WorstCaseSolution(w, top, top, 0.0, np.inf if uncertainty == "kl" else top, 0, "limit")
-    w, bound, parameter, n_iter, method = _BALLS[uncertainty](d, p, radius)
-    value = float(w @ values)
-    dual_value = top + scale * bound
-    gap = dual_value - top - scale * float(w @ d)
+    w, gain, bound, parameter, n_iter, method = _BALLS[uncertainty](units, radius)
+    value, gap = top + scale * gain, scale * (bound - gain)
     if not gap <= max(GAP * (1 + abs(value)), 1e-13 * (scale + abs(top))):
         raise SolverError(
             f"worst_case_weights: the gap {gap:.3g} is too large (n = {values.size}, "
             f"uncertainty = {uncertainty!r}, radius = {radius:g})"
         )
     parameter = parameter / scale if uncertainty == "kl" else top + scale * parameter
-    return WorstCaseSolution(w, value, dual_value, gap, parameter, n_iter, method)
+    return WorstCaseSolution(w, value, value + gap, gap, parameter, n_iter, method)
+
+
+#: Units per block: what is computed for one stays in the cache.
+BLOCK = 32768
+#: Units whose solution is the first guess for all.
+SAMPLE = 65536
+
+
+@dataclass(frozen=True)
+class _Units:
+    """Losses as distances below the largest in units of their range, d ∈ [−1, 0], block by block.
+
+    ``p`` is the base measure, or 1/n where it is uniform; ``largest`` is the mass on the largest losses.
+    """
+
+    values: Float
+    p: Float | float
+    top: float
+    scale: float
+    largest: float
+
+    @classmethod
+    def build(cls, losses: npt.ArrayLike, base: npt.ArrayLike | None) -> Self:
+        values = loss_vector(losses)
+        p = 1.0 / values.size if base is None else base_measure(base, values.size)
+        kept = values if base is None else values[np.asarray(p) > 0]
+        top = float(kept.max())
+        at_top = values == top
+        largest = float(np.count_nonzero(at_top) * p if isinstance(p, float) else p @ at_top)
+        return cls(values, p, top, top - float(kept.min()), largest)
+
+    def blocks(self) -> Iterator[tuple[slice, Float, Float | float]]:
+        for start in range(0, self.values.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            d = self.values[block] - self.top
+            d /= self.scale
+            # Units without mass may lie above the largest loss.
+            np.minimum(d, 0.0, out=d)
+            yield block, d, self.p if isinstance(self.p, float) else self.p[block]
+
+    def moments(self, weigh: Callable[[Float], Float]) -> Float:
+        """Sum p f, p f d and p f d² over units for f = weigh(d)."""
+        total = np.zeros(3)
+        for _, d, p in self.blocks():
+            f = weigh(d)
+            f *= p
+            total[0] += f.sum()
+            f *= d
+            total[1] += f.sum()
+            total[2] += f @ d
+        return total
+
+    def weights(self, weigh: Callable[[Float], Float]) -> tuple[Float, float]:
+        """Normalised p f, and its mean of d."""
+        w = np.empty(self.values.size)
+        total = mean = 0.0
+        for block, d, p in self.blocks():
+            f = weigh(d)
+            f *= p
+            w[block] = f
+            total += float(f.sum())
+            mean += float(f @ d)
+        w /= total
+        return w, mean / total
+
+    def sample(self) -> _Units | None:
+        """Every k-th unit, where there are many."""
+        every = slice(None, None, self.values.size // SAMPLE)
+        if self.values.size < 4 * SAMPLE:
+            return None
+        return type(self).build(self.values[every], None if isinstance(self.p, float) else self.p[every])
 
 
 #: The radius from which on all mass is on the largest losses, of base mass m.
@@ -123,23 +187,38 @@ _LIMITS: dict[str, Callable[[float], float]] = {
 }
 
 
-def _kl(d: Float, p: Float, radius: float) -> tuple[Float, float, float, int, str]:
-    limit = -float(np.log(p[d == 0].sum()))
+def _kl(units: _Units, radius: float) -> tuple[Float, float, float, float, int, str]:
+    theta, log_total, n_iter = _temperature(units, radius)
+    w, gain = units.weights(lambda d: np.exp(theta * d))
+    # Dual: min_θ (r + log Σ p e^{θd})/θ.
+    return w, gain, (radius + log_total) / theta, theta, n_iter, "newton"
+
+
+def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
+    """θ with KL(w(θ) ‖ p) = r for w_i ∝ p_i e^{θ d_i}, log Σ p e^{θ d} there, and the passes it took."""
+    limit = -float(np.log(units.largest))
     small = radius < 0.5 * limit
-
-    def state(theta: float) -> tuple[Float, float, float, float]:
-        w = p * np.exp(theta * d)
-        total = float(w.sum())
-        w /= total
-        log_total = np.log(total) if theta > 0.1 else np.log1p(p @ np.expm1(theta * d))
-        mean = float(w @ d)
-        variance = float(w @ (d - mean) ** 2)
-        return w, variance, float(log_total), theta * mean - float(log_total)
-
-    low, high = 0.0, np.inf
-    theta = np.sqrt(2 * radius / float(p @ (d - p @ d) ** 2))
+    low, high, theta = 0.0, np.inf, 0.0
+    sample = units.sample()
+    if sample is not None and sample.scale > 0 and radius < -np.log(sample.largest):
+        theta = _temperature(sample, radius)[0] * units.scale / sample.scale
+    if theta == 0.0:
+        _, first, second = units.moments(np.ones_like)
+        theta = float(np.sqrt(2 * radius / (second - first**2)))
     for n_iter in range(1, 201):  # noqa: B007
-        w, variance, log_total, divergence = state(theta)
+        if theta > 0.1:
+            total, first, second = units.moments(lambda d, t=theta: np.exp(t * d))
+            log_total, mean = float(np.log(total)), first / total
+            variance = second / total - mean**2
+        else:
+            # Near θ = 0 everything is the difference from p.
+            excess, d_excess, dd_excess = units.moments(lambda d, t=theta: np.expm1(t * d))
+            _, d_mean, dd_mean = units.moments(np.ones_like)
+            log_total, mean = float(np.log1p(excess)), (d_mean + d_excess) / (1 + excess)
+            variance = (dd_mean + dd_excess) / (1 + excess) - mean**2
+        divergence = theta * mean - log_total
+        if abs(divergence - radius) <= 1e-10 * radius:
+            break
         low, high = (theta, high) if divergence < radius else (low, theta)
         slope = theta * variance  # of the divergence in θ
         # The divergence is nearly quadratic in θ at first and approaches its limit exponentially in the end:
@@ -149,60 +228,78 @@ def _kl(d: Float, p: Float, radius: float) -> tuple[Float, float, float, int, st
                 root = np.sqrt(2 * max(divergence, 0.0))
                 new = theta + (np.sqrt(2 * radius) - root) * root / slope
             else:
-                new = (
-                    theta
-                    - (np.log(limit - radius) - np.log(limit - divergence)) * (limit - divergence) / slope
-                )
-        if abs(divergence - radius) <= 1e-14 * radius or high - low <= 1e-15 * theta:
-            break
+                rest = limit - divergence
+                new = theta - (np.log(limit - radius) - np.log(rest)) * rest / slope
         if not (low < new < high):
             new = 2 * theta + 1 if high == np.inf else 0.5 * (low + high)
+        if new == theta or high - low <= 1e-15 * theta:
+            break
+        theta = float(new)
+    return theta, log_total, n_iter
+
+
+def _chi2(units: _Units, radius: float) -> tuple[Float, float, float, float, int, str]:
+    _, mean, second = units.moments(np.ones_like)
+    variance = second - mean**2
+    theta, n_iter, method = float(mean - np.sqrt(variance / (2 * radius))), 1, "closed-form"
+    bound = float(mean + np.sqrt(2 * radius * variance))
+    if theta > -1:
+        theta, second, n_iter = _threshold(units, radius)
+        # Dual: min_θ θ + √((1 + 2r) E(d − θ)²_+).
+        bound, method = theta + float(np.sqrt((1 + 2 * radius) * second)), "newton"
+    w, gain = units.weights(lambda d: np.maximum(d - theta, 0.0))
+    return w, gain, bound, theta, n_iter, method
+
+
+def _threshold(units: _Units, radius: float) -> tuple[float, float, int]:
+    """θ where E(d − θ)²_+ = (1 + 2r) (E(d − θ)_+)², E(d − θ)²_+ there, and the passes it took.
+
+    Then w_i ∝ p_i (d_i − θ)_+ has the radius r; the ratio of the two grows from θ = −1 to 0.
+    """
+    ratio, low, high, theta = 1.0 + 2.0 * radius, -1.0, 0.0, -0.5
+    sample = units.sample()
+    if sample is not None and sample.scale > 0 and radius < _LIMITS["chi2"](sample.largest):
+        guess = (sample.top + sample.scale * _threshold(sample, radius)[0] - units.top) / units.scale
+        theta = min(max(guess, -0.999), -1e-9)
+    for n_iter in range(1, 201):  # noqa: B007
+        active = first = second = 0.0
+        for _, d, p in units.blocks():
+            u = np.maximum(d - theta, 0.0)
+            if isinstance(p, float):
+                active += np.count_nonzero(u) * p
+                first += float(u.sum()) * p
+                second += float(u @ u) * p
+            else:
+                active += float(p @ (u > 0))
+                first += float(p @ u)
+                second += float((p * u) @ u)
+        excess = second - ratio * first**2
+        if abs(excess) <= 1e-14 * second or high - low <= 1e-15:
+            break
+        low, high = (theta, high) if excess < 0 else (low, theta)
+        slope = -2 * first + 2 * ratio * first * active
+        new = theta - excess / slope if slope > 0 else np.nan
+        if not (low < new < high):
+            new = 0.5 * (low + high)
         if new == theta:
             break
         theta = float(new)
-    # Dual: min_θ (r + log Σ p e^{θd})/θ.
-    return w, (radius + log_total) / theta, theta, n_iter, "newton"
+    return theta, second, n_iter
 
 
-def _chi2(d: Float, p: Float, radius: float) -> tuple[Float, float, float, int, str]:
-    mean = float(p @ d)
-    variance = float(p @ (d - mean) ** 2)
-    ratio = 1.0 + 2.0 * radius
-    theta, n_iter, method = mean - np.sqrt(variance / (2 * radius)), 0, "closed-form"
-    if theta > -1:
-        # Some weights are zero: E(d − θ)²_+ / (E(d − θ)_+)² = 1 + 2r grows from θ = −1 to 0.
-        method, low, high = "newton", -1.0, 0.0
-        for n_iter in range(1, 201):  # noqa: B007
-            u = np.maximum(d - theta, 0.0)
-            active = float(p @ (u > 0))
-            first = float(p @ u)
-            second = float(p @ u**2)
-            excess = second - ratio * first**2
-            low, high = (theta, high) if excess < 0 else (low, theta)
-            slope = -2 * first + 2 * ratio * first * active
-            new = theta - excess / slope if slope > 0 else np.nan
-            if high - low <= 1e-15 or abs(excess) <= 1e-15 * second:
-                break
-            if not (low < new < high):
-                new = 0.5 * (low + high)
-            if new == theta:
-                break
-            theta = float(new)
-    u = np.maximum(d - theta, 0.0)
-    w = p * u
-    w /= w.sum()
-    # Dual: min_θ θ + √((1 + 2r) E(d − θ)²_+).
-    root = np.sqrt(2 * radius * variance) + mean - theta if n_iter == 0 else np.sqrt(ratio * (p @ u**2))
-    return w, float(theta + root), float(theta), n_iter, method
-
-
-def _tail(d: Float, p: Float, radius: float) -> tuple[Float, float, float, int, str]:
+def _tail(units: _Units, radius: float) -> tuple[Float, float, float, float, int, str]:
     alpha = float(np.exp(-radius))
-    w, eta = tail(d, alpha, p)
-    return w, eta + float(p @ np.maximum(d - eta, 0.0)) / alpha, eta, 0, "closed-form"
+    p = np.full(units.values.size, units.p) if isinstance(units.p, float) else units.p
+    w, boundary = tail(units.values, alpha, p)
+    eta = (boundary - units.top) / units.scale
+    excess = gain = 0.0
+    for block, d, q in units.blocks():
+        gain += float(w[block] @ d)
+        excess += float(np.sum(q * np.maximum(d - eta, 0.0)))
+    return w, gain, eta + excess / alpha, eta, 1, "closed-form"
 
 
-_BALLS: dict[str, Callable[[Float, Float, float], tuple[Float, float, float, int, str]]] = {
+_BALLS: dict[str, Callable[[_Units, float], tuple[Float, float, float, float, int, str]]] = {
     "kl": _kl,
     "cvar": _tail,
     "chi2": _chi2,
