@@ -8,11 +8,12 @@ from tailboost.reproduce._experiment import Experiment, Settings
 from tailboost.reproduce.credit_default import EXPERIMENT as CREDIT_DEFAULT
 from tailboost.reproduce.domain_shift import EXPERIMENT as DOMAIN_SHIFT
 from tailboost.reproduce.variance import ROUNDS, STUMPS, TREES
+from tailboost.reproduce.variance_peers import EXPERIMENT as VARIANCE_PEERS
 
 __all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
 
 EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e for e in (CREDIT_DEFAULT, DOMAIN_SHIFT, STUMPS, TREES, ROUNDS)
+    e.name: e for e in (CREDIT_DEFAULT, DOMAIN_SHIFT, STUMPS, TREES, ROUNDS, VARIANCE_PEERS)
 }
 
 

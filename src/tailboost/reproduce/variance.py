@@ -62,7 +62,7 @@ class Task:
     stands_in: str = ""
 
 
-def _cut(sample: Sample, n: int) -> Sample:
+def cut(sample: Sample, n: int) -> Sample:
     """Draw n rows, always the same ones."""
     X, y = sample
     rows = np.sort(np.random.RandomState(0).permutation(len(y))[:n])
@@ -75,8 +75,8 @@ def _table(folder: Path, name: str) -> Any:
     return pd.read_csv(folder / f"{name}.csv.gz", na_values="?")
 
 
-def _columns(name: str, target: str, positive: Callable[[Any], Any], drop: Iterable[str] = ()) -> Any:
-    """Make the loader of a CSV file: text one-hot, incomplete rows left out."""
+def columns(name: str, target: str, labels: Callable[[Any], Any], drop: Iterable[str] = ()) -> Any:
+    """Make the loader of a CSV file: text one-hot, rows without a number left out."""
 
     def load(folder: Path) -> Sample:
         import pandas as pd
@@ -85,7 +85,7 @@ def _columns(name: str, target: str, positive: Callable[[Any], Any], drop: Itera
         number = [c for c in table if pd.api.types.is_numeric_dtype(table[c])]
         table = table.dropna(subset=number)
         X = pd.get_dummies(table.drop(columns=[target, *drop]), dummy_na=False, dtype=float)
-        return X.to_numpy(dtype=float), positive(table[target]).to_numpy().astype(np.intp)
+        return X.to_numpy(dtype=float), labels(table[target]).to_numpy().astype(np.intp)
 
     return load
 
@@ -95,7 +95,7 @@ def _libsvm(name: str, n_features: int, n: int) -> Callable[[Path], Sample]:
         from sklearn.datasets import load_svmlight_file
 
         X, y = load_svmlight_file(str(folder / f"{name}.libsvm.gz"), n_features=n_features)
-        return _cut((X.toarray(), (y > 0).astype(np.intp)), n)
+        return cut((X.toarray(), (y > 0).astype(np.intp)), n)
 
     return load
 
@@ -120,28 +120,28 @@ def _generated(make: Callable[..., Any], **options: Any) -> Task:
 
 
 def _musk(folder: Path) -> Sample:
-    sample: Sample = _columns("musk2", "musk", lambda y: y == 1, ["molecule"])(folder)
-    return _cut(sample, CUT)
+    sample: Sample = columns("musk2", "musk", lambda y: y == 1, ["molecule"])(folder)
+    return cut(sample, CUT)
 
 
 TASKS: dict[str, Task] = {
     "a5a": Task(_libsvm("a9a", 123, 6414), "6,414 random rows of a9a"),
-    "abalone": Task(_columns("abalone", "rings", lambda y: y > 9)),
+    "abalone": Task(columns("abalone", "rings", lambda y: y > 9)),
     "image": Task(
-        _columns("image_segmentation", "class", lambda y: y.isin(["brickface", "sky", "foliage"])),
+        columns("image_segmentation", "class", lambda y: y.isin(["brickface", "sky", "foliage"])),
         "three classes of UCI's image segmentation against the other four",
     ),
-    "mushrooms": Task(_columns("mushroom", "label", lambda y: y == "p")),
+    "mushrooms": Task(columns("mushroom", "label", lambda y: y == "p")),
     "musk": Task(_musk),
     **{f"mnist {a}/{b}": Task(_digits(a, b)) for a, b in ((0, 9), (1, 4), (2, 7), (3, 8), (5, 6))},
     "ringnorm": _generated(datasets.make_ringnorm),
-    "spambase": Task(_columns("spambase", "spam", lambda y: y == 1)),
-    "splice": Task(_columns("splice_libsvm", "y", lambda y: y > 0, ["split"])),
+    "spambase": Task(columns("spambase", "spam", lambda y: y == 1)),
+    "splice": Task(columns("splice_libsvm", "y", lambda y: y > 0, ["split"])),
     "twonorm": _generated(datasets.make_twonorm),
     "w4a": Task(_libsvm("w8a", 300, 7366), "7,366 random rows of w8a"),
     "waveform": _generated(datasets.make_waveform, binary=True),
-    "wine": Task(_columns("winequality_white", "quality", lambda y: y > 5)),
-    "wisc": Task(_columns("breast_cancer_wisconsin", "class", lambda y: y == 4, ["id"])),
+    "wine": Task(columns("winequality_white", "quality", lambda y: y > 5)),
+    "wisc": Task(columns("breast_cancer_wisconsin", "class", lambda y: y == 4, ["id"])),
 }
 
 # Mean test errors in % over 50 splits, as printed.
@@ -542,8 +542,8 @@ def _run_rounds(settings: Settings) -> str:
             "Measured / by the formula for the errors AdaBoost met (it lies between 4/3 and 2).",
             markdown(["data", *(f"after {t}" for t in HORIZONS)], body),
             f"After {HORIZONS[-1]} rounds the measured ratio is {min(last):.2f} to {max(last):.2f}. The "
-            "formula is for hypotheses of equal errors; the run at λ = 0, whose half steps leave a hypothesis "
-            "part of its edge, meets errors nearer to one half.",
+            "formula is for hypotheses of equal errors; at λ = 0, where a half step leaves its hypothesis a "
+            "part of the edge, errors are nearer to one half.",
         ]
     )
     write(settings, "variance-rounds", {"ratios": ratios}, text)
