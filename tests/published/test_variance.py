@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tailboost.reproduce import Settings, get_experiment, variance
+from tailboost.datasets import make_waveform
+from tailboost.reproduce import Settings, get_experiment, variance, variance_peers
 
 pytest.importorskip("pandas")
 
@@ -86,3 +87,30 @@ def test_every_printed_set_has_a_task():
     assert set(variance.TASKS) == set(variance.PUBLISHED_STUMPS) == set(variance.PUBLISHED_TREES)
     assert {len(row) for row in variance.PUBLISHED_STUMPS.values()} == {len(variance.STUMP_METHODS)}
     assert {len(row) for row in variance.PUBLISHED_TREES.values()} == {len(variance.TREE_METHODS)}
+
+
+def test_rounds_of_lambda_zero(tmp_path, monkeypatch):
+    monkeypatch.setattr(variance, "HORIZONS", (2, 5))
+    settings = Settings(out=tmp_path / "out", data=tmp_path, say=lambda line: None)
+    get_experiment("variance-rounds").run(settings)
+    ratios = json.loads((settings.out / "variance-rounds.json").read_text())["ratios"]
+    assert set(ratios) == {"ringnorm", "twonorm", "waveform"}
+    for found in ratios.values():
+        for at in found.values():
+            assert 4 / 3 - 1e-9 <= at["formula"] <= 2
+            assert at["measured"] >= 1
+
+
+def test_peers(tmp_path, monkeypatch):
+    def load(folder):
+        X, y = make_waveform(120, random_state=0)
+        return X, y.astype(np.intp)
+
+    monkeypatch.setattr(variance_peers, "SETS", {"waves": load})
+    monkeypatch.setattr(variance_peers, "MOST_ROUNDS", 4)
+    settings = Settings(out=tmp_path / "out", data=tmp_path, repeats=2, say=lambda line: None)
+    text = get_experiment("variance-peers").run(settings)
+    cells = json.loads((settings.out / "variance-peers.json").read_text())["cells"]["waves"]
+    assert len(cells) == 2
+    assert all(0 <= cell[m][what] <= 1 for cell in cells for m in variance_peers.METHODS for what in cell[m])
+    assert "| waves |" in text
