@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -110,6 +111,8 @@ def worst_case_weights(
 
 #: Units per block: what is computed for one stays in the cache.
 BLOCK = 32768
+#: θ below which the tilted measure is computed as a difference from p.
+SMALL = 0.1
 #: Units whose solution is the first guess for all.
 SAMPLE = 65536
 
@@ -158,8 +161,8 @@ class _Units:
             total[2] += f @ d
         return total
 
-    def weights(self, weigh: Callable[[Float], Float]) -> tuple[Float, float]:
-        """Normalised p f, and its mean of d."""
+    def weights(self, weigh: Callable[[Float], Float]) -> tuple[Float, float, float]:
+        """Return normalised p f, its mean of d, and the sum of p f."""
         w = np.empty(self.values.size)
         total = mean = 0.0
         for block, d, p in self.blocks():
@@ -169,7 +172,7 @@ class _Units:
             total += float(f.sum())
             mean += float(f @ d)
         w /= total
-        return w, mean / total
+        return w, mean / total, total
 
     def sample(self) -> _Units | None:
         """Every k-th unit, where there are many."""
@@ -189,9 +192,14 @@ _LIMITS: dict[str, Callable[[float], float]] = {
 
 def _kl(units: _Units, radius: float) -> tuple[Float, float, float, float, int, str]:
     theta, log_total, n_iter = _temperature(units, radius)
-    w, gain = units.weights(lambda d: np.exp(theta * d))
+    w, gain, total = units.weights(partial(_tilt, np.exp, theta))
     # Dual: min_θ (r + log Σ p e^{θd})/θ.
+    log_total = float(np.log(total)) if theta > SMALL else log_total
     return w, gain, (radius + log_total) / theta, theta, n_iter, "newton"
+
+
+def _tilt(function: Callable[[Float], Float], theta: float, d: Float) -> Float:
+    return function(theta * d)
 
 
 def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
@@ -206,18 +214,19 @@ def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
         _, first, second = units.moments(np.ones_like)
         theta = float(np.sqrt(2 * radius / (second - first**2)))
     for n_iter in range(1, 201):  # noqa: B007
-        if theta > 0.1:
-            total, first, second = units.moments(lambda d, t=theta: np.exp(t * d))
+        if theta > SMALL:
+            total, first, second = units.moments(partial(_tilt, np.exp, theta))
             log_total, mean = float(np.log(total)), first / total
             variance = second / total - mean**2
         else:
             # Near θ = 0 everything is the difference from p.
-            excess, d_excess, dd_excess = units.moments(lambda d, t=theta: np.expm1(t * d))
+            excess, d_excess, dd_excess = units.moments(partial(_tilt, np.expm1, theta))
             _, d_mean, dd_mean = units.moments(np.ones_like)
             log_total, mean = float(np.log1p(excess)), (d_mean + d_excess) / (1 + excess)
             variance = (dd_mean + dd_excess) / (1 + excess) - mean**2
         divergence = theta * mean - log_total
-        if abs(divergence - radius) <= 1e-10 * radius:
+        error = abs(divergence - radius)
+        if error <= 1e-12 * radius:
             break
         low, high = (theta, high) if divergence < radius else (low, theta)
         slope = theta * variance  # of the divergence in θ
@@ -235,6 +244,8 @@ def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
         if new == theta or high - low <= 1e-15 * theta:
             break
         theta = float(new)
+        if error <= 1e-7 * radius and theta > SMALL:
+            break  # the step just taken squares the error
     return theta, log_total, n_iter
 
 
@@ -247,7 +258,7 @@ def _chi2(units: _Units, radius: float) -> tuple[Float, float, float, float, int
         theta, second, n_iter = _threshold(units, radius)
         # Dual: min_θ θ + √((1 + 2r) E(d − θ)²_+).
         bound, method = theta + float(np.sqrt((1 + 2 * radius) * second)), "newton"
-    w, gain = units.weights(lambda d: np.maximum(d - theta, 0.0))
+    w, gain, _ = units.weights(lambda d: np.maximum(d - theta, 0.0))
     return w, gain, bound, theta, n_iter, method
 
 
