@@ -17,9 +17,9 @@ from tailboost.learners._base import Floats, Ints, Mask
 
 Integers = NDArray[np.int64]
 
-# Weights are summed as multiples of 2^-k with Σ < 2^TOTAL_BITS: integer sums are exact, so that equal
-# stumps tie exactly whatever the order of the rows, and a row of weight 2 is the row twice.
-TOTAL_BITS = 61
+# Weights are summed as integers that sum to at most 2^TOTAL_BITS: such sums are exact, so that equal stumps
+# tie exactly whatever the order of the rows, and a row of weight 2 is the row twice.
+TOTAL_BITS = 60
 # Sample weights beyond 2^±50 are scaled down or up first: they are no counts of rows.
 FAR_FROM_COUNTS = 50
 # Entries of the sorted columns handled at a time, so that what is in hand stays in the cache.
@@ -42,8 +42,8 @@ class NumericTable:
 
 
 def fixed_point(x: Floats, counts: Floats) -> Integers:
-    """Return ``counts · x`` as integers that sum to about 2^61, in one power of 2; exact for whole counts."""
-    scale = 2.0 ** (TOTAL_BITS - 1 - np.frexp(counts @ x)[1])
+    """Return ``counts · x`` in integers, scaled by a power of 2; twice as much for counts twice as large."""
+    scale = 2.0 ** (TOTAL_BITS - np.frexp(counts @ x)[1])
     terms: Integers = np.rint(counts * np.rint(x * scale)).astype(np.int64)
     return terms
 
@@ -52,8 +52,8 @@ class SortedColumns:
     """The thresholds of a table, and the rows in the order of each column.
 
     In every column the commonest value is left out: the sums over its rows follow from the others, so a
-    column that is mostly zeros costs its other entries only. Memory: at most 4 bytes per entry of the table
-    and 8 per threshold.
+    column that is mostly zeros costs its other entries only. Memory: 4 bytes for each of these and 4 for each
+    threshold (8 for tables of 2^31 entries and more).
 
     Parameters
     ----------
@@ -64,6 +64,7 @@ class SortedColumns:
     def __init__(self, X: Floats) -> None:
         self.X = X
         n, d = X.shape
+        place = np.int32 if n * d < 2**31 else np.int64
         orders, ends, lengths, counts = [], [], [], []
         begin = 0
         for j in range(d):
@@ -77,13 +78,13 @@ class SortedColumns:
             # A threshold lies before each further value: ``below`` of them up to the commonest value.
             below = edges[:widest]
             above = edges[widest:] - (last - first)
-            ends.append(begin + np.concatenate([below, above]))
+            ends.append((begin + np.concatenate([below, above])).astype(place))
             counts.append((len(below), len(above)))
             lengths.append(len(orders[-1]))
             begin += lengths[-1]
-        self.order = np.concatenate(orders) if orders else np.empty(0, np.int32)
+        self.order = np.concatenate(orders)
         #: Where the rows below each threshold end in ``order``; columns one after the other.
-        self.ends = np.concatenate(ends).astype(np.int32)
+        self.ends = np.concatenate(ends)
         self.column_ends = np.cumsum(lengths)
         self.counts = np.array(counts, dtype=np.int64)  # thresholds of each column below, above the commonest
         self.blocks = self._blocks(lengths)
