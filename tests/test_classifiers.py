@@ -748,9 +748,8 @@ def test_weights_and_groups_are_routed_to_us():
     X, y = noisy(28, n=150)
     weight, groups = 1.0 + np.arange(150) % 3, np.arange(150) % 2
     with sklearn.config_context(enable_metadata_routing=True):
-        clf = make("group", TREE, n_estimators=2, random_state=0).set_fit_request(
-            sample_weight=True, groups=True
-        )
+        clf = make("group", TREE, n_estimators=2, random_state=0)
+        clf.set_fit_request(sample_weight=True, groups=True).set_score_request(sample_weight=False)
         search = GridSearchCV(clf, {"eta": [0.5, 1.0]}, cv=3, error_score="raise")
         search.fit(X, y, sample_weight=weight, groups=groups)
     np.testing.assert_array_equal(search.best_estimator_.groups_, [0, 1])
