@@ -564,6 +564,26 @@ class TestFindings:
         assert ("Second & <i>best</i>", None, "promise at 0.3") in found
 
 
+def test_who_carries_the_worst_case(data):
+    from tailboost.registry import get_method
+    from tailboost.report import render
+
+    X, y, groups = data
+    frame = pd.DataFrame(X, columns=["income", "age", "debt"])
+    document = compare(
+        frame, y, groups, methods=[get_method("droboost"), PLAIN], repeats=2, random_state=0, n_jobs=1
+    ).document
+    robust, plain = document["methods"][:2]
+    worst = robust["repeats"][0]["worst_case"]
+    assert worst["radius"] > 0
+    assert 0.1 < worst["heaviest_tenth"] < 1
+    named = {(c["kind"], c["name"]) for c in worst["carriers"]}
+    assert {("class", "no"), ("group", "sex = f"), ("feature", "debt")} <= named
+    assert "worst_case" not in plain["repeats"][0]
+    assert "worst_case" not in robust["figures"]
+    assert "Who carries the worst case" in render(document)
+
+
 class Page(HTMLParser):
     """Collects tags, attributes and text; scripts and styles apart."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -301,8 +301,8 @@ def worst_case_profile(
         Features; text, category and Boolean columns count value by value.
     y : array-like of shape (n,)
         Labels.
-    groups : array-like of shape (n,) or DataFrame of shape (n, g), default=None
-        Groups of the rows.
+    groups : array-like of shape (n,), or mapping of str to such or DataFrame, default=None
+        Groups of the rows, under one or several names.
     sample_weight : array-like of shape (n,), default=None
         The base measure.
     feature_names : sequence of d str, default=None
@@ -319,7 +319,8 @@ def worst_case_profile(
         If lengths differ or the weights do not sum to 1.
     """
     w = np.asarray(weights, dtype=np.float64)
-    check_consistent_length(w, X, y, groups)
+    grouped = _columns(groups)
+    check_consistent_length(w, X, y, *grouped.values())
     if w.ndim != 1 or (w < 0).any() or not np.isclose(w.sum(), 1.0):
         raise ValueError(f"weights must be non-negative and sum to 1, got shape {w.shape}, sum {w.sum():g}")
     p = _base(sample_weight, w)
@@ -327,7 +328,7 @@ def worst_case_profile(
     shares: list[WeightShare] = []
     for kind, table in (
         ("class", {"": y}),
-        ("group", _columns(groups)),
+        ("group", grouped),
         ("feature", _columns(X, feature_names)),
     ):
         found = [s for name, column in table.items() for s in _shares(kind, name, np.asarray(column), w, p)]
@@ -338,8 +339,8 @@ def worst_case_profile(
 def _columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     if table is None:
         return {}
-    if hasattr(table, "columns"):
-        return {str(name): table[name] for name in table.columns}
+    if hasattr(table, "columns") or isinstance(table, Mapping):
+        return {str(name): table[name] for name in table}
     array = np.asarray(table)
     if array.ndim == 1:
         return {"": array}

@@ -25,11 +25,14 @@ from tailboost import metrics
 from tailboost.io import TableEncoder, takes_missing
 from tailboost.registry import METHODS, Method, get_method
 from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise
+from tailboost.robustness import worst_case_profile
 
 __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 COIN_FLIP = "coinflip"
+# Classes, groups and features listed of those that carry a worst case.
+CARRIERS = 8
 PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")
 
 
@@ -228,8 +231,10 @@ class _Split:
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     groups_train: NDArray[Any] | None
+    columns_train: dict[str, NDArray[Any]]
     groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
+    feature_names: list[str]
 
 
 def _split(
@@ -243,22 +248,26 @@ def _split(
     if hasattr(X, "iloc"):
         encoder = TableEncoder().fit(X.iloc[train])
         X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
+        names = [str(name) for name in encoder.get_feature_names_out()]
     else:
         X_train, X_test = X[train], X[test]
+        names = [f"column {j}" for j in range(X.shape[1])]
     return _Split(
         X_train,
         X_test,
         y[train],
         y[test],
         None if fit_groups is None else fit_groups[train],
+        {name: values[train] for name, values in columns.items()},
         {name: values[test] for name, values in columns.items()},
         np.unique(y),
+        names,
     )
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Take from a record what is summarised over the repeats: all but guarantees and the repeat's number."""
-    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee")}
+    """Take from a record what is summarised over the repeats: all but words and the repeat's number."""
+    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case")}
     if "at_alpha" in figures:
         figures["at_alpha"] = {a: _figures(r) for a, r in figures["at_alpha"].items()}
     return figures
@@ -324,6 +333,8 @@ def _fit_and_measure(
         "reweight_seconds": reweight_seconds if method.uses_alpha else None,
         "predict_seconds": predict_seconds,
     }
+    if hasattr(classifier, "worst_case_weights_"):
+        record["worst_case"] = _worst_case(classifier, split)
     if method.uses_alpha:
         record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}
     return record
@@ -343,6 +354,28 @@ def _filled(split: _Split) -> _Split:
     return dataclasses.replace(
         split, X_train=fill.transform(split.X_train), X_test=fill.transform(split.X_test)
     )
+
+
+def _worst_case(classifier: Any, split: _Split) -> dict[str, Any]:
+    """Return who carries the weight in the worst case a robust classifier was fitted against."""
+    weights = np.sort(classifier.worst_case_weights_)[::-1]
+    profile = worst_case_profile(
+        classifier.worst_case_weights_,
+        split.X_train,
+        split.y_train,
+        groups=split.columns_train,
+        feature_names=split.feature_names,
+    )
+    carriers = [
+        dataclasses.asdict(share)
+        for kind in ("class", "group", "feature")
+        for share in [share for share in profile if share.kind == kind][:CARRIERS]
+    ]
+    return {
+        "radius": classifier.radius_,
+        "heaviest_tenth": float(weights[: max(1, len(weights) // 10)].sum()),
+        "carriers": carriers,
+    }
 
 
 def _shares(method: Method, model: Any, split: _Split) -> NDArray[np.float64]:

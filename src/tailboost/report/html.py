@@ -60,6 +60,12 @@ def render(results: Results | Mapping[str, Any]) -> str:
             for name, counts in document["data"]["groups"].items()
         },
         guarantees=guarantees(document),
+        worst_cases=[
+            (m["title"], r["worst_case"])
+            for m in document["methods"]
+            for r in m["repeats"][:1]
+            if "worst_case" in r
+        ],
         styles=method_styles(document),
         dots=charts["dots"],
         charts=markupsafe.Markup(charts_json),

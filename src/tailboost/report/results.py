@@ -23,8 +23,10 @@ A record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together)
 {α: value}, ``cvar_curve`` (at ``curve_alphas``), and the errors of ``predict``: ``error``, ``class_errors``,
 ``worst_class_error``, ``group_errors`` {column: {group: value}}, ``worst_group_errors`` {column: value},
 ``worst_group_error``. For randomised rules ``expected`` holds the same errors in expectation over the draw,
-and ``guarantee`` what the fit promised. ``at_alpha`` {α: errors, expected, guarantee} is there for methods
-that depend on α; their errors outside of it are those at ``main_alpha``.
+and ``guarantee`` what the fit promised. ``worst_case`` says who carries the weight in the worst case a robust
+classifier was fitted against: its ``radius``, the weight of the ``heaviest_tenth`` of the rows, and the
+``carriers``, see `tailboost.robustness.WeightShare`. ``at_alpha`` {α: errors, expected, guarantee} is there
+for methods that depend on α; their errors outside of it are those at ``main_alpha``.
 """
 
 from __future__ import annotations
