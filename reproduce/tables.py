@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from common import LOADERS, Data, Record, Split, interval, markdown, mean_and_half_width, parser, split, write
+from sklearn.utils.class_weight import compute_sample_weight
 
 from tailboost import metrics
 from tailboost.registry import METHODS
@@ -25,13 +26,17 @@ TRAINED_AT = 0.3
 SETS = ("credit default", "adult", "bank", "w8a")
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 10_500, 15_000, 0.3
 BASELINES = ("erm", "forest", "xgboost")
+COMPARED = ("adalpboost", "lpboost", "reglpboost", "averageboost", "groupdroboost", *BASELINES, "coinflip")
+BALANCED = "classes balanced"  # a baseline fitted with every class weighing the same
 
 
 def variants(data: Data) -> list[tuple[str, str | None]]:
     """Return the methods; those that train on groups once with the classes and once with each column."""
     chosen: list[tuple[str, str | None]] = []
-    for name, method in METHODS.items():
-        chosen += [(name, column) for column in ([None, *data.groups] if method.uses_groups else [None])]
+    for name in COMPARED:
+        columns = [None, *data.groups] if METHODS[name].uses_groups else [None]
+        chosen += [(name, column) for column in columns]
+    chosen += [(name, BALANCED) for name in BASELINES]
     return chosen
 
 
@@ -39,7 +44,11 @@ def measure(s: Split, name: str, column: str | None, seed: int, jobs: int) -> di
     """Fit one method and measure it on the test rows."""
     method = METHODS[name]
     clf = method.make(alpha=TRAINED_AT, random_state=seed, n_jobs=jobs)
-    extra = {} if column is None else {"groups": s.groups_train[column]}
+    extra: dict[str, Any] = {}
+    if column == BALANCED:
+        extra["sample_weight"] = compute_sample_weight("balanced", s.y_train)
+    elif column is not None:
+        extra["groups"] = s.groups_train[column]
     began = time.perf_counter()
     clf.fit(s.X_train, s.y_train, **extra)
     seconds = time.perf_counter() - began
@@ -109,7 +118,7 @@ def main() -> None:
 
 def title(method: str, column: str | None) -> str:
     if not METHODS[method].uses_groups:
-        return METHODS[method].title
+        return METHODS[method].title + (f", {BALANCED}" if column == BALANCED else "")
     return f"{METHODS[method].title} over {column or 'classes'}"
 
 
@@ -160,7 +169,7 @@ def _text(values: list[dict[str, float]], randomized: bool) -> str:
 
 def losses_of(runs: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """Each figure in which a baseline beats the best of ours by more than the interval of the difference."""
-    baselines = [METHODS[b].title for b in (*BASELINES, "coinflip")]
+    baselines = [title(b, how) for b in BASELINES for how in (None, BALANCED)] + [METHODS["coinflip"].title]
     for figure, kinds in figures(next(iter(runs.values()))[0]).items():
         for kind in kinds:
             # The labels of a coin flip are a draw; its expected errors are the yardstick.
