@@ -391,3 +391,9 @@ def test_learners(learner, case):
     table, labels, match = TABLES[case]
     with pytest.raises(ValueError, match=match):
         learner().fit(table, labels)
+
+
+def test_weights_that_sum_to_one_are_warned_about():
+    clf = make("ada", RecordingClassifier())
+    with pytest.warns(UserWarning, match="the weights sum to 1 for 60 rows"):
+        clf.fit(X, Y, sample_weight=np.full(60, 1 / 60))

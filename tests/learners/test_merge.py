@@ -26,8 +26,11 @@ def test_together_is_each_alone(n_classes, kind):
     if kind == "sparse":
         X = sp.csr_matrix(np.where(rng.random(X.shape) < 0.5, 0.0, np.nan_to_num(X)))
     clf = tb.AdaLPBoostClassifier(
-        HistTreeClassifier(max_depth=4), n_estimators=TREES_PER_PASS + 3, validation="train", n_iter_no_change=None
-    ).fit(X, y)  # fmt: skip
+        HistTreeClassifier(max_depth=4),
+        n_estimators=TREES_PER_PASS + 3,
+        validation="train",
+        n_iter_no_change=None,
+    ).fit(X, y)
     together = list(predict_members(clf.estimators_, X))
     table = clf.estimators_[0].table_.transform(X)
     for t in range(clf.n_iter_):

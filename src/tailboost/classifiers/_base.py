@@ -48,6 +48,7 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
 HELD_OUT = 0.2
+LIGHT = 0.01  # mean weight of a row below which (or with a sum of 1) weights were hardly meant as counts
 LEAST_HELD_OUT = 20  # rows that a held-out fifth of the smallest class or group must have
 # Rows of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
@@ -270,6 +271,14 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
         weight = self._check_weight(sample_weight, X, "sample_weight")
         used = weight > 0
+        if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
+            warnings.warn(
+                f"sample_weight: the weights sum to {weight.sum():.3g} for {used.sum():,} rows. "
+                "Weights count rows here (2 is the row twice), so learners with absolute penalties, like "
+                "the default one, see hardly any data; scale the weights to mean 1",
+                UserWarning,
+                stacklevel=6,
+            )
         self.classes_, index = np.unique(y[used], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(

@@ -20,7 +20,9 @@ class HedgeGame(MixtureClassifier):
         return Hedge(eta, self._param("outlier_fraction", 0.0))
 
     def _bounds(self) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-        game, T, alpha = self._game, self.n_iter_, self.objective_.alpha
+        game, T = self._game, self.n_iter_
+        # Over groups the units of the bound are groups, so a CVaR over rows has no place in it.
+        alpha = self.objective_.alpha if game.units.loss_index is None else None
         rule: Any = game.rule
         if rule.outlier_fraction > 0:
             note = "not given when outliers are dropped: the rows kept change from round to round"
