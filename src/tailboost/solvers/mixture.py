@@ -6,12 +6,12 @@ min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)  =  max_w min_t ⟨w, ℓ^t⟩   s.t.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tailboost.solvers.bits import Float, Losses, members_of
+from tailboost.solvers.bits import Float, Losses, check_number, members_of
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.cvar import tail
 from tailboost.solvers.interior_point import interior_point
@@ -99,7 +99,7 @@ def minimize_cvar_mixture(
         If no method closes the gap to 1e-8 (1 + |value|).
     """
     problem = Problem.build(losses, alpha, base)
-    return _solve(problem, members_of(start, problem.losses.shape[0]), canonical)
+    return _solve(problem, _given(problem, start), canonical)
 
 
 def totally_corrective_weights(
@@ -147,16 +147,22 @@ def mixture_path(
     ValueError, SolverError
         As `minimize_cvar_mixture`.
     """
-    problems = [Problem.build(losses, alpha, base) for alpha in alphas]
+    levels = [check_number(alpha, "alphas", 0, 1) for alpha in alphas]
     found: dict[int, MixtureSolution] = {}
-    start = None
-    for k in np.argsort([problem.alpha for problem in problems])[::-1]:
-        found[int(k)] = _solve(problems[k], members_of(start, problems[k].losses.shape[0]), True)
-        start = found[int(k)].weights
-    return [found[k] for k in range(len(problems))]
+    if levels:
+        problem = Problem.build(losses, levels[0], base)
+        start: Float | None = None
+        for k in np.argsort(levels)[::-1]:
+            found[int(k)] = _solve(replace(problem, alpha=levels[k]), start, True)
+            start = found[int(k)].weights
+    return [found[k] for k in range(len(levels))]
 
 
-def _solve(problem: Problem, start: Float, canonical: bool) -> MixtureSolution:
+def _given(problem: Problem, start: npt.ArrayLike | None) -> Float | None:
+    return None if start is None else members_of(start, problem.losses.shape[0])
+
+
+def _solve(problem: Problem, start: Float | None, canonical: bool) -> MixtureSolution:
     optimum = _single_member(problem)
     if optimum is None:
         optimum = _first_closed(problem, start)
@@ -185,7 +191,7 @@ def _single_member(problem: Problem) -> Optimum | None:
     return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
 
 
-def _first_closed(problem: Problem, start: Float) -> Optimum:
+def _first_closed(problem: Problem, start: Float | None) -> Optimum:
     """Try one method after the other until the gap is closed."""
     best: Optimum | None = None
     for method in METHODS:
@@ -198,7 +204,7 @@ def _first_closed(problem: Problem, start: Float) -> Optimum:
     return best
 
 
-def _by_interior_point(problem: Problem, start: Float) -> Optimum:
+def _by_interior_point(problem: Problem, start: Float | None) -> Optimum:
     solution = interior_point(problem.losses, problem.cap, 1e-12)
     optimum = problem.optimum(
         solution.lam / solution.lam.sum(),
@@ -210,7 +216,7 @@ def _by_interior_point(problem: Problem, start: Float) -> Optimum:
     return optimum
 
 
-def _by_highs(problem: Problem, start: Float) -> Optimum | None:
+def _by_highs(problem: Problem, start: Float | None) -> Optimum | None:
     columns = problem.losses.columns(np.arange(problem.p.size))
     solution = mixture_dual(columns.T, problem.cap)
     if solution is None:
@@ -220,7 +226,11 @@ def _by_highs(problem: Problem, start: Float) -> Optimum | None:
 
 
 #: Fastest first; each hands over to the next if it leaves a gap.
-METHODS: tuple[Callable[[Problem, Float], Optimum | None], ...] = (by_newton, _by_interior_point, _by_highs)
+METHODS: tuple[Callable[[Problem, Float | None], Optimum | None], ...] = (
+    by_newton,
+    _by_interior_point,
+    _by_highs,
+)
 
 
 def _certify(problem: Problem, optimum: Optimum) -> MixtureSolution:

@@ -137,7 +137,6 @@ class Problem:
         """Collect a mixture and weights, and what complementary slackness says about all other optima."""
         expected = self.losses.expectations(w)
         bound = float(expected.min())
-        share = w / self.cap
         return Optimum(
             lam,
             w,
@@ -145,7 +144,7 @@ class Problem:
             bound,
             n_iter,
             method,
-            tied=(share > 1e-7) & (share < 1 - 1e-7),
+            tied=(w > 1e-7 * self.p) & (w < (1 - 1e-7) * self.cap),
             members=expected <= bound + 1e-9,
         )
 

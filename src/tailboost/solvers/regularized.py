@@ -127,6 +127,9 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
                 break
             bottom = new
         last[:] = [bottom]
+        if not density.any():
+            # ε is below the rounding of the losses: only the largest are left.
+            density[scaled == scaled.max()] = 1.0
         w = p * density
         w *= mass / w.sum()
         density -= 1.0

@@ -49,17 +49,24 @@ class _Restriction:
         return feasible(out, cap)
 
 
-def by_newton(problem: Problem, start: Float) -> Optimum | None:
+def by_newton(problem: Problem, start: Float | None) -> Optimum | None:
     """Solve the mixture LP by the method above; None where it does not apply or does not get there."""
     losses, p, alpha = problem.losses, problem.p, problem.alpha
     n_members, n_units = losses.shape
     few = 4 * n_members + 50
     if n_units <= 2 * few:
         return None
-    lam, steps, before = start, 0, n_units
+    lam = np.full(n_members, 1.0 / n_members) if start is None else start
+    steps, before = 0, n_units
     combined = losses.combine(lam)
-    epsilon = alpha * max(_spread(combined, alpha, p), 1e-3)
+    # At a tiny α the weights are spread over more than the tail while ε is large.
+    epsilon = max(alpha, 0.01) * max(_spread(combined, alpha, p), 1e-3)
     everything = part = above = np.ones(n_units, dtype=bool)
+    if start is not None:
+        # A near solution saves the first steps, which take all units.
+        epsilon /= WARM
+        low, high = quadratic(p, alpha, epsilon)(combined).free
+        part, above = _near(combined, low, high), combined >= high
     for _ in range(40):
         inside = _Restriction(problem, part, above)
         if not inside.feasible:
@@ -68,14 +75,13 @@ def by_newton(problem: Problem, start: Float) -> Optimum | None:
         lam, steps = solution.lam, steps + solution.n_iter
         combined = losses.combine(lam)
         low, high = solution.free
-        margin = 0.5 * (high - low)
-        near = (combined > low - margin) & (combined < high + margin)
+        near = _near(combined, low, high)
         part = inside.part
         if (~part & np.where(inside.at_cap, combined < high, combined > low)).any():
             near |= part
         else:
             n_free = int(((combined > low) & (combined < high)).sum())
-            if n_free <= few:
+            if n_free <= few or epsilon < RESOLUTION:
                 break
             if n_free > 0.6 * before:
                 optimum = _all_tied(problem, inside, epsilon, lam, steps)
@@ -83,8 +89,15 @@ def by_newton(problem: Problem, start: Float) -> Optimum | None:
                     return optimum
             before = n_free
             epsilon /= SHRINK
-        part, above = (near, combined >= high) if near.sum() < n_units / 4 else (everything, above)
+        part, above = near, combined >= high
     return _in_doubt(problem, lam, combined, steps)
+
+
+def _near(combined: Float, low: float, high: float) -> Bool:
+    """Units whose weights are free, or nearly; all where they are many."""
+    margin = 0.5 * (high - low)
+    near: Bool = (combined > low - margin) & (combined < high + margin)
+    return near if near.sum() < near.size / 4 else np.ones_like(near)
 
 
 def _spread(combined: Float, alpha: float, p: Float) -> float:
@@ -140,5 +153,9 @@ def _in_doubt(problem: Problem, lam: Float, combined: Float, steps: int) -> Opti
 
 #: Gap, as a share of R(w), to which the problem is solved before ε falls.
 SHARE = 5e-2
+#: Factor by which ε is smaller from the start if a mixture to start from is given.
+WARM = 5.0
+#: ε at which weights lose their digits to the rounding of losses.
+RESOLUTION = 1e-11
 #: Factor by which ε falls.
 SHRINK = 5.0

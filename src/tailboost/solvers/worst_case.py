@@ -250,8 +250,8 @@ def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
 
 
 def _chi2(units: _Units, radius: float) -> tuple[Float, float, float, float, int, str]:
-    _, mean, second = units.moments(np.ones_like)
-    variance = second - mean**2
+    mean = units.moments(np.ones_like)[1]
+    variance = units.moments(lambda d: (d - mean) ** 2)[0]
     theta, n_iter, method = float(mean - np.sqrt(variance / (2 * radius))), 1, "closed-form"
     bound = float(mean + np.sqrt(2 * radius * variance))
     if theta > -1:
