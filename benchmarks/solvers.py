@@ -3,7 +3,7 @@
     python benchmarks/solvers.py --out results.json           every figure (an hour: others are slow)
     python benchmarks/solvers.py --quick --out results.json    the same on small problems, in a minute
     python benchmarks/solvers.py --growth                      slope of log time against log n and log T
-    python benchmarks/solvers.py --hunt 2000                   random and adversarial problems, the ten slowest
+    python benchmarks/solvers.py --hunt 2000                   random and adversarial problems, ten slowest
 
 Every gap is recomputed in double precision from the weights that were returned.
 """
@@ -305,8 +305,8 @@ def growth(seed, quick):
 def odd_losses(rng, n_members, n_units):
     """Losses that are hard for one method or the other, and the name of the difficulty."""
     losses = rng.random((n_members, n_units)) < rng.beta(0.5, 2, n_units)
-    name = rng.choice(["plain", "complement", "constants", "repeated", "copies", "sparse", "dense", "float", "grid",
-                       "nested", "near", "same"])  # fmt: skip
+    names = "plain complement constants repeated copies sparse dense float grid nested near same"
+    name = rng.choice(names.split())
     if name == "complement":
         losses[-1] = ~losses[0]
     elif name == "constants":
