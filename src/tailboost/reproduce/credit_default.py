@@ -230,9 +230,11 @@ def _picture(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> No
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter("{x:g}")
     left.legend()
-    for name in ("AdaBoost", *shown[1:], "AdaBoost, shrinkage 0.1", "XGBoost"):
+    shrunk = ("AdaBoost, shrinkage 0.1", "DRO, δ from the data, shrinkage 0.1")
+    for name in ("AdaBoost", *shown[1:], *shrunk, "XGBoost"):
         values = np.mean([cell["curve"] for cell in results[name]], axis=0)
         WorstCaseDisplay(CURVE, values, loss="exponential", name=name).plot(ax=right)
+    right.set_ylim(top=8 * right.get_ylim()[1])  # room for the legend
     right.set_title("Worst case over a KL ball around the test rows")
     figure.savefig(settings.out / "credit-default.png", dpi=120)
     plt.close(figure)

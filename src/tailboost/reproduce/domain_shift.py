@@ -21,7 +21,15 @@ from tailboost.baselines import plain_xgboost
 from tailboost.classifiers import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
 from tailboost.datasets import load_compas, load_credit_default
 from tailboost.io import TableEncoder
-from tailboost.reproduce._experiment import Cells, Experiment, Settings, interval, markdown, write
+from tailboost.reproduce._experiment import (
+    Cells,
+    Experiment,
+    Settings,
+    interval,
+    markdown,
+    mean_and_half_width,
+    write,
+)
 from tailboost.robustness import Loss, row_losses
 
 N_ROUNDS = 50
@@ -169,18 +177,26 @@ def _text(settings: Settings, results: dict[str, dict[str, list[dict[str, Any]]]
         "whole. (constant): the radius leaves the first step no gain, so the classifier answers one class."
     ]
     for title, by_method in results.items():
-        first = next(iter(by_method.values()))[0]
+        reference = by_method["AdaBoost"]
+        first = reference[0]
         domains = [d for d in first["error"] if d != "worst domain"]
         header = [
             "",
             *(f"error: {d} ({first['rows'][d]:,})" for d in domains),
             "worst domain: error",
-            "exp. loss",
+            "less AdaBoost's",
+            "worst domain: exp. loss",
         ]
         body = [
             [
                 name + " (constant)" * all(cell["constant"] for cell in cells),
                 *(interval([cell["error"][d] for cell in cells]) for d in (*domains, "worst domain")),
+                interval(
+                    [
+                        cell["error"]["worst domain"] - plain["error"]["worst domain"]
+                        for cell, plain in zip(cells, reference, strict=True)
+                    ]
+                ),
                 interval([cell["exponential"]["worst domain"] for cell in cells])
                 if "exponential" in cells[0]
                 else "–",
@@ -207,11 +223,14 @@ def _picture(settings: Settings, results: dict[str, dict[str, list[dict[str, Any
     for ax, (title, by_method) in zip(axes[0], results.items(), strict=True):
         at = np.arange(len(by_method))[::-1]
         for column, colour, marker in (("held out", BLUE, "o"), ("worst domain", VERMILLION, "s")):
-            errors = [np.mean([c["error"][column] for c in cells]) for cells in by_method.values()]
-            ax.plot(errors, at, marker, color=colour, label=column)
+            errors = [
+                mean_and_half_width([c["error"][column] for c in cells]) for cells in by_method.values()
+            ]
+            mean, half = np.array(errors).T
+            ax.errorbar(mean, at, xerr=np.nan_to_num(half), fmt=marker, color=colour, label=column)
         ax.set(title=title, xlabel="error", yticks=at, yticklabels=list(by_method))
         ax.grid(axis="y", alpha=0.3)
-    axes[0, 0].legend()
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     figure.savefig(settings.out / "domain-shift.png", dpi=120)
     plt.close(figure)
 
