@@ -414,7 +414,7 @@ def _picture(settings: Settings, name: str, rows: Sequence[Mapping[str, Any]], t
     figure, ax = plt.subplots(figsize=(7, 0.8 + 0.32 * len(vada)), layout="constrained")
     ax.axvline(0, color="0.5", linewidth=1)
     ours = np.array([row["gain_over_adaboost"] for row in vada])
-    half = 1.96 * np.nan_to_num([row["gain_standard_error"] for row in vada])
+    half = [row["gain_standard_error"] * stats.t.ppf(0.975, row["repeats"] - 1) for row in vada]
     ax.errorbar(
         ours, at, xerr=half, fmt="o", color="#0072B2", capsize=3, label="ours, 95 % interval over splits"
     )
@@ -425,7 +425,7 @@ def _picture(settings: Settings, name: str, rows: Sequence[Mapping[str, Any]], t
     ax.set_yticks(at, [row["data"] + ("*" if row["stands_in"] else "") for row in vada])
     ax.invert_yaxis()
     ax.set(xlabel="AdaBoost's test error − VadaBoost's, percentage points (* stand-in data)", title=title)
-    ax.legend(loc="best")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(settings.out / f"{name}.png", dpi=120)
     plt.close(figure)
 

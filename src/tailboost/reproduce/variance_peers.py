@@ -98,7 +98,34 @@ def _run(settings: Settings) -> str:
         parts.append(f"## {title}\n\n" + markdown(header, body))
     text = "\n\n".join(parts)
     write(settings, "variance-peers", {"repeats": settings.repeats, "cells": found}, text)
+    _picture(settings, found)
     return text
+
+
+def _picture(settings: Settings, found: dict[str, list[dict[str, Any]]]) -> None:
+    """Draw the mean error and the mean CVaR of every method on every data set."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:  # the tables do not need it
+        return
+    from tailboost.plotting._style import BLUE, GREEN, PURPLE, VERMILLION
+
+    at = np.arange(len(found))
+    size = (10, 1.2 + 0.35 * len(found))
+    figure, panels = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
+    titles = {"error": "test error", "cvar": f"CVaR at {ALPHA:g} of 1 − p̂(true class)"}
+    for ax, (what, title) in zip(panels, titles.items(), strict=True):
+        for method, colour, marker in zip(METHODS, (VERMILLION, BLUE, GREEN, PURPLE), "sodv", strict=True):
+            means = [np.mean([cell[method][what] for cell in cells]) for cells in found.values()]
+            label = method if what == "error" else None
+            ax.plot(means, at, marker, color=colour, label=label, alpha=0.8)
+        ax.grid(axis="y", alpha=0.3)
+        ax.set(xlabel=title, xlim=(0, None))
+    panels[0].set_yticks(at, list(found))
+    panels[0].invert_yaxis()
+    figure.legend(loc="outside lower center", ncols=len(METHODS), frameon=False)
+    figure.savefig(settings.out / "variance-peers.png", dpi=120)
+    plt.close(figure)
 
 
 EXPERIMENT = Experiment(
