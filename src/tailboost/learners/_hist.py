@@ -326,6 +326,8 @@ class HistTreeClassifier(_HistClassifier):
         Largest depth, at least 1.
     max_bins : int, default=256
         Largest number of bins per column.
+    max_leaves : int, optional
+        Largest number of leaves, at least 2: the split that gains most comes first. None sets no limit.
     min_child_weight : float, default=0.0
         Least sum of weights in a child.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
@@ -343,12 +345,19 @@ class HistTreeClassifier(_HistClassifier):
     n_features_in_ : int
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_HistClassifier._parameter_constraints,
+        "max_leaves": [Interval(Integral, 2, None, closed="left"), None],
+    }
+
     def __init__(
-        self, max_depth: int = 5, max_bins: int = 256, min_child_weight: float = 0.0, backend: str = "auto",
-        n_jobs: int | None = None, random_state: Any = None,
+        self, max_depth: int = 5, max_bins: int = 256, max_leaves: int | None = None,
+        min_child_weight: float = 0.0, backend: str = "auto", n_jobs: int | None = None,
+        random_state: Any = None,
     ) -> None:  # fmt: skip
         self.max_depth = max_depth
         self.max_bins = max_bins
+        self.max_leaves = max_leaves
         self.min_child_weight = min_child_weight
         self.backend = backend
         self.n_jobs = n_jobs
@@ -367,7 +376,10 @@ class HistTreeClassifier(_HistClassifier):
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         # Squared error on indicators: the gain is the fall in Gini impurity, a leaf is the class shares.
         strategy = "one_output_per_tree" if n_classes == 2 else "multi_output_tree"
-        return {
+        leaves = (
+            {} if self.max_leaves is None else {"max_leaves": self.max_leaves, "grow_policy": "lossguide"}
+        )
+        return leaves | {
             "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
             "multi_strategy": strategy,
         }  # fmt: skip
@@ -376,7 +388,9 @@ class HistTreeClassifier(_HistClassifier):
         return 1
 
     def _sklearn_estimator(self) -> Any:
-        return DecisionTreeClassifier(max_depth=self.max_depth, random_state=self.random_state)
+        return DecisionTreeClassifier(
+            max_depth=self.max_depth, max_leaf_nodes=self.max_leaves, random_state=self.random_state
+        )
 
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
         share = margin.astype(np.float64)
