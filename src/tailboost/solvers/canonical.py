@@ -28,10 +28,13 @@ def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
     if unique is not None:
         return unique
     w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
-    # The closest weights tell best which conditions an optimal λ has to meet.
+    # The closest weights tell best which conditions an optimal λ has to meet, if they are exact.
     found = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.value)
-    found.lam = least_mixture(problem, found)
-    found.value = problem.value(found.lam)
+    lam = least_mixture(problem, found)
+    if lam is None:
+        lam = least_mixture(problem, optimum)
+    if lam is not None:
+        found.lam, found.value = lam, problem.value(lam)
     return found if found.gap <= max(optimum.gap, 10 * LOSS) else optimum
 
 
@@ -39,30 +42,36 @@ def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
     """Solve for λ and w as vertices, where both are unique: as many tied units as members.
 
     With F the tied units and C the members, K = [[L_CF, −1], [1', 0]] gives (w_F, value) from the weight that
-    is left and (−λ_C, η) from K'z = e: one factorisation for both.
+    is left and (−λ_C, η) from K'z = e: one factorisation for both. Units with equal losses count as one; the
+    closest weights share in proportion to p.
     """
-    cap = problem.cap
+    cap, p = problem.cap, problem.p
     tied, members = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.members)
-    size = min(tied.size, members.size)
-    if max(tied.size, members.size) > size + 20:
+    if not tied.size or tied.size > 10 * members.size + 20:
+        return None
+    first, group = problem.losses.select(units=tied).patterns()
+    size = min(first.size, members.size)
+    if max(first.size, members.size) > size + 20:
         return None
     # What an interior point leaves in doubt is nearest to its bound: left out on trial, checked in the end.
-    room = np.minimum(optimum.w, cap - optimum.w)[tied] / cap[tied]
-    tied = np.sort(tied[np.argsort(room)[tied.size - size :]])
+    room = np.minimum(optimum.w, cap - optimum.w)[tied[first]] / cap[tied[first]]
+    kept = np.sort(np.argsort(room)[first.size - size :])
+    tied, group = tied[np.isin(group, kept)], np.searchsorted(kept, group[np.isin(group, kept)])
     members = np.sort(members[np.argsort(optimum.lam[members])[members.size - size :]])
     w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
     w[tied] = 0.0
-    matrix = np.ones((tied.size + 1, tied.size + 1))
-    matrix[:-1, :-1] = problem.losses.columns(tied)[:, members].T
+    matrix = np.ones((size + 1, size + 1))
+    matrix[:-1, :-1] = problem.losses.columns(tied[np.unique(group, return_index=True)[1]])[:, members].T
     matrix[:-1, -1], matrix[-1, -1] = -1.0, 0.0
     settled = problem.losses.expectations(w)
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
         return None
-    solution = inverse @ np.append(-settled[members], 1.0 - w.sum())
+    shares = (inverse @ np.append(-settled[members], 1.0 - w.sum()))[:-1]
+    w[tied] = shares[group] * p[tied] / np.bincount(group, p[tied])[group]
     lam = np.zeros(optimum.lam.size)
-    lam[members], w[tied], eta = -inverse[-1, :-1], solution[:-1], inverse[-1, -1]
+    lam[members], eta = -inverse[-1, :-1], inverse[-1, -1]
     if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
         return None
     found = problem.optimum(lam / lam.sum(), feasible(w, cap), optimum.n_iter, optimum.method)
@@ -70,7 +79,7 @@ def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
     # Anything else at the boundary η or at the value would allow other optima.
     distance = np.abs(problem.losses.combine(found.lam) - eta)
     slack = problem.losses.expectations(w) - found.bound
-    alone = np.count_nonzero(distance <= CLEAR) == size == np.count_nonzero(slack <= CLEAR)
+    alone = np.count_nonzero(distance <= CLEAR) == tied.size and np.count_nonzero(slack <= CLEAR) == size
     return found if alone and found.gap <= LOSS else None
 
 
@@ -101,12 +110,14 @@ def _closest_weights(problem: Problem, optimum: Optimum) -> Float:
     return optimum.w
 
 
-def least_mixture(problem: Problem, optimum: Optimum) -> Float:
+def least_mixture(problem: Problem, optimum: Optimum) -> Float | None:
     """Find the optimal mixture of least mean loss; among those, a vertex that prefers earlier members.
 
     By complementary slackness with any optimal w, λ is optimal exactly if it lives on the members with ⟨w,
     ℓ^t⟩ = value and its loss is at least η where w is at its cap, at most η where w is 0 and η in between.
     Few of these conditions matter: they enter the linear program as they are violated.
+
+    None where w is not exact enough for that.
     """
     members = np.flatnonzero(optimum.members)
     losses = problem.losses.select(members=members)
@@ -139,4 +150,4 @@ def least_mixture(problem: Problem, optimum: Optimum) -> Float:
         if not worst.size:
             break
         rows = np.append(rows, worst)
-    return optimum.lam
+    return None

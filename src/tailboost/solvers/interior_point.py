@@ -152,7 +152,7 @@ def interior_point(
     # The central path ends at a strictly complementary solution: of each pair one part is much the smaller.
     reach = float((x + y).mean())
     tied = (w / cap > x / reach) & (room / cap > y / reach)
-    members = lam / lam.max() > s / s.max()
+    members = lam > s
     return InteriorPoint(lam, w, tied, members, iteration)
 
 

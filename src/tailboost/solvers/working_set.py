@@ -53,7 +53,7 @@ def by_newton(problem: Problem, start: Float | None) -> Optimum | None:
     """Solve the mixture LP by the method above; None where it does not apply or does not get there."""
     losses, p, alpha = problem.losses, problem.p, problem.alpha
     n_members, n_units = losses.shape
-    few = 4 * n_members + 50
+    few = 6 * n_members
     if n_units <= 2 * few:
         return None
     lam = np.full(n_members, 1.0 / n_members) if start is None else start
@@ -113,9 +113,10 @@ def _all_tied(problem: Problem, inside: _Restriction, epsilon: float, lam: Float
     w = inside.weights(solution.w, problem.cap)
     optimum = problem.optimum(solution.lam, w, steps + solution.n_iter, "newton", value=0.0)
     optimum.value, optimum.closest = optimum.bound, True
-    optimum.lam = least_mixture(problem, optimum)
+    mixture = least_mixture(problem, optimum)
+    if mixture is not None:
+        optimum.lam, optimum.canonical = mixture, True
     optimum.value = problem.value(optimum.lam)
-    optimum.canonical = optimum.closed
     return optimum
 
 
