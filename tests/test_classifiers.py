@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+import tailboost as tb
 from tailboost import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.metrics import cvar_zero_one_loss, expected_group_errors, make_cvar_scorer
@@ -753,3 +754,20 @@ def test_weights_and_groups_are_routed_to_us():
         search = GridSearchCV(clf, {"eta": [0.5, 1.0]}, cv=3, error_score="raise")
         search.fit(X, y, sample_weight=weight, groups=groups)
     np.testing.assert_array_equal(search.best_estimator_.groups_, [0, 1])
+
+
+def test_verdict_names_a_loaded_coin():
+    """Features that say nothing: the optimum mixes constants unevenly, and the verdict says so."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 3)), rng.choice(3, size=600, p=[0.55, 0.4, 0.05])
+    clf = tb.AdaLPBoostClassifier(tb.learners.HistTreeClassifier(max_depth=2), alpha=0.5, random_state=0)
+    found = clf.fit(X, y).guarantee_
+    share = np.bincount(y) / 600
+    at_once = [  # brute force over the simplex of mixtures of constants
+        tb.metrics.cvar(1 - np.array([a, b, 1 - a - b]), 0.5, share)
+        for a in np.linspace(0, 1, 201)
+        for b in np.linspace(0, 1 - a, 201)
+    ]
+    assert found.constants_value == pytest.approx(min(at_once), abs=2e-3)
+    assert found.constants_value < found.coin_flip_value - 0.01
+    assert "loaded coin" in found.verdict

@@ -10,9 +10,12 @@ import numpy as np
 
 from tailboost.combine import Ledger, Objective
 from tailboost.game import Floats
+from tailboost.solvers import cvar, minimize_cvar_mixture
 
 # A value this close to the coin flip's is the coin flip's.
 COIN_TOLERANCE = 1e-7
+# And this share of ERM's loss is not worth the name of a mixture.
+SAME_AS_ERM = 0.01
 ALPHA_PRECISION = 1.005
 
 
@@ -69,6 +72,9 @@ class Guarantee:
         ``1 − 1/K``, what the even mixture of the constants achieves at every α.
     erm_value : float
         The objective of the first member alone (plain ERM).
+    constants_value : float or None
+        The objective of the best mixture of constants, which ignores the features: a coin, possibly loaded;
+        None for objectives over groups.
     is_coin_flip : bool
         Whether the mixture is no better than a coin flip.
     beats_coin_flip_from : float or None
@@ -85,28 +91,35 @@ class Guarantee:
     judged_on: str
     coin_flip_value: float
     erm_value: float
+    constants_value: float | None
     is_coin_flip: bool
     beats_coin_flip_from: float | None
     symbols: dict[str, str]
 
     @property
     def verdict(self) -> str:
-        """One sentence: coin flip, plain ERM, or a mixture that beats both, and why."""
-        best = min(self.erm_value, self.coin_flip_value)
+        """One sentence: coin flip, loaded coin, plain ERM, or a mixture that beats them, and why."""
         if self.is_coin_flip:
             return (
                 f"λ is no better than a coin flip ({self.coin_flip_value:.4g}) on this objective: the "
                 "members err too often for it. Use predict for a deterministic answer"
                 f"{self._from_which_alpha()}."
             )
-        if self.achieved >= best - 1e-3:
+        if self.constants_value is not None and self.achieved >= self.constants_value - COIN_TOLERANCE:
+            return (
+                f"λ is no better than the best mixture of constants ({self.constants_value:.4g}), a loaded "
+                "coin that ignores the features: the members err too often for this objective"
+                f"{self._from_which_alpha()}."
+            )
+        if self.achieved >= self.erm_value * (1 - SAME_AS_ERM):
             return (
                 f"λ is plain ERM in effect ({self.achieved:.4g} against {self.erm_value:.4g}): the boosted "
-                f"members add less than .001{self._from_which_alpha()}."
+                f"members add less than {SAME_AS_ERM:.0%}{self._from_which_alpha()}."
             )
+        constants = self.coin_flip_value if self.constants_value is None else self.constants_value
         return (
             f"λ is a true mixture: {self.achieved:.4g} against {self.erm_value:.4g} for plain ERM and "
-            f"{self.coin_flip_value:.4g} for a coin flip{self._from_which_alpha()}."
+            f"{constants:.4g} for the best mixture of constants{self._from_which_alpha()}."
         )
 
     def _from_which_alpha(self) -> str:
@@ -131,6 +144,16 @@ class Guarantee:
         return "\n".join(lines)
 
 
+def best_constants(ledger: Ledger, objective: Objective, n_classes: int) -> float | None:
+    """Return the least value of a mixture of constants: their loss is one per class, so a tiny LP tells."""
+    if objective.kind == "worst_group":
+        return None
+    mass = np.bincount(ledger.rows.y, weights=ledger.base(), minlength=n_classes)
+    if objective.alpha is None:
+        return 1 - 1 / int((mass > 0).sum())
+    return minimize_cvar_mixture(1.0 - np.eye(n_classes), objective.alpha, mass).value
+
+
 def hedge_bounds(
     V: float, eta: float, n_rounds: int, alpha: float | None, base: Floats, mean_losses: Floats
 ) -> tuple[Bound, ...]:
@@ -151,8 +174,6 @@ def hedge_bounds(
     mean_losses : ndarray of shape (m,)
         ``(1/T) Σ_t ℓ_i^t``.
     """
-    from tailboost.solvers import cvar
-
     common = V + eta / 8
     used = base > 0
     bounds = []

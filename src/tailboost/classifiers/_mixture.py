@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.classifiers._base import BATCH, BaseBoostClassifier, Problem, n_rows_of, take
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
 from tailboost.game import Floats, Ints, Response
-from tailboost.guarantee import COIN_TOLERANCE, Bound, Guarantee, beats_coin_flip_from
+from tailboost.guarantee import COIN_TOLERANCE, Bound, Guarantee, beats_coin_flip_from, best_constants
 from tailboost.learners import constant, predict_members
 from tailboost.solvers import MixtureSolution
 from tailboost.solvers.bits import check_number
@@ -213,6 +213,7 @@ class MixtureClassifier(BaseBoostClassifier):
             judged_on=ledger.rows.words,
             coin_flip_value=coin,
             erm_value=ledger.evaluate(objective, alone),
+            constants_value=best_constants(ledger, objective, K),
             is_coin_flip=achieved >= coin - COIN_TOLERANCE,
             beats_coin_flip_from=None if alpha is None else beats_coin_flip_from(ledger, K),
             symbols=symbols,

@@ -23,9 +23,11 @@ class GroupDROBoostClassifier(HedgeGame):
 
     Parameters
     ----------
-    estimator, n_estimators, eta, validation, include_constants, class_weight, n_iter_no_change, tol, \
+    estimator, eta, validation, include_constants, class_weight, n_iter_no_change, tol, \
 max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         As in `AdaLPBoostClassifier`; with ``eta="theory"`` n is the number of groups.
+    n_estimators : int, default=30
+        Largest number of rounds; on bank marketing the objective still fell after ten.
     combine : {"minimax", "average"}, default="minimax"
         The mixture with the least largest group error, or the even mixture of the boosted hypotheses as in
         group DRO.
@@ -49,7 +51,7 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         self,
         estimator: Any = None,
         *,
-        n_estimators: int = 10,
+        n_estimators: int = 30,
         eta: float | str = 1.0,
         combine: str = "minimax",
         validation: Any = "auto",

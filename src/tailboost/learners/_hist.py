@@ -80,7 +80,9 @@ class HistSession:
         self.table: Table = self.reader.transform(X)
         self.newest: tuple[Any, Any] = (None, None)
         if self.backend == "xgboost":
-            kinds = self.reader.feature_types if n_classes == 2 else ["q"] * self.table.shape[1]
+            kinds = self.reader.feature_types
+            if template._vector_leaves(n_classes):  # XGBoost cannot split sets of categories there
+                kinds = ["q"] * len(kinds)
             self.threads = _threads(template.n_jobs, self.table.shape)
             self.data, self.bins = _quantised(self.table, template.max_bins, kinds, self.threads)
             self.data.set_info(label=template._targets(y, n_classes))
@@ -157,6 +159,10 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     @abstractmethod
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         """XGBoost parameters beyond the shared ones."""
+
+    @abstractmethod
+    def _vector_leaves(self, n_classes: int) -> bool:
+        """Whether a leaf holds a value for every class."""
 
     @abstractmethod
     def _n_iterations(self) -> int:
@@ -375,7 +381,7 @@ class HistTreeClassifier(_HistClassifier):
 
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         # Squared error on indicators: the gain is the fall in Gini impurity, a leaf is the class shares.
-        strategy = "one_output_per_tree" if n_classes == 2 else "multi_output_tree"
+        strategy = "multi_output_tree" if self._vector_leaves(n_classes) else "one_output_per_tree"
         leaves = (
             {} if self.max_leaves is None else {"max_leaves": self.max_leaves, "grow_policy": "lossguide"}
         )
@@ -383,6 +389,9 @@ class HistTreeClassifier(_HistClassifier):
             "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
             "multi_strategy": strategy,
         }  # fmt: skip
+
+    def _vector_leaves(self, n_classes: int) -> bool:
+        return n_classes > 2
 
     def _n_iterations(self) -> int:
         return 1
@@ -409,7 +418,7 @@ class HistBoostClassifier(_HistClassifier):
     Parameters
     ----------
     n_trees : int, default=50
-        Boosting iterations (with K > 2 classes each is one tree with vector leaves).
+        Boosting iterations; with K > 2 classes each grows a tree per class, or one with vector leaves.
     max_depth : int, default=5
         Largest depth of a tree.
     learning_rate : float, default=0.3
@@ -420,6 +429,12 @@ class HistBoostClassifier(_HistClassifier):
         Least sum of Hessians in a child.
     reg_lambda : float, default=1.0
         L2 penalty on leaf values.
+    vector_leaves : bool, default=False
+        With K > 2 classes, whether an iteration grows one tree whose leaves hold a score for every class,
+        instead of K trees. XGBoost calls these trees experimental and splits categories as ordered codes in
+        them; in our trials (`reproduce/README.md`) a tree per class had the lower error on letter (.074
+        against .088) and wine (.376 against .400), the higher on yeast (.427 against .412), the same on page
+        blocks, at about the same price.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's, with a warning.
     n_jobs : int, optional
@@ -440,11 +455,13 @@ class HistBoostClassifier(_HistClassifier):
         "n_trees": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "reg_lambda": [Interval(Real, 0, None, closed="left")],
+        "vector_leaves": ["boolean"],
     }
 
     def __init__(
         self, n_trees: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
-        min_child_weight: float = 1.0, reg_lambda: float = 1.0, backend: str = "auto",
+        min_child_weight: float = 1.0, reg_lambda: float = 1.0, vector_leaves: bool = False,
+        backend: str = "auto",
         n_jobs: int | None = None, random_state: Any = None,
     ) -> None:  # fmt: skip
         self.n_trees = n_trees
@@ -453,6 +470,7 @@ class HistBoostClassifier(_HistClassifier):
         self.max_bins = max_bins
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
+        self.vector_leaves = vector_leaves
         self.backend = backend
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -465,11 +483,14 @@ class HistBoostClassifier(_HistClassifier):
         if n_classes > 2:
             return shared | {
                 "objective": "multi:softprob", "num_class": n_classes, "base_score": 0.5,
-                "multi_strategy": "multi_output_tree",
+                "multi_strategy": "multi_output_tree" if self.vector_leaves else "one_output_per_tree",
             }  # fmt: skip
         # Start from the weighted share of class 1, in float32 so that it survives the model file.
         prior = float(np.float32(weight[y == 1].sum() / weight.sum()))
         return shared | {"objective": "binary:logistic", "base_score": min(max(prior, 1e-6), 1 - 1e-6)}
+
+    def _vector_leaves(self, n_classes: int) -> bool:
+        return n_classes > 2 and self.vector_leaves
 
     def _n_iterations(self) -> int:
         return self.n_trees
