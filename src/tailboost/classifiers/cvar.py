@@ -85,7 +85,9 @@ class AdaLPBoostClassifier(HedgeGame, _SampleGame):
         The losses that choose λ: out-of-fold losses of five-fold cross-fitting ("cv"; they drive the weights
         too), a held-out fraction (members are refitted on all rows), or the training losses ("train", the
         papers' choice for small data; a strong learner leaves none). "auto" is "cv" up to 50,000 distinct
-        rows and 0.2 beyond, or the explicit validation set given to `fit`.
+        rows and 0.2 beyond, or the explicit validation set given to `fit`. In our trials on eleven real
+        sets (`reproduce/README.md`) the mean test CVaR over seven α was .478 with "cv", .482 with 0.2 at
+        about a quarter of the time, and .621 with "train".
     include_constants : bool, default=True
         Whether the K constant classifiers join the mixture, which makes its CVaR at most ``1 − 1/K`` on the
         rows λ is solved on.
@@ -94,7 +96,9 @@ class AdaLPBoostClassifier(HedgeGame, _SampleGame):
     class_weight : dict, "balanced" or None
         Factors on the sample weights; they change the distribution the guarantee is about.
     n_iter_no_change : int or None, default=3
-        Stop when this many rounds together lowered the objective by less than ``tol``; None plays all.
+        Stop when this many rounds together lowered the objective by less than ``tol``; None plays all. On
+        most tables the first round has it all; in the same trials stopping cost less than .001 against 20
+        rounds.
     tol : float, default=1e-3
         The least fall of the objective that counts.
     max_time : float or None
