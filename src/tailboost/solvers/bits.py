@@ -160,47 +160,23 @@ class BitLosses:
         """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
         return self.expectations(base_measure(base, self._n))
 
-    def columns(self, units: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """Losses of some units, dense, shape (len(units), T)."""
+    def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Losses of some units in the smallest type that holds them, shape (len(units), T)."""
         index = np.asarray(units)
         packed = np.stack([plane[index] for plane in self._planes], axis=1)
-        return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows].astype(dtype, copy=False)
+        return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows]
 
-    def covariance(self, d: Float, rough: int = 0) -> Float:
+    def columns(self, units: npt.ArrayLike) -> Float:
+        """Losses of some units, dense, shape (len(units), T)."""
+        return self.raw_columns(units).astype(float)
+
+    def covariance(self, d: Float, rough: int | None = None) -> Float:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T).
 
-        In single precision for many units, and estimated from ``rough`` of them if that is given and fewer.
+        With ``rough``, where that will do to steer a step: in single precision for many units and, unless
+        it is 0, estimated from that number of units.
         """
-        units = np.flatnonzero(d)
-        out = np.zeros((self._rows,) * 2)
-        if not units.size:
-            return out
-        total = float(d.sum())
-        mean = self.expectations(d) / total
-        used = d[units]
-        if rough and units.size > rough:
-            # Systematic draws in proportion to d, so that all weigh the same.
-            units = units[np.searchsorted(used.cumsum(), (np.arange(rough) + 0.5) * (used.sum() / rough))]
-            used = np.ones(rough)
-        elif units.size > SINGLE:
-            large = used > 1e-3 * used.mean()
-            units, used = units[large], used[large]
-        dtype = np.float32 if units.size > SINGLE else np.float64
-        mean, root = mean.astype(dtype), np.sqrt(used).astype(dtype)[:, None]
-        even = root.min() == root.max()
-        for start in range(0, units.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            centred = np.subtract(self.columns(units[block], np.uint8), mean, dtype=dtype)
-            if not even:
-                centred *= root[block]
-            out += centred.T @ centred
-        return out * (total / used.sum() * (float(root[0, 0]) ** 2 if even else 1.0))
-        mean = self.expectations(d) / d.sum()
-        for start in range(0, units.size, BLOCK):
-            block = units[start : start + BLOCK]
-            centred = self.columns(block) - mean
-            out += (centred * d[block, None]).T @ centred
-        return out
+        return _covariance(self, d, rough)
 
     def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> Self:
         """Select hypotheses and units by integer indices or boolean masks."""
@@ -271,12 +247,16 @@ class DenseLosses:
         """⟨w, ℓ^t⟩, shape (T,)."""
         return self.array @ np.asarray(w, dtype=float)
 
-    def columns(self, units: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    def raw_columns(self, units: npt.ArrayLike) -> Float:
         """Losses of some units, shape (len(units), T)."""
-        return np.ascontiguousarray(self.array[:, np.asarray(units)].T, dtype=dtype)
+        return np.ascontiguousarray(self.array[:, np.asarray(units)].T)
 
-    def covariance(self, d: Float, rough: int = 0) -> Float:
-        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T)."""
+    columns = raw_columns
+
+    def covariance(self, d: Float, rough: int | None = None) -> Float:
+        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; as for `BitLosses`."""
+        if d.size > SINGLE:
+            return _covariance(self, d, rough)
         total = d.sum()
         centred = self.array - (self.array @ d / total)[:, None] if total > 0 else self.array
         return (centred * d) @ centred.T
@@ -305,6 +285,33 @@ class DenseLosses:
         if not np.array_equal(self.array[:, first][:, inverse], self.array):
             _, first, inverse = np.unique(self.array, axis=1, return_index=True, return_inverse=True)
         return first, inverse.ravel()
+
+
+def _covariance(losses: LossMatrix, d: Float, rough: int | None) -> Float:
+    units = np.flatnonzero(d)
+    out = np.zeros((losses.shape[0],) * 2)
+    if not units.size:
+        return out
+    total = float(d.sum())
+    mean = losses.expectations(d) / total
+    used = d[units]
+    if rough and units.size > rough:
+        # Systematic draws in proportion to d, so that all weigh the same.
+        units = units[np.searchsorted(used.cumsum(), (np.arange(rough) + 0.5) * (used.sum() / rough))]
+        used = np.ones(rough)
+    elif rough is not None and units.size > SINGLE:
+        large = used > 1e-3 * used.mean()
+        units, used = units[large], used[large]
+    dtype = np.float64 if rough is None or units.size <= SINGLE else np.float32
+    mean, root = mean.astype(dtype), np.sqrt(used).astype(dtype)[:, None]
+    even = root.min() == root.max()
+    for start in range(0, units.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        centred = np.subtract(losses.raw_columns(units[block]), mean, dtype=dtype)
+        if not even:
+            centred *= root[block]
+        out += centred.T @ centred
+    return out * (total / used.sum() * (float(root[0, 0]) ** 2 if even else 1.0))
 
 
 Losses = npt.ArrayLike | BitLosses

@@ -25,6 +25,10 @@ from tailboost.solvers.cvar import tail, tail_boundary
 ROUGH = 4096
 
 
+#: Slopes of F below this have no sign: the Newton step is taken as it is.
+ROUNDING = 1e-13
+
+
 class Response(NamedTuple):
     """Best weights w for combined losses, R(w), and the derivative d of w_i in its loss (0 at a bound).
 
@@ -165,7 +169,8 @@ def newton(
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
             best = Newton(lam, response.w, gap, iteration, response.free)
-        if gap <= max(tol, share * response.penalty) or iteration == max_iter:
+        stalled = gap > 0.5 * before and gap < ROUNDING**0.5
+        if gap <= max(tol, share * response.penalty) or stalled or iteration == max_iter:
             break
         rough = gap > 1e-4
         # An exact Hessian is kept while it serves and the free units stay the same, but for a few.
@@ -197,6 +202,8 @@ def _line_search(
     """
     change = toward - combined
     initial = float(response.w @ change) + drift
+    if abs(initial) < ROUNDING:
+        return 1.0, respond(toward)
     low, high, step = 0.0, 1.0, 1.0
     slope_low = initial
     for _ in range(40 if initial < 0 else 0):
