@@ -18,6 +18,8 @@ BITS: Float = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bit
 
 #: Units per block when bits are made dense: a block of 100 hypotheses takes a few MB.
 BLOCK = 4096
+#: Units per block when bits are looked up: what belongs to a block stays in the cache.
+CACHED = 32768
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
 SINGLE = 2048
 
@@ -132,11 +134,13 @@ class BitLosses:
     def combine(self, lam: npt.ArrayLike) -> Float:
         """Loss of every unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
         tables = self._tables(lam)
+        used = [(plane, table) for plane, table in zip(self._planes, tables, strict=True) if table.any()]
         out = np.zeros(self._n)
-        part = np.empty(self._n)
-        for plane, table in zip(self._planes, tables, strict=True):
-            if table.any():
-                out += np.take(table, plane, out=part, mode="clip")
+        part = np.empty(min(CACHED, self._n))
+        for start in range(0, self._n, CACHED):
+            total = out[start : start + CACHED]
+            for plane, table in used:
+                total += np.take(table, plane[start : start + CACHED], out=part[: total.size], mode="clip")
         return out
 
     def _tables(self, lam: npt.ArrayLike) -> Float:
@@ -153,8 +157,12 @@ class BitLosses:
         used = np.flatnonzero(weights)
         if used.size < 0.7 * weights.size:
             weights, planes = weights[used], tuple(plane[used] for plane in planes)
-        sums = [np.bincount(plane, weights, 256) for plane in planes]
-        return (np.array(sums).reshape(-1, 256) @ BITS).ravel()[: self._rows]
+        sums = np.zeros((len(planes), 256))
+        for start in range(0, weights.size, CACHED):
+            block = slice(start, start + CACHED)
+            for plane, total in zip(planes, sums, strict=True):
+                total += np.bincount(plane[block], weights[block], 256)
+        return (sums @ BITS).ravel()[: self._rows]
 
     def means(self, base: npt.ArrayLike | None = None) -> Float:
         """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""

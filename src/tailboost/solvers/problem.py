@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -119,7 +120,7 @@ class Problem:
             reduced = DenseLosses((array - offset) / scale)
         return cls(full, full_p, reduced, p, alpha, scale, offset, pattern, kept)
 
-    @property
+    @cached_property
     def cap(self) -> Float:
         """Largest weight of every unit of the reduced problem: p_i/α."""
         return self.p / self.alpha

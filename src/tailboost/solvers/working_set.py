@@ -97,7 +97,7 @@ def _near(combined: Float, low: float, high: float) -> Bool:
     """Units whose weights are free, or nearly; all where they are many."""
     margin = 0.5 * (high - low)
     near: Bool = (combined > low - margin) & (combined < high + margin)
-    return near if near.sum() < near.size / 4 else np.ones_like(near)
+    return near if near.sum() < near.size / 2 else np.ones_like(near)
 
 
 def _spread(combined: Float, alpha: float, p: Float) -> float:
