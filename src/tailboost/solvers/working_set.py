@@ -83,7 +83,7 @@ def by_newton(problem: Problem, start: Float | None) -> Optimum | None:
             n_free = int(((combined > low) & (combined < high)).sum())
             if n_free <= few or epsilon < RESOLUTION:
                 break
-            if n_free > 0.6 * before:
+            if n_free > 0.5 * before:
                 optimum = _all_tied(problem, inside, epsilon, lam, steps)
                 if optimum.closed:
                     return optimum
