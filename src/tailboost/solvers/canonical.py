@@ -16,6 +16,8 @@ from tailboost.solvers.regularized import newton, quadratic
 
 #: How much a canonical optimum may lose against the best one found.
 LOSS = 1e-10
+#: Conditions per member at which an optimum that violates others by rounding will do.
+ENOUGH = 10
 #: Distance from a bound that is not rounding.
 CLEAR = 1e-9
 
@@ -129,6 +131,7 @@ def least_mixture(problem: Problem, optimum: Optimum) -> Float | None:
     preference = ((members + 1.0) / problem.losses.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]
     rows = np.flatnonzero(optimum.tied)[: 2 * members.size]
+    best: Float | None = None
     for _ in range(50):
         matrix = np.ones((rows.size + 1, members.size + 1))
         matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows), -1.0, 0.0
@@ -140,14 +143,14 @@ def least_mixture(problem: Problem, optimum: Optimum) -> Float | None:
         if lam.sum() <= 0:
             break
         lam /= lam.sum()
-        if problem.value(lam) <= min(optimum.value, optimum.bound + 1e-9) + LOSS:
-            return lam
         excess = losses.combine(vertex[:-1]) - vertex[-1]
         violation = np.maximum(lower - excess, excess - upper)
         violation[rows] = 0.0
         worst = np.argsort(violation)[::-1][: 2 * members.size + 20]
         worst = worst[violation[worst] > 1e-12]
-        if not worst.size:
+        if problem.value(lam) <= min(optimum.value, optimum.bound + 1e-9) + LOSS:
+            best = lam
+        if not worst.size or (best is not None and rows.size > ENOUGH * members.size):
             break
         rows = np.append(rows, worst)
-    return None
+    return best
