@@ -429,12 +429,13 @@ class HistBoostClassifier(_HistClassifier):
         Least sum of Hessians in a child.
     reg_lambda : float, default=1.0
         L2 penalty on leaf values.
-    vector_leaves : bool, default=False
-        With K > 2 classes, whether an iteration grows one tree whose leaves hold a score for every class,
-        instead of K trees. XGBoost calls these trees experimental and splits categories as ordered codes in
-        them; in our trials (`reproduce/README.md`) a tree per class had the lower error on letter (.074
-        against .088) and wine (.376 against .400), the higher on yeast (.427 against .412), the same on page
-        blocks, at about the same price.
+    vector_leaves : bool, default=True
+        With K > 2 classes, whether an iteration grows one tree whose leaves hold a score for every class, or
+        K trees. XGBoost calls vector leaves experimental and splits categories as ordered codes in them. In
+        our trials (`reproduce/README.md`) a tree per class had the lower error on letter (.074 against .088)
+        and wine (.376 against .400), the higher on yeast (.427 against .412), the same on page blocks; but
+        more of its splits are ties in XGBoost's float32, which a weight of 2 and the row twice may break
+        differently (scikit-learn's check of that identity fails with it).
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's, with a warning.
     n_jobs : int, optional
@@ -460,7 +461,7 @@ class HistBoostClassifier(_HistClassifier):
 
     def __init__(
         self, n_trees: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
-        min_child_weight: float = 1.0, reg_lambda: float = 1.0, vector_leaves: bool = False,
+        min_child_weight: float = 1.0, reg_lambda: float = 1.0, vector_leaves: bool = True,
         backend: str = "auto",
         n_jobs: int | None = None, random_state: Any = None,
     ) -> None:  # fmt: skip
