@@ -28,7 +28,9 @@ try:
 except ImportError:  # the extra is optional; scikit-learn's trees serve without it
     xgboost = None
 
-CELLS_FOR_THREADS = 1_000_000
+# Below this size threads cost more than they bring: on two cores 100 rounds on 50,000 × 50 took 1.5 s with one
+# thread and 3.2 s with two, because idle threads keep spinning while NumPy works (benchmarks/rounds.py).
+CELLS_FOR_THREADS = 5_000_000
 # XGBoost keeps weights and gains in float32 and takes no gain below 1e-6: a total weight outside these powers
 # of 2 is brought near the number of rows, and the penalties with it, which changes nothing else.
 EXPONENTS = (-4, 40)
@@ -120,7 +122,6 @@ class HistSession:
             booster.update(self.data, i)
         # The trained booster holds on to the binned table, so the model gets a copy that does not.
         model.model_ = bytes(booster.save_raw("ubj"))
-        model._load()
         self.newest = (model, booster)
         return model
 
