@@ -28,8 +28,8 @@ try:
 except ImportError:  # the extra is optional; scikit-learn's trees serve without it
     xgboost = None
 
-# Below this size threads cost more than they bring: on two cores 100 rounds on 50,000 × 50 took 1.5 s with one
-# thread and 3.2 s with two, because idle threads keep spinning while NumPy works (benchmarks/rounds.py).
+# Below this size threads cost more than they bring: 100 rounds on 50,000 × 50 took 1.5 s with one thread and
+# 3.2 s with two on two cores, because idle threads keep spinning while NumPy works.
 CELLS_FOR_THREADS = 5_000_000
 # XGBoost keeps weights and gains in float32 and takes no gain below 1e-6: a total weight outside these powers
 # of 2 is brought near the number of rows, and the penalties with it, which changes nothing else.
