@@ -59,7 +59,11 @@ def rounds(n: int, d: int, K: int, T: int) -> dict[str, Any]:
     X, y = table(n, d, K)
     began = time.perf_counter()
     clf = tb.AdaLPBoostClassifier(
-        HistTreeClassifier(max_depth=5), n_estimators=T, validation="train", n_iter_no_change=None, random_state=0
+        HistTreeClassifier(max_depth=5),
+        n_estimators=T,
+        validation="train",
+        n_iter_no_change=None,
+        random_state=0,
     ).fit(X, y)
     whole = time.perf_counter() - began
     in_round = float(np.median(clf.trace_.seconds))
@@ -100,7 +104,7 @@ def tree_seconds(X: Any, y: Any, K: int, T: int) -> float:
 
 
 def prediction(n: int, d: int, members: int, K: int = 2) -> dict[str, Any]:
-    """Time and memory of predict_proba by an ensemble of HistBoost members against XGBoost with as many trees."""
+    """Time and memory of predict_proba: HistBoost members against XGBoost with as many trees."""
     X, y = table(min(n, 20_000), d, K)
     clf = tb.AdaLPBoostClassifier(
         HistBoostClassifier(n_trees=50), n_estimators=members, validation="train", n_iter_no_change=None,
