@@ -128,14 +128,14 @@ def totally_corrective_weights(
 def mixture_path(
     losses: Losses, alphas: Sequence[float] | npt.NDArray[np.float64], base: npt.ArrayLike | None = None
 ) -> list[MixtureSolution]:
-    """Solutions of `minimize_cvar_mixture` for many α, each started from the one before.
+    """Solutions of `minimize_cvar_mixture` for many α, with the losses opened once.
 
     Parameters
     ----------
     losses, base
         As in `minimize_cvar_mixture`.
     alphas : sequence of float
-        Tail masses in (0, 1], in any order; neighbours in value are neighbours on the path.
+        Tail masses in (0, 1], in any order.
 
     Returns
     -------
@@ -148,14 +148,12 @@ def mixture_path(
         As `minimize_cvar_mixture`.
     """
     levels = [check_number(alpha, "alphas", 0, 1) for alpha in alphas]
-    found: dict[int, MixtureSolution] = {}
-    if levels:
-        problem = Problem.build(losses, levels[0], base)
-        start: Float | None = None
-        for k in np.argsort(levels)[::-1]:
-            found[int(k)] = _solve(replace(problem, alpha=levels[k]), start, True)
-            start = found[int(k)].weights
-    return [found[k] for k in range(len(levels))]
+    if not levels:
+        return []
+    problem = Problem.build(losses, levels[0], base)
+    # No start from the neighbouring level: it saved at most a tenth of the time, and on trees with ten
+    # classes it cost three times as much.
+    return [_solve(replace(problem, alpha=alpha), None, True) for alpha in levels]
 
 
 def _given(problem: Problem, start: npt.ArrayLike | None) -> Float | None:
