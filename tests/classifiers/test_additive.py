@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import noisy
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import AdaBoostClassifier as PeerAdaBoost
@@ -58,7 +58,7 @@ def test_adaboost_is_scikit_learns(load, weighted):
         assert (stage == of_peer).all()
 
 
-class Fixed(DecisionTreeClassifier):
+class Fixed(ClassifierMixin, BaseEstimator):
     """A tree that rounds the weights as ours gets them, and takes no seed from the outside."""
 
     def __init__(self, tree=None):
