@@ -10,6 +10,7 @@ Every gap is recomputed in double precision from the weights that were returned.
 
 import os
 
+# Before NumPy loads, or its threads are set already: hence the late imports.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 

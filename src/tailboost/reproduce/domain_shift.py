@@ -107,7 +107,7 @@ def methods(n_jobs: int) -> dict[str, Callable[..., Any]]:
         "DRO, χ², δ = 0.05": partial(dro, radius=0.05, uncertainty="chi2"),
         "DRO, CVaR, δ = 0.2": partial(dro, radius=0.2, uncertainty="cvar"),
         "DRO, δ = 0.05, logistic": partial(dro, radius=0.05, loss="logistic"),
-        "group DRO": partial(GroupDROBoostClassifier, n_jobs=n_jobs),
+        "group DRO": partial(GroupDROBoostClassifier, n_estimators=10, n_jobs=n_jobs),
         "XGBoost": partial(plain_xgboost, n_jobs=n_jobs),
     }
 
