@@ -5,6 +5,7 @@ from tailboost.classifiers import (
     AdaBoostClassifier,
     AdaLPBoostClassifier,
     AverageBoostClassifier,
+    BoundNotMetWarning,
     DROBoostClassifier,
     EBBoostClassifier,
     FitInterruptedWarning,
@@ -13,6 +14,7 @@ from tailboost.classifiers import (
     RegularizedLPBoostClassifier,
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
+    WorstClassBoostClassifier,
 )
 
 __version__ = "0.1.0"
@@ -21,6 +23,7 @@ __all__ = [
     "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
+    "BoundNotMetWarning",
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
@@ -29,6 +32,7 @@ __all__ = [
     "RegularizedLPBoostClassifier",
     "SoftMarginBoostClassifier",
     "VadaBoostClassifier",
+    "WorstClassBoostClassifier",
     "datasets",
     "learners",
     "metrics",

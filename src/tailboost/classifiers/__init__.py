@@ -15,11 +15,13 @@ from tailboost.classifiers.variance import (
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
 )
+from tailboost.classifiers.worst_class import BoundNotMetWarning, WorstClassBoostClassifier
 
 __all__ = [
     "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
+    "BoundNotMetWarning",
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
@@ -28,4 +30,5 @@ __all__ = [
     "RegularizedLPBoostClassifier",
     "SoftMarginBoostClassifier",
     "VadaBoostClassifier",
+    "WorstClassBoostClassifier",
 ]

@@ -25,6 +25,7 @@ _FREE = {
     "checkpoint_dir",
     "warm_start",
     "max_time",
+    "max_rounds",
     "tol",
     "n_iter_no_change",
 }
@@ -32,7 +33,8 @@ _FREE = {
 
 def fixed_params(classifier: BaseBoostClassifier) -> dict[str, str]:
     """Return the parameters, as text, that must stay the same for a fit to be continued."""
-    return {k: repr(v) for k, v in sorted(classifier.get_params().items()) if k not in _FREE}
+    free = _FREE - ({"n_estimators"} if classifier._tied_to_rounds() else set())
+    return {k: repr(v) for k, v in sorted(classifier.get_params().items()) if k not in free}
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Checkpoints:
         if self.folder is None:
             return
         game = classifier._game
-        while game.n_rounds < classifier.n_estimators and (path := self._file(game.n_rounds + 1)).exists():
+        while game.n_rounds < classifier._last_round() and (path := self._file(game.n_rounds + 1)).exists():
             try:
                 kept = pickle.loads(path.read_bytes())
                 same, response, played = kept["same"], kept["response"], kept["round"]

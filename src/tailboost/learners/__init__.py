@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailboost.learners._base import Floats, Ints, Session, constant
+from tailboost.learners._adjusted import LogitAdjustedClassifier
+from tailboost.learners._base import Floats, Ints, Session, constant, grown, stages
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._predict import predict_members
 from tailboost.learners._sklearn import SklearnSession
@@ -13,11 +14,14 @@ from tailboost.learners._stumps import StumpClassifier
 __all__ = [
     "HistBoostClassifier",
     "HistTreeClassifier",
+    "LogitAdjustedClassifier",
     "Session",
     "StumpClassifier",
     "constant",
+    "grown",
     "open_session",
     "predict_members",
+    "stages",
 ]
 
 
