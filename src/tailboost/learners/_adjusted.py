@@ -205,8 +205,8 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     ----------
     estimators : list of classifiers, optional
         With ``predict_proba`` and sample weights in ``fit``; the logarithms of their probabilities are
-        averaged. None takes boosted trees (`HistBoostClassifier`, 100 trees of depth 4, learning rate 0.1)
-        and 100 extremely randomised trees, which err on different rows.
+        averaged. None takes boosted trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per
+        class, learning rate 0.1) and 100 extremely randomised trees, which err on different rows.
     n_jobs : int, optional
         Threads of the default estimators.
     random_state : int, RandomState or None
@@ -239,7 +239,9 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     def _learners(self) -> list[Any]:
         if self.estimators is None:
             chosen: list[Any] = [
-                HistBoostClassifier(n_trees=100, max_depth=4, learning_rate=0.1, n_jobs=self.n_jobs),
+                HistBoostClassifier(
+                    n_trees=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
+                ),
                 TableForest(n_jobs=self.n_jobs),
             ]
         else:
