@@ -13,6 +13,10 @@ from tailboost.validation import Goal, Scheme
 DECIMALS = 9
 
 
+class BoundNotMetWarning(UserWarning):
+    """What was aimed at is not met, or could not be measured; the message names the class, group or round."""
+
+
 class WeakLearningGame(HedgeGame):
     """A Hedge game with ``n_estimators="auto"``, T from γ, and a learner that is grown to meet a demand.
 

@@ -15,7 +15,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost.classifiers._base import BaseBoostClassifier, Problem, with_callbacks
-from tailboost.classifiers._weak_learning import DECIMALS, WeakLearningGame
+from tailboost.classifiers._weak_learning import DECIMALS, BoundNotMetWarning, WeakLearningGame
 from tailboost.classifiers.group import check_group_arguments
 from tailboost.combine import Objective, settle_ties, shares
 from tailboost.game import EndOfGame, Floats, Ints, Response, Units, round_seed
@@ -31,10 +31,6 @@ EPSILON = 5e-4
 ERROR_ROUNDS = 30
 # Classes that a warning names.
 NAMED = 5
-
-
-class BoundNotMetWarning(UserWarning):
-    """A class, group or cell misses its target on the validation rows, or could not be measured there."""
 
 
 def edge_from_share(q: float, n_units: int) -> float:
@@ -84,7 +80,7 @@ class TargetUnits(Units):
         return np.where(self.measured, super().losses(row_losses), np.nan)
 
     def excess(self, errors: Floats) -> float:
-        """Largest error, each with its penalty: at most ``allowed.max()`` exactly where all targets are met."""
+        """Largest error, each with its penalty: at most ``allowed.max()`` where all targets are met."""
         return float(np.nanmax(errors + self.penalty))
 
     def losses(self, row_losses: NDArray[Any]) -> Floats:
@@ -98,13 +94,14 @@ class TargetUnits(Units):
 class WorstClassBoostClassifier(WeakLearningGame):
     """Boosting towards a target for the error of every class: "no class more than 1 − θ wrong".
 
-    The player weighs classes (or groups, or class × group cells). The learner is grown only until its weighted
-    loss is good enough, on rows it was not fitted on. Two games and two ways to combine:
+    The player weighs classes (or groups, or class × group cells). The learner is grown only until its
+    weighted loss is good enough, on rows it was not fitted on. Two games and two ways to combine:
 
-    * ``class_loss="indicator"`` [1]_: the loss of a class is 1 where its error is at least 1 − θ, and the learner
-      must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is fine for more than half of the voters.
-      That their majority vote is fine is **not** implied: three voters wrong on 40 % of a class each can be
-      wrong on 60 % of it together. So it is measured (`class_errors_`, `bound_met_`), never claimed.
+    * ``class_loss="indicator"`` [1]_: the loss of a class is 1 where its error is at least 1 − θ, and the
+      learner
+      must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is fine for more than half of the
+      voters. That their majority vote is fine is **not** implied: three voters wrong on 40 % of a class each
+      can be wrong on 60 % of it together. So it is measured (`class_errors_`, `bound_met_`), never claimed.
     * ``class_loss="error"``: the loss is the class error itself, the ordinary minimax game, which serves two
       classes or groups too. With `combine="mixture"`, λ minimises the largest class error on the validation
       rows, and its value **is** the bound, for the randomised classifier whose label distribution is
@@ -113,20 +110,20 @@ class WorstClassBoostClassifier(WeakLearningGame):
     Parameters
     ----------
     estimator : classifier, optional
-        The base learner; one that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …) is
-        grown only as far as asked. None is `HistBoostClassifier`.
+        The base learner; one that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …)
+        is grown only as far as asked. None is `HistBoostClassifier`.
     theta : float in [0, 1), dict or "auto", default="auto"
-        θ = 1 − allowed error. A dict has one per class (group, cell; for a cell its class serves too), key None
-        for the rest: ``{1: .95, None: .8}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes the
-        largest of .1, …, .9, .95 for which the balanced model of round 1 meets the weak-learning condition on the
-        validation rows (indicator), or that the mixture meets there (error).
+        θ = 1 − allowed error. A dict has one per class (group, cell; for a cell its class serves too), key
+        None for the rest: ``{1: .95, None: .8}`` allows class 1 at most 5 % wrong, the others 20 %. "auto"
+        takes the largest of .1, …, .9, .95 for which the balanced model of round 1 meets the weak-learning
+        condition on the validation rows (indicator), or that the mixture meets there (error).
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``.
     q : float in (0, 1], default=0.8
         Share of the classes that must be fine in round 1, for ``gamma="auto"``.
     n_estimators : int or "auto", default="auto"
-        Rounds T; "auto" is ``⌈2 ln K/γ²⌉`` in the indicator game, which can be hundreds (`n_iter_no_change` ends
-        most games long before, without the theorem's conditions then), and 30 in the error game.
+        Rounds T; "auto" is ``⌈2 ln K/γ²⌉`` in the indicator game, which can be hundreds (`n_iter_no_change`
+        ends most games long before, without the theorem's conditions then), and 30 in the error game.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
@@ -135,10 +132,11 @@ class WorstClassBoostClassifier(WeakLearningGame):
         "vote" is the majority vote of the first rounds, as many as have the least largest class error on the
         validation rows; "mixture" the optimal λ. "auto" is "vote" in the indicator game, else "mixture".
     units : {"auto", "class", "group", "cell"}, default="auto"
-        What has targets: "auto" is "group" where `fit` is given groups, else "class"; "cell" is class × group.
+        What has targets: "auto" is "group" where `fit` is given groups, else "class"; "cell" is class ×
+        group.
     max_rounds : int, optional
-        Go on beyond ``n_estimators`` until the bound is really met on the validation rows, for at most so many
-        rounds in all; `n_iter_no_change` takes no part then.
+        Go on beyond ``n_estimators`` until the bound is really met on the validation rows, for at most so
+        many rounds in all; `n_iter_no_change` takes no part then.
     validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
         The rows on which classes are measured, as in `AdaLPBoostClassifier`.
     include_constants : bool, default=True
@@ -158,8 +156,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
     eta_ : float
     class_errors_ : ndarray of shape (m,)
         Error of `predict` on the validation rows (members refitted to all rows, the errors those of their
-        siblings that did not see the row); NaN where a class has none, or only rows that no sibling of another
-        fold could learn from, such as a class with one row.
+        siblings that did not see the row); NaN where a class has none, or only rows that no sibling of
+        another fold could learn from, such as a class with one row.
     expected_class_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_proba`.
     bound_met_ : bool
@@ -168,7 +166,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
     class_weights_ : ndarray of shape (T, m)
         The player's weights.
     estimators_ : list
-        The boosted hypotheses in order, the first the balanced model; for a mixture plain ERM and the constants.
+        The boosted hypotheses in order, the first the balanced model; for a mixture plain ERM and the
+        constants.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
     n_iter_, trace_, gap_, guarantee_, n_features_in_
@@ -300,12 +299,10 @@ class WorstClassBoostClassifier(WeakLearningGame):
         self._kind = ("class" if groups is None else "group") if self.units == "auto" else self.units
         if self._kind == "cell":
             assert problem.groups is not None
-            used = np.unique(problem.y + len(self.classes_) * problem.groups)
-            self.units_ = np.empty(len(used), dtype=object)
-            for k, cell in enumerate(used):
-                g, c = divmod(int(cell), len(self.classes_))
-                self.units_[k] = (self.classes_[c], self.groups_[g])
-            self._cells = used
+            K, names, groups_ = len(self.classes_), self.classes_.tolist(), self.groups_.tolist()
+            self._cells = np.unique(problem.y + K * problem.groups)
+            self.units_ = np.empty(len(self._cells), dtype=object)
+            self.units_[:] = [(names[cell % K], groups_[cell // K]) for cell in self._cells]
         else:
             self.units_ = self.classes_ if self._kind == "class" else self.groups_
         self._count = float(len(self.units_))
@@ -316,8 +313,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
         gamma = self._gamma()
         if self.class_loss == "indicator" and gamma <= 0:
             raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = {gamma:.4g} for {len(self.units_)} units, which is not "
-                "positive: use class_loss='error', or give gamma"
+                f"gamma='auto' with q={self.q:g} gives γ = {gamma:.4g} for {len(self.units_)} units, which is "
+                "not positive: use class_loss='error', or give gamma"
             )
         self.theta_ = self._targets()
         return problem
@@ -390,8 +387,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
         measured = np.bincount(judged.groups[inside], weights=judged.weight[inside], minlength=m) > 0
         if not measured.any():
             raise ValueError(
-                f"no {self._kind} can be measured: none has both a row to learn from and another to be measured "
-                "on; use validation='train' or more rows"
+                f"no {self._kind} can be measured: none has both a row to learn from and another to be "
+                "measured on; use validation='train' or more rows"
             )
         weight = np.where(inside, judged.weight, 0.0)
         units = TargetUnits.groups(problem.groups, problem.weight, judged.groups.clip(0), weight)
@@ -454,7 +451,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
         self._tally = Tally(np.zeros((len(scheme.judged.y), problem.n_classes)))
 
     def _theta_of_first_round(self, scheme: Scheme) -> float:
-        """Return the largest θ for which some stage of the balanced model meets the weak-learning condition."""
+        """Return the largest θ for which a stage of the balanced model meets the weak-learning condition."""
         units, demand, curve = self._targeted, super()._demand(), []
 
         def note(losses: NDArray[Any], answers: Ints) -> float:
@@ -557,10 +554,10 @@ class WorstClassBoostClassifier(WeakLearningGame):
         unmeasured = [str(unit) for unit in self.units_[np.isnan(errors)]]
         if unmeasured:
             warnings.warn(
-                f"{self._kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not learnt "
-                "from, so nothing is said about it",
+                f"{self._kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
+                "learnt from, so nothing is said about it",
                 BoundNotMetWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         if not self.bound_met_:
             missed = np.flatnonzero(np.round(errors - 1.0 + self.theta_, DECIMALS) > 0)
@@ -569,7 +566,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
                 f"the bound is not met on {self._ledger.rows.words} for {self._kind} {', '.join(words[:NAMED])}"
                 f"{' and others' if len(words) > NAMED else ''}; {self.trace_.stop_reason}",
                 BoundNotMetWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
 
     def _bounds(self) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
