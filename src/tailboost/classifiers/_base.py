@@ -430,7 +430,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         routed = process_routing(self, "fit", **fit_params).estimator.fit if fit_params else {}
         context = None
         if hasattr(self, "_init_callback_context"):
-            planned = self.n_estimators if isinstance(self.n_estimators, Integral) else None
+            # "auto" is not known before the data are.
+            planned = None if self.n_estimators == "auto" else self._last_round()
             context = self._init_callback_context(max_subtasks=planned)
         before = self.__dict__.copy()
         try:

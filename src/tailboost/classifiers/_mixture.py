@@ -233,6 +233,10 @@ class MixtureClassifier(BaseBoostClassifier):
     def _answers(self, X: Any, members: Iterable[int]) -> Iterator[Ints]:
         return predict_members((self.estimators_[m] for m in members), X)
 
+    def _settlers(self, pool: Ints, used: Ints) -> Ints:
+        """Members that settle ties, in order: all of the pool, of an even mixture those that it mixes."""
+        return self._order[np.isin(self._order, used if self._even else pool)]
+
     def _shares(self, X: Any) -> Floats:
         """Shares for a checked table, ties settled; in batches, to bound memory."""
         n = n_rows_of(X)
@@ -241,7 +245,8 @@ class MixtureClassifier(BaseBoostClassifier):
             return np.concatenate([self._shares(take(X, part)) for part in parts])
         used = np.flatnonzero(self.estimator_weights_ > 0)
         P = shares(self.estimator_weights_[used], self._answers(X, used), n, len(self.classes_))
-        return settle_ties(P, self._order, lambda m, rows: next(self._answers(take(X, rows), [m])))
+        order = self._settlers(self._order, used)
+        return settle_ties(P, order, lambda m, rows: next(self._answers(take(X, rows), [m])))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.
@@ -316,7 +321,7 @@ class MixtureClassifier(BaseBoostClassifier):
             weights = self.estimator_weights_ if t == T else self._weights_of(self._mixture(t), t)
             used = weights > 0
             P = shares(weights[used], answers[pool[used]], n, len(self.classes_))
-            order = self._order[np.isin(self._order, pool)]
+            order = self._settlers(pool, pool[used])
             yield settle_ties(P, order, lambda m, rows: answers[m, rows])
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:

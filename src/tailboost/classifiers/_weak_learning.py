@@ -44,9 +44,6 @@ class WeakLearningGame(HedgeGame):
         assert gamma is not None
         return theory_rounds(self._count, gamma)
 
-    def _tied_to_rounds(self) -> str:
-        return super()._tied_to_rounds() or ("T from γ" if self.n_estimators == "auto" else "")
-
     def _goal(self, scheme: Scheme) -> Goal:
         game, demand = self._game, self._demand()
         w = game.rule.weights(game.state)

@@ -313,8 +313,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
         gamma = self._gamma()
         if self.class_loss == "indicator" and gamma <= 0:
             raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = {gamma:.4g} for {len(self.units_)} units, which is "
-                "not positive: use class_loss='error', or give gamma"
+                f"gamma='auto' with q={self.q:g} gives γ = {gamma:.4g} for {len(self.units_)} units, which "
+                "is not positive: use class_loss='error', or give gamma"
             )
         self.theta_ = self._targets()
         return problem
@@ -336,7 +336,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
             return np.full(m, np.nan if self.theta == "auto" else float(self.theta))
         used: set[Hashable] = set()
         targets = np.full(m, np.nan)
-        for k, unit in enumerate(self.units_):
+        for k, unit in enumerate(self.units_.tolist()):
             keys = [unit, unit[0], None] if self._kind == "cell" else [unit, None]
             key = next((key for key in keys if key in self.theta), "")
             if key == "" and key not in self.theta:
@@ -377,6 +377,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
         judged = scheme.judged
         assert judged.groups is not None
         known = (first < last)[judged.y]
+        if not known.any():  # a row per class: better a bad number than none
+            return scheme
         return replace(scheme, judged=replace(judged, groups=np.where(known, judged.groups, -1)))
 
     def _units(self, problem: Problem, scheme: Scheme) -> TargetUnits:
@@ -385,11 +387,6 @@ class WorstClassBoostClassifier(WeakLearningGame):
         assert judged.groups is not None
         inside, m = judged.groups >= 0, len(self.units_)
         measured = np.bincount(judged.groups[inside], weights=judged.weight[inside], minlength=m) > 0
-        if not measured.any():
-            raise ValueError(
-                f"no {self._kind} can be measured: none has both a row to learn from and another to be "
-                "measured on; use validation='train' or more rows"
-            )
         weight = np.where(inside, judged.weight, 0.0)
         units = TargetUnits.groups(problem.groups, problem.weight, judged.groups.clip(0), weight)
         allowed: Floats = np.where(np.isnan(self.theta_), 1.0, 1.0 - self.theta_).round(DECIMALS)
@@ -536,7 +533,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
         used = np.flatnonzero(self.estimator_weights_ > 0)
         P = shares(self.estimator_weights_[used], (answers[m] for m in used), len(y), len(self.classes_))
         self.expected_class_errors_ = units.errors(1.0 - P[np.arange(len(y)), y])
-        settle_ties(P, self._order, lambda m, rows: answers[m][rows])
+        settle_ties(P, self._settlers(self._order, used), lambda m, rows: answers[m][rows])
         self.class_errors_ = units.errors(P.argmax(axis=1) != y)
         promised = units.excess(self.class_errors_ if self._voting else self.expected_class_errors_)
         if self.theta == "auto":
@@ -562,9 +559,10 @@ class WorstClassBoostClassifier(WeakLearningGame):
         if not self.bound_met_:
             missed = np.flatnonzero(np.round(errors - 1.0 + self.theta_, DECIMALS) > 0)
             words = [f"{self.units_[k]} ({errors[k]:.3g}, allowed {1 - self.theta_[k]:.3g})" for k in missed]
+            more = " and others" if len(words) > NAMED else ""
             warnings.warn(
-                f"the bound is not met on {self._ledger.rows.words} for {self._kind} {', '.join(words[:NAMED])}"
-                f"{' and others' if len(words) > NAMED else ''}; {self.trace_.stop_reason}",
+                f"the bound is not met on {self._ledger.rows.words} for {self._kind} "
+                f"{', '.join(words[:NAMED])}{more}; {self.trace_.stop_reason}",
                 BoundNotMetWarning,
                 stacklevel=5,
             )
