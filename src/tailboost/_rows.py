@@ -133,6 +133,11 @@ def refuse_empty(frame: Any) -> None:
             raise ValueError(f"X has no {what}s, shape {frame.shape}; at least one {what} is needed")
 
 
+def unit_name(unit: Any) -> str:
+    """Name a class or group, or a cell, which is a pair of them."""
+    return " / ".join(map(str, unit)) if isinstance(unit, tuple) else str(unit)
+
+
 def fingerprint(*parts: NDArray[Any]) -> str:
     """Return a short digest of arrays, to recognise the same data when a fit goes on."""
     digest = hashlib.blake2b(digest_size=16)
