@@ -663,3 +663,35 @@ def test_displays():
         tb.plotting.StagedClassErrorDisplay(np.zeros((2, 3)), ["a", "b"])
     with pytest.raises(ValueError, match="errors must have shape"):
         tb.plotting.StagedClassErrorDisplay(np.zeros((0, 3)), ["a", "b", "c"])
+
+
+# -- without any setting -------------------------------------------------------------------------------
+
+
+@quiet
+def test_by_default_the_error_game_is_played_with_shared_fits():
+    X, y = rare(21)
+    clf = WorstClassBoostClassifier(random_state=0).fit(X, y)
+    assert clf.gamma_ is None
+    assert clf.n_iter_ == 30
+    assert clf.theta_[0] in THETAS
+    tables = {id(m.table_) for m in clf.estimators_[:31]}
+    assert len(tables) == 1  # all rounds and plain ERM rest on one fit
+    with_target = WorstClassBoostClassifier(theta=0.4, random_state=0, max_time=1e-9).fit(X, y)
+    assert with_target.gamma_ == pytest.approx(0.2995)
+    assert isinstance(with_target.estimators_[0], HistBoostClassifier)
+    by_group = WorstClassBoostClassifier(random_state=0, max_time=1e-9).fit(X, y, groups=y % 2)
+    assert isinstance(by_group.estimators_[0], HistBoostClassifier)
+
+
+@quiet
+@pytest.mark.parametrize("seed", [0, 2])
+def test_weight_is_repetition_by_default(seed):
+    """XGBoost's float32 leaves a difference of 1e-7 in the probabilities, which hardly ever shows."""
+    X, y = rare(30 + seed, n=200, K=3)
+    weight = np.random.default_rng(seed).integers(1, 4, len(y))
+    twice = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), weight))
+    one = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X, y, weight)
+    two = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X[twice], y[twice])
+    np.testing.assert_allclose(one.class_weights_, two.class_weights_, atol=1e-9)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))

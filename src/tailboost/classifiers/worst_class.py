@@ -381,9 +381,9 @@ class WorstClassBoostClassifier(WeakLearningGame):
         )
 
     def _learner(self) -> Any:
-        over_classes = getattr(self, "_kind", "") == "class"
-        by_error = self.class_loss == "error" or (self.class_loss == "auto" and not self._aims)
-        if self.estimator is None and over_classes and by_error:
+        # Before the units are known any learner serves: all defaults take the same tables.
+        over_classes = hasattr(self, "units_") and self._kind == "class"
+        if self.estimator is None and over_classes and not self._indicator:
             return LogitAdjustedClassifier(n_jobs=self.n_jobs, random_state=getattr(self, "_entropy", None))
         return super()._learner()
 
