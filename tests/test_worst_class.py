@@ -695,3 +695,40 @@ def test_weight_is_repetition_by_default(seed):
     two = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X[twice], y[twice])
     np.testing.assert_allclose(one.class_weights_, two.class_weights_, atol=1e-9)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+@quiet
+@pytest.mark.parametrize("combine", ["vote", "mixture"])
+def test_interrupted_and_continued(interrupted, combine):
+    X, y = rare(22)
+    settings = {"eta": 0.5, "validation": "train", "combine": combine, "class_loss": "error"}
+    whole = fit(X, y, DecisionTreeClassifier(max_depth=2), n_estimators=4, **settings)
+    with pytest.warns(tb.FitInterruptedWarning, match="interrupted after 2 rounds"):
+        clf = fit(X, y, interrupted(3 if combine == "vote" else 4), n_estimators=4, **settings)
+    assert clf.n_iter_ == 2
+    clf.set_params(warm_start=True).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(clf.class_errors_, whole.class_errors_)
+
+
+@quiet
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"theta": {0: 0.5, None: 0.3}},
+        {"class_loss": "error", "estimator": None, "n_estimators": 3},
+        {"theta": 0.3, "combine": "mixture", "units": "cell"},
+    ],
+)
+def test_models_can_be_stored(tmp_path, params):
+    pytest.importorskip("skops")
+    from tailboost.io import load_model, save_model
+
+    X, y = rare(23)
+    groups = X[:, 0] > 0 if "units" in params else None
+    clf = fit(X, y, groups=groups, **({"estimator": BOOST, "n_estimators": 3} | params))
+    save_model(clf, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    assert again.get_params()["theta"] == clf.theta
+    np.testing.assert_array_equal(again.class_errors_, clf.class_errors_)

@@ -193,7 +193,6 @@ def _text(value: object) -> str:
 # libraries index without bounds checks: a forged file can crash the process, but it cannot run code.
 _KNOWN_PARTS = frozenset(
     {
-        "builtins.NoneType",
         "numpy.dtype",
         "sklearn.tree._tree.Tree",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",

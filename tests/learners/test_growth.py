@@ -1,5 +1,7 @@
 """Learners that grow: every kind, warm against the fit with as many steps; and how schemes use it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import noisy
@@ -177,49 +179,55 @@ def size_of(member):
     return member.booster_.num_boosted_rounds() if trees is None else len(trees)
 
 
+class Script:
+    """A goal that says what it is told to, and writes down what it is shown."""
+
+    def __init__(self, distances):
+        self.distances, self.shown = iter(distances), []
+
+    def __call__(self, losses, answers):
+        self.shown.append((losses.copy(), answers.copy()))
+        return next(self.distances)
+
+
+SCHEMES = ["train", "external", "held out", "held out, kept", "cv"]
+EVER_CLOSER = [1.0 / n for n in range(1, 100)]
+
+
 @pytest.mark.parametrize(
     "learner", [HistBoostClassifier(n_trees=12, max_depth=2), RandomForestClassifier(12)]
 )
-@pytest.mark.parametrize("name", ["train", "external", "held out", "held out, kept", "cv"])
+@pytest.mark.parametrize("name", SCHEMES)
 def test_schemes_grow_until_the_goal_and_no_further(name, learner):
-    u = np.ones(150)
-    shown = []
-
-    def record(losses, answers):
-        shown.append((losses.copy(), answers.copy()))
-        return 1.0 / len(shown)  # ever closer, never there
-
-    scheme = schemes(learner)[name]
-    whole = scheme(u, SEED, record)
+    u, scheme, script = np.ones(150), schemes(learner)[name], Script(EVER_CLOSER)
+    whole = scheme(u, SEED, script)
     assert size_of(whole.member) == 12
-    sizes = len(shown)
-    np.testing.assert_array_equal(whole.losses, shown[-1][0])
-    full = list(shown)
+    np.testing.assert_array_equal(whole.losses, script.shown[-1][0])
     for stop in (1, 3):
-        seen = []
-        response = scheme(
-            u, SEED, lambda losses, answers, stop=stop, seen=seen: stop - (seen.append(1) or len(seen))
-        )
-        assert len(seen) == stop
+        goal = Script([1.0] * (stop - 1) + [0.0])
+        response = scheme(u, SEED, goal)
+        assert len(goal.shown) == stop
         assert size_of(response.member) == stop  # the member that stays grew as far as those that were judged
-        np.testing.assert_array_equal(response.losses, full[stop - 1][0])
-        np.testing.assert_array_equal(response.answers, full[stop - 1][1])
+        np.testing.assert_array_equal(response.losses, script.shown[stop - 1][0])
+        np.testing.assert_array_equal(response.answers, script.shown[stop - 1][1])
     # Where no stage is good enough the first of the closest is taken.
-    distances = iter([3.0, 1.0, 2.0, 1.0] + [4.0] * sizes)
-    response = scheme(u, SEED, lambda losses, answers: next(distances))
+    response = scheme(u, SEED, Script([3.0, 1.0, 2.0, 1.0] + [4.0] * 20))
     assert size_of(response.member) == 2
-    np.testing.assert_array_equal(response.answers, full[1][1])
+    np.testing.assert_array_equal(response.answers, script.shown[1][1])
 
 
-@pytest.mark.parametrize("name", ["train", "external", "held out", "held out, kept", "cv"])
+@pytest.mark.parametrize("name", SCHEMES)
 def test_without_a_goal_the_ordinary_fit_is_the_only_stage(name):
     scheme = schemes(HistBoostClassifier(n_trees=6))[name]
-    one, whole = (
-        scheme(np.ones(150), SEED),
-        scheme(np.ones(150), SEED, lambda *seen: 1.0 / (1 + len(calls.append(1) or calls))),
-    )
+    one, whole = scheme(np.ones(150), SEED), scheme(np.ones(150), SEED, Script(EVER_CLOSER))
     np.testing.assert_array_equal(one.member.predict(X), whole.member.predict(X))
     np.testing.assert_array_equal(one.losses, whole.losses)
 
 
-calls = []
+def test_folds_grow_in_threads_as_they_do_one_by_one():
+    scheme = schemes(RandomForestClassifier(6))["cv"]
+    goal = [1.0] * 3 + [0.0]
+    one = scheme(np.ones(150), SEED, Script(goal))
+    two = replace(scheme, n_jobs=2)(np.ones(150), SEED, Script(goal))
+    np.testing.assert_array_equal(one.answers, two.answers)
+    np.testing.assert_array_equal(one.member.predict(X), two.member.predict(X))

@@ -302,6 +302,18 @@ class WorstClassBoostClassifier(WeakLearningGame):
         self._warn()
         return self
 
+    # Model files know no dictionary with the key None.
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if isinstance(self.theta, Mapping):
+            state["theta"] = list(self.theta.items())
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if isinstance(self.theta, list):
+            self.theta = dict(self.theta)
+
     # -- the units and their targets -----------------------------------------------------------------
 
     def _check_problem(
