@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tailboost import GroupDROBoostClassifier
+from tailboost import GroupDROBoostClassifier, OCOBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.registry import METHODS
 
@@ -29,7 +29,8 @@ def explained(estimator):
         return {"check_class_weight_classifiers": reason}
     mixtures = tuple(method.factory for method in OURS if method.randomized)
     learners = (HistTreeClassifier, HistBoostClassifier)
-    if not isinstance(estimator, (*mixtures, *learners)) and estimator.get_params().get("estimator") is None:
+    on_trees = isinstance(estimator, OCOBoostClassifier) or not isinstance(estimator, (*mixtures, *learners))
+    if on_trees and estimator.get_params().get("estimator") is None:
         return {"check_class_weight_classifiers": "the default learner is a single tree, see LEARNER"}
     return {}
 

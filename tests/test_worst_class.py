@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
-from tailboost.classifiers.worst_class import THETAS, edge_from_share
+from tailboost.classifiers._targets import THETAS, edge_from_share
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 TREE = HistTreeClassifier(max_depth=3)
@@ -556,6 +556,10 @@ BAD = {
     "a rest of text": ({"theta": {None: "a"}}, "theta: the target of None"),
     "a class without target": ({"theta": {0: 0.5, 1: 0.5}}, "no target for class 2.*key None"),
     "no such class": ({"theta": {9: 0.5, None: 0.5}}, r"no class is called 9; there are \[0, 1, 2, 3, 4\]"),
+    "a rest without use": (
+        {"theta": {**dict.fromkeys(range(5), 0.5), None: "a"}},
+        "theta: the target of None",
+    ),
     "no targets": ({"theta": {}}, "no target for class 0"),
     "gamma 0": ({"gamma": 0}, "'gamma' parameter"),
     "gamma large": ({"gamma": 0.6}, "'gamma' parameter"),

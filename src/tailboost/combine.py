@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,6 +203,27 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
         P[rows, winner] = np.nextafter(P[rows].max(axis=1), 2.0)
         open_rows = open_rows[~named]
     return P
+
+
+class Tally:
+    """The votes of the rounds so far on the judged rows, and what their majority decides."""
+
+    def __init__(self, counts: Floats) -> None:
+        self.counts, self.counted = counts, 0
+        self.decision: Ints = np.zeros(len(counts), dtype=np.intp)
+        # After each round: largest error of a class with its penalty, mean error.
+        self.results: list[tuple[float, float]] = []
+
+    def count(self, said: list[NDArray[Any]], order: Ints) -> None:
+        """Bring the tally to all that was said; ties go to the members that come first in the order."""
+        rows = np.arange(len(self.counts))
+        if self.counted >= len(said):  # rounds were taken back
+            self.counts[:], self.counted = 0.0, 0
+        for k in said[self.counted :]:
+            self.counts[rows, k] += 1.0
+        self.counted = len(said)
+        P = settle_ties(self.counts / len(said), order, lambda m, some: said[m][some])
+        self.decision = P.argmax(axis=1)
 
 
 def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from tailboost.classifiers._hedge import HedgeGame
+from tailboost.classifiers._targets import DECIMALS
 from tailboost.game import EndOfGame, Floats, Response
 from tailboost.rules import theory_rounds
 from tailboost.validation import Goal, Scheme
-
-# Sums of weights in another order may differ by less than this.
-DECIMALS = 9
 
 
 class BoundNotMetWarning(UserWarning):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,83 +16,22 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._rows import unit_name
 from tailboost.classifiers._base import BaseBoostClassifier, Problem, with_callbacks
-from tailboost.classifiers._weak_learning import DECIMALS, BoundNotMetWarning, WeakLearningGame
+from tailboost.classifiers._targets import DECIMALS, THETAS, TargetUnits, edge_from_share, targets_of
+from tailboost.classifiers._weak_learning import BoundNotMetWarning, WeakLearningGame
 from tailboost.classifiers.group import check_group_arguments
-from tailboost.combine import Objective, settle_ties, shares
-from tailboost.game import EndOfGame, Floats, Ints, Response, Units, round_seed
+from tailboost.combine import Objective, Tally, settle_ties, shares
+from tailboost.game import EndOfGame, Floats, Ints, Response, round_seed
 from tailboost.guarantee import Bound
 from tailboost.learners import LogitAdjustedClassifier
 from tailboost.solvers import MixtureSolution
 from tailboost.validation import CrossFitted, HeldOut, Rows, Scheme
 
-# θ = "auto" chooses among these.
-THETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-# ε of γ = ⌊qK⌋/K − ½ − ε.
-EPSILON = 5e-4
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
 # Rounds without a lower value after which the indicator game ends, where T from γ can be hundreds.
 INDICATOR_PATIENCE = 10
 # Classes that a warning names.
 NAMED = 5
-
-
-def edge_from_share(q: float, n_units: int) -> float:
-    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: a share q of the K classes must be fine in round 1.
-
-    Parameters
-    ----------
-    q : float in (0, 1]
-        The share.
-    n_units : int
-        K.
-
-    Returns
-    -------
-    float
-        γ; not positive where the indicator game is degenerate, as for K = 2 and q < 1.
-    """
-    return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
-
-
-@dataclass(frozen=True)
-class TargetUnits(Units):
-    """Classes (groups, cells) with a target each: the error allowed, from which their losses follow.
-
-    Parameters
-    ----------
-    allowed : ndarray of shape (m,)
-        1 − θ of each unit.
-    indicator : bool
-        Whether the loss is ``1[R_k ≥ 1 − θ_k]``, or the error itself; where the targets differ the error plus
-        what is allowed to the least strict beyond it, brought to [0, 1].
-    measured : ndarray of shape (m,)
-        Whether a unit has rows to be measured on; the loss of one without is 0.
-    """
-
-    allowed: Floats = field(default_factory=lambda: np.empty(0))
-    indicator: bool = False
-    measured: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
-
-    @property
-    def penalty(self) -> Floats:
-        """What is allowed to the least strict unit beyond each."""
-        return self.allowed.max() - self.allowed
-
-    def errors(self, row_losses: NDArray[Any]) -> Floats:
-        """Error R_k of each unit, NaN where none was measured."""
-        return np.where(self.measured, super().losses(row_losses), np.nan)
-
-    def excess(self, errors: Floats) -> float:
-        """Largest error, each with its penalty: at most ``allowed.max()`` where all targets are met."""
-        return float(np.nanmax(errors + self.penalty))
-
-    def losses(self, row_losses: NDArray[Any]) -> Floats:
-        """Loss ℓ_k in [0, 1] of each unit."""
-        R = super().losses(row_losses)
-        if self.indicator:
-            return (np.round(R - self.allowed, DECIMALS) >= 0).astype(np.float64)
-        return np.where(self.measured, (R + self.penalty) / (1.0 + self.penalty.max()), 0.0)
 
 
 class WorstClassBoostClassifier(WeakLearningGame):
@@ -166,16 +105,16 @@ class WorstClassBoostClassifier(WeakLearningGame):
         γ; None in the error game.
     eta_ : float
     class_errors_ : ndarray of shape (m,)
-        Error of `predict` on the validation rows (members refitted to all rows, the errors those of their
-        siblings that did not see the row); NaN where a class has none, or only rows that no sibling of
-        another fold could learn from, such as a class with one row.
+        Error of `predict` on the validation rows, on which λ was chosen, too (members refitted to all rows,
+        the errors those of their siblings that did not see the row); NaN where a class has none, or only
+        rows that no sibling of another fold could learn from, such as a class with one row.
     expected_class_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_proba`.
     bound_met_ : bool
         Whether every class measured is within its target: by `class_errors_` for a vote, by
         `expected_class_errors_`, that is the solver's value, for a mixture.
     class_weights_ : ndarray of shape (T, m)
-        The player's weights.
+        The player's weights; None with more than 1,000 units.
     estimators_ : list
         The boosted hypotheses in order, the first the balanced model; for a mixture plain ERM and the
         constants.
@@ -340,7 +279,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
                 f"gamma='auto' with q={self.q:g} gives γ = {gamma:.4g} for {len(self.units_)} units, which "
                 "is not positive: use class_loss='error', or give gamma"
             )
-        self.theta_ = self._targets()
+        self.theta_ = targets_of(self.theta, self.units_.tolist(), self._kind)
         return problem
 
     def _unit_numbers(self, rows: Rows) -> Ints:
@@ -352,30 +291,6 @@ class WorstClassBoostClassifier(WeakLearningGame):
         cell = rows.y + len(self.classes_) * rows.groups
         index = np.searchsorted(self._cells, cell).clip(max=len(self._cells) - 1)
         return np.where(self._cells[index] == cell, index, -1).astype(np.intp)
-
-    def _targets(self) -> Floats:
-        """θ of each unit, NaN where it is to be chosen."""
-        m = len(self.units_)
-        if not isinstance(self.theta, Mapping):
-            return np.full(m, np.nan if self.theta == "auto" else float(self.theta))
-        used: set[Hashable] = set()
-        targets = np.full(m, np.nan)
-        for k, unit in enumerate(self.units_.tolist()):
-            keys = [unit, unit[0], None] if self._kind == "cell" else [unit, None]
-            key = next((key for key in keys if key in self.theta), "")
-            if key == "" and key not in self.theta:
-                raise ValueError(
-                    f"theta={self.theta!r} has no target for {self._kind} {unit!r}; name it, or give one for "
-                    "the rest under the key None"
-                )
-            used.add(key)
-            targets[k] = _checked_theta(self.theta[key], key)
-        if unknown := [key for key in self.theta if key not in used and key is not None]:
-            raise ValueError(
-                f"theta={self.theta!r}: no {self._kind} is called {unknown[0]!r}; there are "
-                f"{self.units_.tolist()[:20]}"
-            )
-        return targets
 
     def _gamma(self) -> float:
         return edge_from_share(self.q, len(self.units_)) if self.gamma == "auto" else float(self.gamma)
@@ -568,7 +483,6 @@ class WorstClassBoostClassifier(WeakLearningGame):
         super()._set_mixture(solution)
         units = self._targeted
         self.gamma_, self.eta_ = self._edge(), float(self._game.rule.eta)  # type: ignore[attr-defined]
-        assert self.trace_.weights is not None
         self.class_weights_ = self.trace_.weights
         if len(self._said) != self.n_iter_:
             return
@@ -630,32 +544,5 @@ class WorstClassBoostClassifier(WeakLearningGame):
         return promised, observed
 
 
-class Tally:
-    """The votes of the rounds so far on the judged rows, and what their majority decides."""
-
-    def __init__(self, counts: Floats) -> None:
-        self.counts, self.counted = counts, 0
-        self.decision: Ints = np.zeros(len(counts), dtype=np.intp)
-        # After each round: largest error of a class with its penalty, mean error.
-        self.results: list[tuple[float, float]] = []
-
-    def count(self, said: list[NDArray[Any]], order: Ints) -> None:
-        """Bring the tally to all that was said; ties go to the members that come first in the order."""
-        rows = np.arange(len(self.counts))
-        if self.counted >= len(said):  # rounds were taken back
-            self.counts[:], self.counted = 0.0, 0
-        for k in said[self.counted :]:
-            self.counts[rows, k] += 1.0
-        self.counted = len(said)
-        P = settle_ties(self.counts / len(said), order, lambda m, some: said[m][some])
-        self.decision = P.argmax(axis=1)
-
-
 def _compact(answers: Ints, n_classes: int) -> NDArray[Any]:
     return answers.astype(np.min_scalar_type(n_classes))
-
-
-def _checked_theta(value: Any, key: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
-        raise ValueError(f"theta: the target of {key!r} must be a number in [0, 1), got {value!r}")
-    return float(value)
