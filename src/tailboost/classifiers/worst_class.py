@@ -28,8 +28,8 @@ from tailboost.validation import CrossFitted, HeldOut, Rows, Scheme
 
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
-# Rounds without a lower value after which the indicator game ends, where T from γ can be hundreds.
-INDICATOR_PATIENCE = 10
+# Rounds without a lower value after which a game ends in which every round costs fits.
+PATIENCE = 10
 # Classes that a warning names.
 NAMED = 5
 
@@ -90,7 +90,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
         Whether the K constants join the mixture, beside plain ERM; a vote has neither.
     n_iter_no_change : int, None or "auto", default="auto"
         Stop when so many rounds together lowered the largest class error of the combination by less than
-        ``tol``; None plays all. "auto" is 10 in the indicator game, else None.
+        ``tol``; None plays all. "auto" is 10, or None with the default learner of the error game over
+        classes, whose rounds cost next to nothing.
     tol, max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         As in `AdaLPBoostClassifier`.
 
@@ -307,10 +308,14 @@ class WorstClassBoostClassifier(WeakLearningGame):
             self.class_loss == "auto" and self._aims and self._gamma() > 0
         )
 
+    @property
+    def _by_argmax(self) -> bool:
+        """Whether the default learner is one that answers weights of classes without a fit."""
+        return self.estimator is None and self._kind == "class" and not self._indicator
+
     def _learner(self) -> Any:
         # Before the units are known any learner serves: all defaults take the same tables.
-        over_classes = hasattr(self, "units_") and self._kind == "class"
-        if self.estimator is None and over_classes and not self._indicator:
+        if hasattr(self, "units_") and self._by_argmax:
             return LogitAdjustedClassifier(n_jobs=self.n_jobs, random_state=getattr(self, "_entropy", None))
         return super()._learner()
 
@@ -369,7 +374,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
         if self.max_rounds is not None:
             return None
         if self.n_iter_no_change == "auto":
-            return INDICATOR_PATIENCE if self._indicator else None
+            return None if self._by_argmax else PATIENCE
         patience: Any = self.n_iter_no_change
         return None if patience is None else int(patience)
 
