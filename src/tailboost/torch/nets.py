@@ -1,7 +1,8 @@
 """The papers' nets: factories ``(input_shape, n_classes) -> nn.Module``.
 
 ``input_shape`` is the shape of one row as the module sees it: ``(d,)`` for tables, ``(channels, height,
-width)`` for images. Weights are drawn from PyTorch's global generator: seed it before the net is made, not after.
+width)`` for images. Weights are drawn from PyTorch's global generator: seed it before the net is made, not
+after.
 """
 
 from __future__ import annotations
