@@ -25,8 +25,17 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
-from tailboost._rows import distinct, draw_lots, fingerprint, hash_rows, refuse_empty, refuse_missing
-from tailboost.classifiers._checkpoint import Checkpoints, fixed_params
+from tailboost._rows import (
+    check_row_shape,
+    distinct,
+    draw_lots,
+    fingerprint,
+    hash_rows,
+    refuse_empty,
+    refuse_missing,
+    unpack,
+)
+from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
 from tailboost.learners import HistBoostClassifier, open_session, predict_members
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows, Scheme, folds, held_out
@@ -185,6 +194,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _check_X(self, X: Any, y: Any = None, **options: Any) -> Any:
         reset = y is not None
         given: dict[str, Any] = {} if y is None else {"y": y}
+        X, _ = unpack(X)
+        check_row_shape(self, X, reset)
         if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
             refuse_empty(X)
             return validate_data(self, X, reset=reset, skip_check_array=True, **given)
@@ -196,6 +207,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             accept_sparse=["csr", "csc"] if tags.sparse else False,
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
             dtype=None if tags.categorical or tags.string else "numeric",
+            allow_nd=tags.three_d_array,
             **given,
             **options,
         )
@@ -332,7 +344,16 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _scheme(self, problem: Problem, fit_params: dict[str, Any]) -> Scheme:
         X, train = problem.X, problem.rows
-        session = open_session(self._learner(), X, train.y, problem.n_classes, train.weight, fit_params)
+        session = open_session(
+            self._learner(),
+            X,
+            train.y,
+            problem.n_classes,
+            train.weight,
+            fit_params,
+            seed=self._entropy,
+            folder=self.checkpoint_dir,
+        )
         if problem.validation is not None:
             X_val, judged = problem.validation
             return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
@@ -398,6 +419,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=self.n_estimators)
         before = self.__dict__.copy()
+        X, y = unpack(X, y)
+        validation = (*unpack(*validation[:2]), *validation[2:])
         try:
             problem = self._check_problem(X, y, sample_weight, groups, validation)
             routed = _check_method_params(X, routed, indices=problem.used)
@@ -430,6 +453,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _take_in(self, response: Response, state: Any) -> tuple[float, float]:
         self._trim()
+        keep(response.member, self.checkpoint_dir)
         self._boosted.append(response.member)
         self._record(response, state)
         return self._value()

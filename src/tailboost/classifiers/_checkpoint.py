@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tailboost._rows import fingerprint
+from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
 from tailboost.game import Game, Response
 
 if TYPE_CHECKING:
@@ -18,21 +15,29 @@ if TYPE_CHECKING:
 
 
 # What may change from one fit to the next that continues it.
-_FREE = {
-    "n_estimators",
-    "n_jobs",
-    "verbose",
-    "checkpoint_dir",
-    "warm_start",
-    "max_time",
-    "tol",
-    "n_iter_no_change",
-}
+_FREE = frozenset(
+    {
+        "n_estimators",
+        "n_jobs",
+        "verbose",
+        "checkpoint_dir",
+        "warm_start",
+        "max_time",
+        "tol",
+        "n_iter_no_change",
+    }
+)
 
 
 def fixed_params(classifier: BaseBoostClassifier) -> dict[str, str]:
     """Return the parameters, as text, that must stay the same for a fit to be continued."""
-    return {k: repr(v) for k, v in sorted(classifier.get_params().items()) if k not in _FREE}
+    return describe_params(classifier, but=_FREE)
+
+
+def keep(member: Any, folder: Any) -> None:
+    """Have a member that can live in a file go there; a member that is there already looks whether it is."""
+    if hasattr(member, "keep"):
+        member.keep(folder)
 
 
 @dataclass(frozen=True)
@@ -50,14 +55,8 @@ class Checkpoints:
         """Open (or make) the folder for a fit with these parameters and this data."""
         if folder is None:
             return cls(None)
-        path = Path(folder)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"checkpoint_dir={str(path)!r} cannot be made: {error}") from None
         text = f"{data} {classifier._entropy} {fixed_params(classifier)}"
-        same = fingerprint(np.frombuffer(text.encode(), dtype=np.uint8))
-        return cls(path, same)
+        return cls(make_folder(folder, "checkpoint_dir"), digest(text.encode()))
 
     def _file(self, t: int) -> Path:
         assert self.folder is not None
@@ -67,13 +66,8 @@ class Checkpoints:
         """Write the newest round; a rename makes it whole or absent."""
         if self.folder is None:
             return
-        path = self._file(game.n_rounds)
-        part = path.with_suffix(".part")
-        with part.open("wb") as out:
-            pickle.dump({"same": self.same, "response": newest, "round": game.trace.rounds[-1]}, out)
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(path)
+        content = pickle.dumps({"same": self.same, "response": newest, "round": game.trace.rounds[-1]})
+        write_sealed(self._file(game.n_rounds), content, f"the checkpoint of round {game.n_rounds}")
 
     def replay(self, classifier: BaseBoostClassifier) -> None:
         """Bring the classifier's game to the last round on disk."""
@@ -82,7 +76,7 @@ class Checkpoints:
         game = classifier._game
         while game.n_rounds < classifier.n_estimators and (path := self._file(game.n_rounds + 1)).exists():
             try:
-                kept = pickle.loads(path.read_bytes())
+                kept = pickle.loads(read_sealed(path))
                 same, response, played = kept["same"], kept["response"], kept["round"]
             except Exception as error:  # a damaged pickle raises almost anything
                 raise ValueError(
