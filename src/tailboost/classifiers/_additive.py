@@ -43,7 +43,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         X_val: Any = None,
@@ -58,7 +58,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         X : array-like, sparse matrix or data frame of shape (n, d)
             What the base learner takes.
         y : array-like of shape (n,)
-            Class labels of any type.
+            Class labels of any type; None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights; 2 is the row twice, 0 drops it.
         X_val, y_val, sample_weight_val : optional

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import _fit_context
 
+from tailboost._rows import unpack
 from tailboost.classifiers._base import Problem, with_callbacks
 from tailboost.classifiers._hedge import HedgeGame
 from tailboost.combine import Objective
@@ -87,7 +88,7 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -104,7 +105,7 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         X : array-like, sparse matrix or data frame of shape (n, d)
             What the base learner takes.
         y : array-like of shape (n,)
-            Class labels of any type.
+            Class labels of any type; None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights; 2 is the row twice, 0 drops it.
         groups : array-like of shape (n,), optional
@@ -123,6 +124,8 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         ValueError
             If an argument is not as described; nothing has been fitted then.
         """
+        X, y = unpack(X, y)
+        X_val, y_val = unpack(X_val, y_val)
         if groups is None and groups_val is not None:
             raise ValueError("groups_val was given without groups")
         if groups is not None and X_val is not None and groups_val is None:

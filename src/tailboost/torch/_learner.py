@@ -26,7 +26,7 @@ from tailboost.torch._members import Architecture, TorchMember
 from tailboost.torch._training import Recipe, Start, Training
 from tailboost.torch.losses import make_loss
 
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
@@ -305,11 +305,10 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
 
     def _make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
         parameters = [p for p in parameters if p.requires_grad]
-        make: Callable[..., torch.optim.Optimizer] = self.optimizer
-        if not isinstance(self.optimizer, str):
+        make: Callable[..., torch.optim.Optimizer] = OPTIMIZERS.get(self.optimizer, self.optimizer)
+        if make is self.optimizer:
             return make(parameters)
         momentum = {"momentum": self.momentum} if self.optimizer == "sgd" else {}
-        make = OPTIMIZERS[self.optimizer]
         return make(parameters, lr=self.lr, weight_decay=self.weight_decay, **momentum)
 
     def _is_bfloat16(self, device: torch.device) -> bool:
