@@ -430,6 +430,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 self._entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
             scheme = self._scheme(problem, routed)
             units = self._units(problem, scheme)
+            checkpoints = Checkpoints.open(self.checkpoint_dir, self, same)
         except Exception:  # a refused fit leaves the classifier as it was
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -439,8 +440,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             self._game: Game[Any] = Game.new(self._rule(units), units)
             self._fingerprint, self._fixed = same, fixed_params(self)
             self._boosted: list[Any] = []
-            self._open(problem, scheme)
-        checkpoints = Checkpoints.open(self.checkpoint_dir, self, same)
+            self._open(problem, checkpoints.before_round_1(scheme))
         checkpoints.replay(self)
         self._play(problem, scheme, checkpoints, context)
         self._trim()

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers._base import BATCH, BaseBoostClassifier, Problem, n_rows_of, take
+from tailboost.classifiers._checkpoint import keep
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
 from tailboost.game import Floats, Ints, Response
 from tailboost.guarantee import COIN_TOLERANCE, Bound, Guarantee, beats_coin_flip_from, best_constants
@@ -45,6 +46,7 @@ class MixtureClassifier(BaseBoostClassifier):
         judged, extras, wrong = scheme.judged, [], []
         if self._with_erm():
             response = scheme(np.ones(len(problem.y)), seed=self._entropy)
+            keep(response.member, self.checkpoint_dir)
             extras.append(response.member)
             wrong.append(response.answers != judged.y)
         if self._param("include_constants", False):

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from tailboost._rows import check_row_shape, fingerprint, refuse_missing, unpack
+from tailboost._rows import check_row_shape, fingerprint, hash_rows, refuse_missing, unpack
 from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
 from tailboost.learners._base import Floats, Ints, Mask
 from tailboost.torch._data import Feed, find_device
@@ -78,6 +78,8 @@ class TorchSession:
             compile=learner.compile,
             device=device,
         )
+        # Rows are drawn in an order that is their own, so neither their places nor repetitions matter.
+        self.order = np.lexsort((y, hash_rows(X)))
         self.seed = _seed(learner.random_state)
         self.folder = None if learner.members_dir is None else make_folder(learner.members_dir, "members_dir")
         self.starts: dict[str, Start] = {}
@@ -112,9 +114,12 @@ class TorchSession:
         )
         return make_loss(self.learner.loss, counts, self.recipe.device)
 
+    def _drawn_from(self, rows: Mask | None) -> Ints:
+        return self.order if rows is None else self.order[rows[self.order]]
+
     def _begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
         learner = self.learner
-        index = np.arange(len(self.y)) if rows is None else np.flatnonzero(rows)
+        index = self._drawn_from(rows)
         milestones = tuple(int(share * learner.steps) for share in learner.milestones)
         start = self._start(rows) if learner.warmup_steps else None
         return Training(self.recipe, self._loss(rows), seed, index, weight[index], start, milestones)
@@ -135,7 +140,7 @@ class TorchSession:
         return self.starts[key]
 
     def _warm_up(self, rows: Mask | None) -> Start:
-        index = np.arange(len(self.y)) if rows is None else np.flatnonzero(rows)
+        index = self._drawn_from(rows)
         training = Training(self.recipe, self._loss(rows), self.seed, index, self.sample_weight[index])
         training.advance(self.learner.warmup_steps)
         return training.position()
@@ -148,7 +153,7 @@ class TorchSession:
 
     def _member(self, training: Training) -> TorchMember:
         state = training.net.state_dict()
-        return TorchMember(self.architecture, self.feed, self.learner.eval_batch_size, state)
+        return TorchMember(self.architecture, self.feed, self.learner.eval_batch_size, state, self.folder)
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[TorchMember]:
         """Yield the net after every ``growth`` steps, up to ``steps``; the last one is that of `fit`."""
@@ -247,8 +252,8 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    A step draws ``batch_size`` rows i ~ w with replacement, so a weight of 2 is the row twice in
-    distribution; the rows' order decides which one is drawn for a given seed [1]_.
+    A step draws ``batch_size`` rows i ~ w with replacement [1]_. Which rows a seed draws depends on what they
+    are, not on where they stand: with a weight of 2 a row is drawn as if it were there twice.
 
     References
     ----------
@@ -367,7 +372,7 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y holds one class only ({classes[0]!r}); at least two are needed")
         session = self.open_session(X, index.astype(np.intp), len(classes), weight)
         member = session.fit(weight, session.seed)
-        member.keep(self.members_dir)
+        member.keep()
         self.classes_, self.member_ = classes, member
         return self
 

@@ -80,7 +80,12 @@ class TorchMember:
     """
 
     def __init__(
-        self, architecture: Architecture, table: Feed, eval_batch_size: int, state: dict[str, Tensor]
+        self,
+        architecture: Architecture,
+        table: Feed,
+        eval_batch_size: int,
+        state: dict[str, Tensor],
+        folder: Path | None,
     ) -> None:
         self.architecture, self.table_, self.eval_batch_size = architecture, table, eval_batch_size
         # Copies, on the CPU and apart: tied weights may not share memory in this format.
@@ -88,10 +93,16 @@ class TorchMember:
             {k: v.detach().cpu().clone().contiguous() for k, v in state.items()}
         )
         self.digest = digest(self.content)
+        self.folder = None if folder is None else str(folder.absolute())
         self.path: str | None = None
 
-    def keep(self, folder: Any) -> None:
-        """Move the state to a folder, or see that it is there already; without a folder, do nothing.
+    def keep(self, folder: Any = None) -> None:
+        """Move the state to its folder, or see that it is there already; without a folder, do nothing.
+
+        Parameters
+        ----------
+        folder : path, optional
+            Serves a member without a folder of its own, or one whose folder has been moved there.
 
         Raises
         ------
@@ -100,14 +111,14 @@ class TorchMember:
         ValueError
             If the file is missing or damaged.
         """
-        if folder is not None:
-            path = Path(folder).absolute() / f"member-{self.digest}.safetensors"
-            if self.content is None and not Path(self._file).exists():
-                self.path = str(path)  # the folder was moved
-            elif self.content is not None:
-                if not (path.exists() and digest(path.read_bytes()) == self.digest):
-                    write(path, self.content, "the newest member")
-                self.path, self.content = str(path), None
+        name = f"member-{self.digest}.safetensors"
+        if self.content is None and not Path(self._file).exists() and folder is not None:
+            self.path = str(Path(folder).absolute() / name)
+        elif self.content is not None and (own := self.folder or folder) is not None:
+            path = Path(own).absolute() / name
+            if not (path.exists() and digest(path.read_bytes()) == self.digest):
+                write(path, self.content, "the newest member")
+            self.path, self.content = str(path), None
         self._bytes()
 
     @property
