@@ -277,6 +277,9 @@ def reproduce(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for NAME.json, NAME.md and NAME.png.")
     ] = Path("tailboost-reproduce"),
+    scale: Annotated[
+        str, typer.Option(metavar="small|paper", help="For nets: cut to minutes on a CPU, or as published.")
+    ] = "small",
     jobs: Jobs = 1,
     verbose: Verbose = False,
 ) -> None:
@@ -284,13 +287,20 @@ def reproduce(
     with _exit_codes(verbose):
         with _bad_input():
             experiment = get_experiment(name)
+        if scale not in ("small", "paper"):
+            raise BadInput(f"--scale must be small or paper, got {scale!r}")
         if experiment.needs_data and data is None:
             raise BadInput(f"--data: {name} needs a folder of data sets")
         if data is not None and not data.is_dir():
             raise BadInput(f"--data: {str(data)!r} is not a folder")
         _make_folder(out)
         settings = Settings(
-            out=out, data=data, repeats=repeats or experiment.repeats, n_jobs=jobs, say=_say_aside
+            out=out,
+            data=data,
+            repeats=repeats or experiment.repeats,
+            n_jobs=jobs,
+            scale=scale,
+            say=_say_aside,
         )
         print(experiment.run(settings))
         _say_aside(f"Results: {out / name}.json, .md and .png")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from tailboost.reproduce._experiment import Experiment, Settings
+from tailboost.reproduce.compas import EXPERIMENT as COMPAS
 from tailboost.reproduce.credit_default import EXPERIMENT as CREDIT_DEFAULT
 from tailboost.reproduce.domain_shift import EXPERIMENT as DOMAIN_SHIFT
 from tailboost.reproduce.variance import ROUNDS, STUMPS, TREES
@@ -13,7 +14,7 @@ from tailboost.reproduce.variance_peers import EXPERIMENT as VARIANCE_PEERS
 __all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
 
 EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e for e in (CREDIT_DEFAULT, DOMAIN_SHIFT, STUMPS, TREES, ROUNDS, VARIANCE_PEERS)
+    e.name: e for e in (CREDIT_DEFAULT, DOMAIN_SHIFT, STUMPS, TREES, ROUNDS, VARIANCE_PEERS, COMPAS)
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-_PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "xgboost", "xgboost-cpu")
+_PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "xgboost", "xgboost-cpu", "torch")
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Settings:
         Number of random splits.
     n_jobs : int
         Cores: threads of a learner, or cells computed at the same time.
+    scale : {"small", "paper"}
+        For experiments with nets: cut to what a CPU does in minutes, or as published.
     say : callable
         Told of each finished cell, in one line.
     """
@@ -40,6 +42,7 @@ class Settings:
     data: Path | None = None
     repeats: int = 1
     n_jobs: int = 1
+    scale: str = "small"
     say: Callable[[str], None] = print
 
 
@@ -75,11 +78,14 @@ class Cells:
         Where they are kept.
     say : callable
         Told of each newly finished cell.
+    total : int, default=0
+        How many cells will be asked for; with it, ``say`` is also told about how long the rest will take.
     """
 
-    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, file: Path, say: Callable[[str], None], total: int = 0) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        self.file, self.say = file, say
+        self.file, self.say, self.total = file, say, total
+        self.asked, self.seconds = 0, list[float]()
         self._done: dict[str, dict[str, Any]] = {}
         if file.exists():
             for line in file.read_text(encoding="utf-8").splitlines():
@@ -93,14 +99,22 @@ class Cells:
     def get(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the values of a cell, computed now or found."""
         name = json.dumps(key, sort_keys=True)
+        self.asked += 1
         if name not in self._done:
             began = time.perf_counter()
             values = compute()
             with self.file.open("a", encoding="utf-8") as out:
                 out.write(json.dumps({"key": key, "values": values}) + "\n")
             self._done[name] = values
-            self.say(f"{', '.join(str(v) for v in key.values())}: {time.perf_counter() - began:.1f} s")
+            self.seconds.append(time.perf_counter() - began)
+            self.say(f"{', '.join(str(v) for v in key.values())}: {self.seconds[-1]:.1f} s{self._rest()}")
         return self._done[name]
+
+    def _rest(self) -> str:
+        if not self.total:
+            return ""
+        left = max(self.total - self.asked, 0) * float(np.mean(self.seconds)) / 60
+        return f" ({self.asked} of {self.total}, about {left:.1f} min left)"
 
 
 def mean_and_half_width(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
@@ -138,7 +152,7 @@ def write(settings: Settings, name: str, document: dict[str, Any], text: str) ->
     about = {
         "experiment": name,
         "command": f"tailboost reproduce {name}{' --data DIR' * (settings.data is not None)} "
-        f"--repeats {settings.repeats}",
+        f"--repeats {settings.repeats}{' --scale paper' * (settings.scale == 'paper')}",
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "versions": versions,
