@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from conftest import noisy
 
-pytest.importorskip("torch", exc_type=ImportError)
-pytest.importorskip("safetensors", exc_type=ImportError)
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
 
 import tailboost as tb
 from tailboost.torch import TorchLearner, nets

@@ -94,11 +94,10 @@ def describe(value: Any) -> str:
     Functions and objects go by name, without their address; a PyTorch module by its layers and weights.
     """
     text = _ADDRESS.sub("", repr(value))
-    if hasattr(value, "state_dict"):
-        weights = b"".join(
-            v.detach().cpu().contiguous().numpy().tobytes() for v in value.state_dict().values()
-        )
-        text += digest(weights)
+    if hasattr(value, "state_dict") and not isinstance(value, type):
+        # Layers that wait for their first rows have no weights to show yet.
+        weights = [v for v in value.state_dict().values() if not hasattr(v, "materialize")]
+        text += digest(b"".join(v.detach().cpu().double().numpy().tobytes() for v in weights))
     return text
 
 

@@ -38,6 +38,7 @@ from tailboost._rows import (
 from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
 from tailboost.learners import HistBoostClassifier, open_session, predict_members
+from tailboost.learners._sklearn import is_skorch
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows, Scheme, folds, held_out
 
 try:
@@ -100,6 +101,7 @@ def take(X: Any, rows: NDArray[Any]) -> Any:
 def input_tags(learner: Any) -> InputTags:
     """Return what tables a learner takes; a pipeline takes what its first step takes."""
     tags = get_tags(learner).input_tags
+    tags.three_d_array |= is_skorch(learner)  # its nets do not say so
     if isinstance(learner, Pipeline):
         first = get_tags(learner.steps[0][1]).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string

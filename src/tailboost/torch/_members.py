@@ -49,6 +49,8 @@ class Architecture:
         net = copy.deepcopy(self.module) if given else self.module(self.input_shape, self.n_classes)
         if not isinstance(net, nn.Module):
             raise TypeError(f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed")
+        if any(isinstance(p, nn.UninitializedParameter) for p in net.parameters()):
+            net.eval()(torch.zeros(2, *self.input_shape))  # lazy layers take their shape from the first rows
         return net
 
     @cached_property
