@@ -23,7 +23,7 @@ from tailboost._store import describe_params, digest, make_folder, read_sealed, 
 from tailboost.learners._base import Floats, Ints, Mask
 from tailboost.torch._data import Feed, find_device
 from tailboost.torch._members import Architecture, TorchMember
-from tailboost.torch._training import Recipe, Start, Training
+from tailboost.torch._training import Randomness, Recipe, Start, Training
 from tailboost.torch.losses import make_loss
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -86,26 +86,31 @@ class TorchSession:
         self._try()
 
     def _try(self) -> None:
-        """Send two rows through the module, before any work is done."""
-        with torch.random.fork_rng(devices=[]), torch.inference_mode():
-            net = self.architecture.build().to(self.recipe.device).eval()
+        """Send two rows through module, augmentation and loss, before any work is done."""
+        learner, recipe, K = self.learner, self.recipe, self.architecture.n_classes
+        with Randomness(self.seed, recipe.device).lent(), torch.inference_mode():
+            net = self.architecture.build().to(recipe.device).eval()
             if not any(p.requires_grad for p in net.parameters()):
-                raise ValueError(f"module={self.learner.module!r} has no parameter to train")
-            x = self.feed.batch(self.X[:2], self.recipe.device)
+                raise ValueError(f"module={learner.module!r} has no parameter to train")
+            x = self.feed.batch(self.X[:2], recipe.device)
             shown = f"rows of shape {tuple(x.shape[1:])}" + (" (channels first)" if x.ndim > 2 else "")
             try:
                 scores = net(x)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 reason = str(error).splitlines()[0]
                 raise ValueError(f"the module cannot take {shown}: {reason}") from error
-        wanted = (len(x), self.architecture.n_classes)
-        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        if got != wanted:
-            raise ValueError(
-                f"the module answers {got} to {len(x)} {shown}; {wanted} is needed, one score for each of "
-                f"the {wanted[1]} classes"
-            )
-        self._loss(None)
+            if _shape(scores) != (len(x), K):
+                raise ValueError(
+                    f"the module answers {_shape(scores)} to {len(x)} {shown}; {(len(x), K)} is needed, one "
+                    f"score for each of the {K} classes"
+                )
+            if learner.augment is not None and _shape(other := learner.augment(x.clone())) != tuple(x.shape):
+                raise ValueError(f"augment made {_shape(other)} of a batch of shape {tuple(x.shape)}")
+            loss = self._loss(None)(scores.float(), recipe.y[: len(x)].to(recipe.device))
+            if _shape(loss) not in ((), (len(x),)):
+                raise ValueError(
+                    f"loss={learner.loss!r} answers {_shape(loss)}; a mean or one per row is needed"
+                )
 
     def _loss(self, rows: Mask | None) -> Callable[[Tensor, Tensor], Tensor]:
         chosen = slice(None) if rows is None else rows
@@ -173,6 +178,10 @@ class TorchSession:
         """Predict the opened rows."""
         table = self.X if rows is None else self.X[torch.from_numpy(rows).to(self.X.device)]
         return model.predict_table(table)
+
+
+def _shape(value: Any) -> tuple[int, ...] | str:
+    return tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
 
 
 def _read_start(path: Path) -> Start:
