@@ -19,6 +19,7 @@ pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 import tailboost as tb
+from tailboost.io import load_model, save_model
 from tailboost.torch import TorchLearner, nets
 
 SCHEMES = {
@@ -61,7 +62,8 @@ KILLED = """
     import sys
     sys.path.insert(0, {tests!r})
     import test_torch_checkpoints as here
-    from tailboost.torch import _training
+    from tailboost.io import load_model, save_model
+from tailboost.torch import _training
 
     advance, done = _training.Training.advance, 0
 
@@ -250,3 +252,20 @@ def test_folds_leave_no_files(tmp_path):
     clf = classifier("ada, folds", rounds=2).set_params(estimator=learner(members_dir=tmp_path)).fit(X, Y)
     assert len(list(tmp_path.glob("member-*"))) == clf.n_iter_
     assert len(list(tmp_path.glob("start-*"))) == 6
+
+
+def test_a_model_file_holds_its_nets(tmp_path):
+    pytest.importorskip("skops")
+    clf = classifier("ada", tmp_path / "rounds").fit(X, Y)
+    expected = clf.predict_proba(X)
+    save_model(clf, tmp_path / "model.skops")
+    assert all(m.path for m in clf.estimators_[:5])  # the model itself stays as it is
+    shutil.rmtree(tmp_path / "rounds")
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict_proba(X), expected)
+    clf = classifier("ada", rounds=1).set_params(estimator=learner(steps=1)).fit(X, Y)
+    clf.estimators_[0].architecture.module = print
+    with pytest.raises(
+        TypeError, match=r"cannot be stored in a file that runs no code, it holds builtins.print"
+    ):
+        save_model(clf, tmp_path / "other.skops")
+    assert not (tmp_path / "other.skops").exists()

@@ -60,8 +60,9 @@ N_FOLDS = 5
 HELD_OUT = 0.2
 LIGHT = 0.01  # mean weight of a row below which (or with a sum of 1) weights were hardly meant as counts
 LEAST_HELD_OUT = 20  # rows that a held-out fifth of the smallest class or group must have
-# Rows of a batch at prediction, to bound the memory of a converted table.
+# Rows and values of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
+BATCH_VALUES = 2**30
 
 
 class FitInterruptedWarning(UserWarning):
@@ -106,6 +107,13 @@ def input_tags(learner: Any) -> InputTags:
         first = get_tags(learner.steps[0][1]).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
     return tags
+
+
+def batches(X: Any) -> list[Ints]:
+    """Return the row numbers of a table in batches."""
+    n, row = n_rows_of(X), int(np.prod(getattr(X, "shape", ())[1:]))
+    size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))
+    return [np.arange(a, min(a + size, n)) for a in range(0, n, size)]
 
 
 def n_rows_of(X: Any) -> int:

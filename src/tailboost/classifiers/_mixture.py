@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.classifiers._base import BATCH, BaseBoostClassifier, Problem, n_rows_of, take
+from tailboost.classifiers._base import BaseBoostClassifier, Problem, batches, n_rows_of, take
 from tailboost.classifiers._checkpoint import keep
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
 from tailboost.game import Floats, Ints, Response
@@ -229,8 +229,7 @@ class MixtureClassifier(BaseBoostClassifier):
     def _shares(self, X: Any) -> Floats:
         """Shares for a checked table, ties settled; in batches, to bound memory."""
         n = n_rows_of(X)
-        if n > BATCH:
-            parts = (np.arange(a, min(a + BATCH, n)) for a in range(0, n, BATCH))
+        if len(parts := batches(X)) > 1:
             return np.concatenate([self._shares(take(X, part)) for part in parts])
         used = np.flatnonzero(self.estimator_weights_ > 0)
         P = shares(self.estimator_weights_[used], self._answers(X, used), n, len(self.classes_))

@@ -123,6 +123,10 @@ class TorchMember:
             self.path, self.content = str(path), None
         self._bytes()
 
+    def fetch(self) -> None:
+        """Take the state back into memory; its file stays where it is."""
+        self.content, self.path, self.folder = self._bytes(), None, None
+
     @property
     def _file(self) -> str:
         assert self.path is not None
