@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from tailboost._store import digest, write
 from tailboost.learners._base import Ints
 from tailboost.torch._data import Feed, find_device
+from tailboost.torch._training import Randomness
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Architecture:
 
     @cached_property
     def _pattern(self) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):
+        with Randomness(0, torch.device("cpu")).lent():
             return self.build()
 
     def with_state(self, state: dict[str, Tensor], device: torch.device) -> nn.Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,6 +19,9 @@ from tailboost.learners._base import Floats, Ints
 from tailboost.torch._data import Feed
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+
+# PyTorch's generators are one for all threads: who draws from them keeps the others waiting.
+_DRAWING = threading.RLock()
 
 DECAY = 0.1  # factor of the step size at a milestone
 
@@ -36,7 +40,7 @@ class Randomness:
     @contextmanager
     def lent(self) -> Iterator[None]:
         """Have PyTorch draw from here."""
-        with torch.random.fork_rng(devices=self._cuda):
+        with _DRAWING, torch.random.fork_rng(devices=self._cuda):
             if self.states is None:
                 torch.default_generator.manual_seed(self.seed)
                 for device in self._cuda:
