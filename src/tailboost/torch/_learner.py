@@ -88,7 +88,7 @@ class TorchSession:
     def _try(self) -> None:
         """Send two rows through module, augmentation and loss, before any work is done."""
         learner, recipe, K = self.learner, self.recipe, self.architecture.n_classes
-        with Randomness(self.seed, recipe.device).lent(), torch.inference_mode():
+        with Randomness(self.seed, recipe.device).lent():
             net = self.architecture.build().to(recipe.device).eval()
             if not any(p.requires_grad for p in net.parameters()):
                 raise ValueError(f"module={learner.module!r} has no parameter to train")
@@ -125,7 +125,7 @@ class TorchSession:
     def _begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
         learner = self.learner
         index = self._drawn_from(rows)
-        milestones = tuple(int(share * learner.steps) for share in learner.milestones)
+        milestones = tuple(round(share * learner.steps) for share in learner.milestones)
         start = self._start(rows) if learner.warmup_steps else None
         return Training(self.recipe, self._loss(rows), seed, index, weight[index], start, milestones)
 

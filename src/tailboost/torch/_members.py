@@ -156,8 +156,7 @@ class TorchMember:
 
     @torch.inference_mode()
     def _logits(self, table: Tensor) -> Tensor:
-        device = find_device(self.table_.device)
-        net = self.architecture.with_state(self.state(), device)
+        net, device = self.net(), find_device(self.table_.device)
         parts = (self.table_.batch(rows, device) for rows in torch.split(table, self.eval_batch_size))
         return torch.cat([net(x).float() for x in parts])
 
