@@ -26,6 +26,7 @@ import tailboost as tb
 from tailboost._rows import hash_rows
 from tailboost.learners import open_session
 from tailboost.torch import TorchLearner, nets
+from tailboost.torch.losses import influence_balanced
 
 X, Y = noisy(3, n=200, d=4, K=3)
 X = X.astype(np.float32)
@@ -200,6 +201,20 @@ def test_the_loss_by_name_and_by_function():
         named.predict_proba(X), learner(loss=weighted).fit(X, Y).predict_proba(X), atol=1e-6
     )
     assert learner().fit(X, Y).member_.digest != named.member_.digest
+
+
+def test_a_loss_is_given_the_last_layers_input():
+    seen = []
+
+    def spy(logits, y, *, features=None):
+        seen.append(features)
+        return functional.cross_entropy(logits, y)
+
+    assert learner(loss=spy, steps=2).fit(X, Y).member_.digest == learner(steps=2).fit(X, Y).member_.digest
+    assert [None if f is None else tuple(f.shape) for f in seen] == [None, (16, 100), (16, 100)]
+    assert seen[1].min() == 0  # behind a ReLU
+    by_logits = learner(loss=lambda z, y: influence_balanced(z, y, torch.tensor(np.bincount(Y)).float()))
+    assert learner(loss="influence_balanced").fit(X, Y).member_.digest != by_logits.fit(X, Y).member_.digest
 
 
 def test_divergence_is_said():
