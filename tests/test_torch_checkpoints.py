@@ -63,8 +63,7 @@ KILLED = """
     import sys
     sys.path.insert(0, {tests!r})
     import test_torch_checkpoints as here
-    from tailboost.io import load_model, save_model
-from tailboost.torch import _training
+    from tailboost.torch import _training
 
     advance, done = _training.Training.advance, 0
 
