@@ -380,6 +380,8 @@ def test_an_explicit_validation_set_of_images():
     one = clone(clf).fit(pictures, labels, X_val=val, y_val=val_labels)
     two = clone(clf).fit(pictures, labels, X_val=dataset)
     np.testing.assert_array_equal(one.predict_proba(val), two.predict_proba(val))
+    again = clone(clf).fit(pictures, labels).reweight(dataset)
+    assert again.guarantee_.achieved == one.guarantee_.achieved
 
 
 def test_a_data_frame_and_a_pipeline():

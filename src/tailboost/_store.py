@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,13 @@ def write(path: Path, content: bytes, what: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last; where folders cannot be opened (Windows) there is no such call."""
-    try:
+    """Make the rename itself last, on systems where a folder can be opened and synchronised."""
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_sealed(path: Path, content: bytes, what: str) -> None:

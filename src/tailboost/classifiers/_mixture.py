@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost._rows import unpack
 from tailboost.classifiers._base import BaseBoostClassifier, Problem, batches, n_rows_of, take
 from tailboost.classifiers._checkpoint import keep
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
@@ -138,6 +139,7 @@ class MixtureClassifier(BaseBoostClassifier):
         if alpha is not None and "alpha" in self.get_params(deep=False):
             new.alpha = alpha
         new.objective_, new._even = Objective(objective, alpha), False  # type: ignore[arg-type]
+        X, y = unpack(X, y)
         if X is not None or y is not None:
             if X is None or y is None:
                 raise ValueError("reweight needs both X and y, or neither")
