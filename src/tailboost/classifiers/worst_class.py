@@ -240,7 +240,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -257,7 +257,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
         X : array-like, sparse matrix or data frame of shape (n, d)
             What the base learner takes.
         y : array-like of shape (n,)
-            Class labels of any type.
+            Class labels of any type; None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights; 2 is the row twice, 0 drops it.
         groups : array-like of shape (n,), optional
@@ -293,7 +293,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
     # -- the units and their targets -----------------------------------------------------------------
 
     def _check_problem(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
+        self, X: Any, y: Any = None, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
     ) -> Problem:
         problem = super()._check_problem(X, y, sample_weight, groups, validation)
         self._kind = ("class" if groups is None else "group") if self.units == "auto" else self.units

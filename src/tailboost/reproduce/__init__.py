@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from tailboost.reproduce._experiment import Experiment, Settings
+from tailboost.reproduce.compas import EXPERIMENT as COMPAS
 from tailboost.reproduce.credit_default import EXPERIMENT as CREDIT_DEFAULT
 from tailboost.reproduce.domain_shift import EXPERIMENT as DOMAIN_SHIFT
 from tailboost.reproduce.variance import ROUNDS, STUMPS, TREES
@@ -23,6 +24,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ROUNDS,
         VARIANCE_PEERS,
         WORST_CLASS_ARTIFICIAL,
+        COMPAS,
     )
 }
 
