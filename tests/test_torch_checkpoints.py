@@ -21,6 +21,7 @@ pytest.importorskip("safetensors")
 import tailboost as tb
 from tailboost.io import load_model, save_model
 from tailboost.torch import TorchLearner, nets
+from tailboost.torch._data import Feed
 
 SCHEMES = {
     "ada": (tb.AdaLPBoostClassifier, {"validation": "train"}),
@@ -62,8 +63,7 @@ KILLED = """
     import sys
     sys.path.insert(0, {tests!r})
     import test_torch_checkpoints as here
-    from tailboost.io import load_model, save_model
-from tailboost.torch import _training
+    from tailboost.torch import _training
 
     advance, done = _training.Training.advance, 0
 
@@ -198,6 +198,17 @@ def test_a_damaged_checkpoint(spoil, tmp_path):
     assert all(f.read_bytes() == before for f, before in good.items())
     file.unlink()
     same(whole, classifier("ada", tmp_path).fit(X, Y))
+
+
+def test_rows_are_prepared_once_for_all_members_also_after_a_resume(tmp_path, monkeypatch):
+    classifier("ada", tmp_path, rounds=4).fit(X, Y)
+    resumed = classifier("ada", tmp_path).fit(X, Y)
+    resumed.estimator_weights_[:5] = 2.0 ** np.arange(5) / 31  # no ties, which look again
+    resumed.estimator_weights_[5:] = 0
+    prepared, transform = [], Feed.transform
+    monkeypatch.setattr(Feed, "transform", lambda feed, X: prepared.append(feed) or transform(feed, X))
+    resumed.predict(X)
+    assert len(prepared) == 1
 
 
 def test_a_folder_that_was_moved(tmp_path):

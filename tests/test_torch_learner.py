@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -26,6 +27,7 @@ import tailboost as tb
 from tailboost._rows import hash_rows
 from tailboost.learners import open_session
 from tailboost.torch import TorchLearner, nets
+from tailboost.torch.losses import influence_balanced
 
 X, Y = noisy(3, n=200, d=4, K=3)
 X = X.astype(np.float32)
@@ -202,6 +204,20 @@ def test_the_loss_by_name_and_by_function():
     assert learner().fit(X, Y).member_.digest != named.member_.digest
 
 
+def test_a_loss_is_given_the_last_layers_input():
+    seen = []
+
+    def spy(logits, y, *, features=None):
+        seen.append(features)
+        return functional.cross_entropy(logits, y)
+
+    assert learner(loss=spy, steps=2).fit(X, Y).member_.digest == learner(steps=2).fit(X, Y).member_.digest
+    assert [None if f is None else tuple(f.shape) for f in seen] == [None, (16, 100), (16, 100)]
+    assert seen[1].min() == 0  # behind a ReLU
+    by_logits = learner(loss=lambda z, y: influence_balanced(z, y, torch.tensor(np.bincount(Y)).float()))
+    assert learner(loss="influence_balanced").fit(X, Y).member_.digest != by_logits.fit(X, Y).member_.digest
+
+
 def test_divergence_is_said():
     with pytest.warns(
         ConvergenceWarning, match="the loss is (nan|inf) after 20 steps: the training diverged"
@@ -213,6 +229,23 @@ def test_compiled_is_the_same_training(monkeypatch):
     """What is compiled trains the very parameters of the net (the compiler itself is PyTorch's affair)."""
     monkeypatch.setattr(torch, "compile", lambda net: lambda x: net(x))
     assert learner(compile=True).fit(X, Y).member_.digest == learner().fit(X, Y).member_.digest
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_mixed_precision(device):
+    pictures, labels = images(300)
+    params = {"steps": 150, "batch_size": 32, "warmup_steps": 20, "augment": jitter, "device": device}
+    net = learner(partial(nets.small_cnn, channels=8), precision="bfloat16", **params)
+    before = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if device == "cuda" else [])]
+    clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0).fit(pictures, labels)
+    after = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if device == "cuda" else [])]
+    assert all(map(torch.equal, before, after))
+    assert {v.dtype for v in clf.estimators_[0].state().values()} == {torch.float32}
+    assert clf.score(*images(200, seed=1)) > 0.9
+    on_cpu = pickle.loads(pickle.dumps(clf))
+    for member in on_cpu.estimators_[: on_cpu.n_iter_]:
+        member.table_ = replace(member.table_, device="cpu")
+    assert (on_cpu.predict(pictures) == clf.predict(pictures)).mean() > 0.98
 
 
 # -- the session --------------------------------------------------------------------------------------

@@ -228,7 +228,8 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
     warmup_steps : int ≥ 0, default=0
         ERM steps before the first round. With 0 every round starts from new weights drawn with its own seed.
     loss : str or callable, default="cross_entropy"
-        A name in ``tailboost.torch.losses.LOSSES`` or ``(logits, y) -> loss``, a mean or one per row.
+        A name in ``tailboost.torch.losses.LOSSES`` or ``(logits, y) -> loss``, a mean or one per row. One
+        with a parameter ``features`` (the influence-balanced ones) is given the last linear layer's input.
     augment : callable, default=None
         Batch as the module sees it to such a batch, on the device, in training only; drawing from PyTorch's
         generators it is reproducible.

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from tailboost.learners._base import Floats, Ints
 from tailboost.torch._data import Feed
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[..., Tensor]
 
 # PyTorch's generators are one for all threads: who draws from them keeps the others waiting.
 _DRAWING = threading.RLock()
@@ -103,7 +104,8 @@ class Training:
     ----------
     recipe : Recipe
     loss : callable
-        (logits, y) -> mean loss, or one per row.
+        (logits, y) -> mean loss, or one per row; a parameter ``features`` gets the input of the last linear
+        layer.
     seed : int
         Of the first weights (unless there is a start), of the rows drawn, of dropout and augmentation.
     index, weight : ndarray of shape (m,)
@@ -134,6 +136,10 @@ class Training:
             self.net.load_state_dict(start.net)
             # PyTorch takes over the tensors of an optimiser's state as they are: rounds would share them.
             self.optimizer.load_state_dict(copy_state(start.optimizer))
+        self.seen: dict[str, Tensor] = {}
+        linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
+        if linear and _wants_features(loss):
+            linear[-1].register_forward_pre_hook(self._see)
         self.forward: Callable[[Tensor], Tensor] = torch.compile(self.net) if recipe.compile else self.net
 
     def draw(self, n_steps: int) -> Tensor:
@@ -141,6 +147,9 @@ class Training:
         places = self.rows.random((n_steps, self.recipe.batch_size))
         drawn = self.index[np.searchsorted(self.cumulative, places, side="right")]
         return torch.from_numpy(drawn.astype(np.int64))
+
+    def _see(self, layer: nn.Module, given: tuple[Tensor, ...]) -> None:
+        self.seen = {"features": given[0].float()}
 
     def advance(self, n_steps: int) -> None:
         """Train for some steps more."""
@@ -162,7 +171,7 @@ class Training:
                     x = recipe.augment(x)
                 with precision:
                     logits = net(x)
-                loss = self.loss(logits.float(), y)
+                loss = self.loss(logits.float(), y, **self.seen)
                 optimizer.zero_grad()
                 (loss.mean() if loss.ndim else loss).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
@@ -178,6 +187,13 @@ class Training:
     def position(self) -> Start:
         """Return a copy of the weights and the optimiser state of now."""
         return Start(copy_state(self.net.state_dict()), copy_state(self.optimizer.state_dict()))
+
+
+def _wants_features(loss: Loss) -> bool:
+    try:
+        return "features" in signature(loss).parameters
+    except ValueError:  # a function written in C says nothing
+        return False
 
 
 def copy_state(state: Any) -> Any:
