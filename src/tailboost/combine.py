@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -60,6 +60,8 @@ class Ledger:
     boosted: BitLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
+    # Errors of the boosted hypotheses on the units of an objective: found once, asked for every round.
+    _known: dict[str, list[Floats]] = field(default_factory=dict)
 
     @classmethod
     def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> Ledger:
@@ -75,7 +77,8 @@ class Ledger:
 
     def first(self, n_rounds: int) -> Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
-        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)))
+        known = {kind: errors[:n_rounds] for kind, errors in self._known.items()}
+        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)), _known=known)
 
     def pool(self, n_rounds: int | None = None) -> BitLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
@@ -115,13 +118,14 @@ class Ledger:
         used, index = np.unique(index[inside], return_inverse=True)
         weight = self.rows.weight[inside]
         share = weight / np.bincount(index, weights=weight)[index]
-        pool = self.pool(n_rounds)
-        losses = np.array(
-            [
-                np.bincount(index, weights=share * pool.row(t)[inside], minlength=len(used))
-                for t in range(pool.shape[0])
-            ]
-        )
+
+        def errors(wrong: Bits) -> Floats:
+            return np.bincount(index, weights=share * wrong[inside], minlength=len(used)).astype(np.float64)
+
+        known, t = self._known.setdefault(objective.kind, []), self.boosted.shape[0]
+        known += [errors(self.boosted.row(s)) for s in range(len(known), t)]
+        extras = [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
+        losses = np.array([*known[:n_rounds], *extras])
         return losses if objective.penalty is None else losses + np.array(objective.penalty)[used]
 
     def solve(self, objective: Objective, n_rounds: int | None = None) -> MixtureSolution:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from tailboost._rows import unit_name
 from tailboost.classifiers._base import BaseBoostClassifier, Problem, with_callbacks
 from tailboost.classifiers._weak_learning import DECIMALS, BoundNotMetWarning, WeakLearningGame
 from tailboost.classifiers.group import check_group_arguments
@@ -293,7 +294,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
     # -- the units and their targets -----------------------------------------------------------------
 
     def _check_problem(
-        self, X: Any, y: Any = None, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
     ) -> Problem:
         problem = super()._check_problem(X, y, sample_weight, groups, validation)
         self._kind = ("class" if groups is None else "group") if self.units == "auto" else self.units
@@ -548,7 +549,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
 
     def _warn(self) -> None:
         errors = self.class_errors_ if self._voting else self.expected_class_errors_
-        unmeasured = [str(unit) for unit in self.units_[np.isnan(errors)]]
+        names = [unit_name(unit) for unit in self.units_.tolist()]
+        unmeasured = [name for name, error in zip(names, errors, strict=True) if np.isnan(error)]
         if unmeasured:
             warnings.warn(
                 f"{self._kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
@@ -558,7 +560,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
             )
         if not self.bound_met_:
             missed = np.flatnonzero(np.round(errors - 1.0 + self.theta_, DECIMALS) > 0)
-            words = [f"{self.units_[k]} ({errors[k]:.3g}, allowed {1 - self.theta_[k]:.3g})" for k in missed]
+            words = [f"{names[k]} ({errors[k]:.3g}, allowed {1 - self.theta_[k]:.3g})" for k in missed]
             more = " and others" if len(words) > NAMED else ""
             warnings.warn(
                 f"the bound is not met on {self._ledger.rows.words} for {self._kind} "

@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tailboost._rows import unit_name
+
 # Okabe and Ito's colours that keep a contrast of 3 : 1 on white as well as on black.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 STYLES = [
@@ -17,11 +19,6 @@ STYLES = [
 
 # Lines of units that are named; the others stay thin.
 MAX_NAMED = 8
-
-
-def unit_name(unit: Any) -> str:
-    """Name a class or group, or a cell, which is a pair of them."""
-    return " / ".join(map(str, unit)) if isinstance(unit, tuple) else str(unit)
 
 
 def unit_styles(units: Iterable[Any], ranked: NDArray[Any]) -> list[dict[str, Any]]:
