@@ -111,6 +111,15 @@ LOADERS: dict[str, Callable[[Path], Data]] = {
 }
 
 
+# Small sets with rare classes, for the worst class alone.
+RARE_CLASSES: dict[str, Callable[[Path], Data]] = {
+    "wine, red": _table("winequality_red", "quality"),
+    "ecoli": _table("ecoli", "class", ["name"]),
+    "glass": _table("glass", "type", ["id"]),
+    "image segmentation": _table("image_segmentation", "class"),
+}
+
+
 @dataclass
 class Split:
     """Training and test rows of a data set, text columns encoded by what the training rows show."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 # The suite runs in parallel on few cores: more threads than cores only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,8 +22,10 @@ MIXTURES = {
     "reg": tb.RegularizedLPBoostClassifier,
     "average": tb.AverageBoostClassifier,
     "group": tb.GroupDROBoostClassifier,
+    "worst": partial(tb.WorstClassBoostClassifier, class_loss="error", eta=1.0),
+    "oco": partial(tb.OCOBoostClassifier, gamma=1e-9, eta=1.0),
 }
-VALIDATED = ("ada", "lp", "reg", "group")
+VALIDATED = ("ada", "lp", "reg", "group", "worst")
 
 
 def noisy(seed, n=120, d=4, K=2, grid=False):

@@ -177,6 +177,11 @@ def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
         raise ValueError(f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}")
 
 
+def unit_name(unit: Any) -> str:
+    """Name a class or group, or a cell, which is a pair of them."""
+    return " / ".join(map(str, unit)) if isinstance(unit, tuple) else str(unit)
+
+
 def fingerprint(*parts: NDArray[Any]) -> str:
     """Return a short digest of arrays, to recognise the same data when a fit goes on."""
     digest = hashlib.blake2b(digest_size=16)

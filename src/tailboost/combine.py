@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -22,15 +22,22 @@ Kind = Literal["cvar", "worst_row", "worst_class", "worst_group"]
 
 @dataclass(frozen=True)
 class Objective:
-    """What is to be small: the CVaR at level ``alpha`` over rows, or the largest row, class or group loss."""
+    """What is to be small: the CVaR at level ``alpha`` over rows, or the largest row, class or group loss.
+
+    ``penalty`` is added to the losses of the groups before the largest is taken, where they are not all
+    allowed the same; ``units`` is what the groups are called.
+    """
 
     kind: Kind
     alpha: float | None = None
+    penalty: tuple[float, ...] | None = None
+    units: str = ""
 
     def __str__(self) -> str:
         if self.kind == "cvar":
             return f"CVaR at α = {self.alpha:g}"
-        return f"largest expected loss of any {self.kind.removeprefix('worst_')}"
+        plus = " + its penalty" if self.penalty is not None and any(self.penalty) else ""
+        return f"largest expected loss of any {self.units or self.kind.removeprefix('worst_')}{plus}"
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,8 @@ class Ledger:
     boosted: BitLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
+    # Errors of the boosted hypotheses on the units of an objective: found once, asked for every round.
+    _known: dict[str, list[Floats]] = field(default_factory=dict)
 
     @classmethod
     def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> Ledger:
@@ -68,7 +77,8 @@ class Ledger:
 
     def first(self, n_rounds: int) -> Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
-        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)))
+        known = {kind: errors[:n_rounds] for kind, errors in self._known.items()}
+        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)), _known=known)
 
     def pool(self, n_rounds: int | None = None) -> BitLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
@@ -92,30 +102,37 @@ class Ledger:
     def evaluate(self, objective: Objective, weights: Floats) -> float:
         """Return the objective of a mixture of the pool."""
         if objective.kind in ("worst_class", "worst_group"):
-            return float((weights @ self.unit_losses(objective.kind)).max())
+            return float((weights @ self.unit_losses(objective)).max())
         loss, p = self.pool().combine(weights), self.base()
         return float(loss[p > 0].max()) if objective.alpha is None else cvar(loss, objective.alpha, p)
 
-    def unit_losses(self, kind: Kind, n_rounds: int | None = None) -> Floats:
-        """Error of every member of the pool on every class or group, shape (T + E, m)."""
-        index = self.rows.y if kind == "worst_class" else self.rows.groups
+    def unit_losses(self, objective: Objective, n_rounds: int | None = None) -> Floats:
+        """Error of every member of the pool on every class or group that has rows, shape (T + E, m).
+
+        With the objective's penalties added. Rows of group number −1 are outside.
+        """
+        index = self.rows.y if objective.kind == "worst_class" else self.rows.groups
         if index is None:
             raise ValueError("objective='worst_group' needs groups, and these losses were kept without any")
-        used, index = np.unique(index, return_inverse=True)
-        share = self.rows.weight / np.bincount(index, weights=self.rows.weight)[index]
-        pool = self.pool(n_rounds)
-        return np.array(
-            [
-                np.bincount(index, weights=share * pool.row(t), minlength=len(used))
-                for t in range(pool.shape[0])
-            ]
-        )
+        inside = index >= 0
+        used, index = np.unique(index[inside], return_inverse=True)
+        weight = self.rows.weight[inside]
+        share = weight / np.bincount(index, weights=weight)[index]
+
+        def errors(wrong: Bits) -> Floats:
+            return np.bincount(index, weights=share * wrong[inside], minlength=len(used)).astype(np.float64)
+
+        known, t = self._known.setdefault(objective.kind, []), self.boosted.shape[0]
+        known += [errors(self.boosted.row(s)) for s in range(len(known), t)]
+        extras = [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
+        losses = np.array([*known[:n_rounds], *extras])
+        return losses if objective.penalty is None else losses + np.array(objective.penalty)[used]
 
     def solve(self, objective: Objective, n_rounds: int | None = None) -> MixtureSolution:
         """Return the optimal mixture of the pool."""
         if objective.alpha is not None:
             return minimize_cvar_mixture(self.pool(n_rounds), objective.alpha, self.base(n_rounds))
-        losses = self.unit_losses(objective.kind, n_rounds)
+        losses = self.unit_losses(objective, n_rounds)
         return minimize_cvar_mixture(losses, 1.0 / losses.shape[1])  # cap 1: the whole simplex
 
     def path(self, alphas: Floats) -> list[MixtureSolution]:

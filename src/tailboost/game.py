@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +59,10 @@ class Units:
         return cls(base=weight / total, mass=weight / total, count=total, index=index)
 
     @classmethod
-    def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Units:
+    def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Self:
         """Units are groups (or classes) of rows; the player starts with equal weight on each.
 
-        Every group needs weight both among the rows and among those whose losses are measured.
+        Every group needs weight among the rows; one without any among those measured has loss 0.
         """
         mass = np.bincount(index, weights=sample_weight)
         measured = np.bincount(loss_index, weights=loss_weight, minlength=len(mass))
@@ -72,7 +72,7 @@ class Units:
             count=float(len(mass)),
             index=index,
             loss_index=loss_index,
-            loss_share=loss_weight / measured[loss_index],
+            loss_share=loss_weight / np.where(measured > 0, measured, 1.0)[loss_index],
         )
 
     def density(self, w: Floats) -> Floats:
@@ -126,6 +126,10 @@ class Response:
 
 
 Oracle = Callable[[Floats, int], Response]
+
+
+class EndOfGame(Exception):
+    """Raised by an oracle that has no answer to give: the game ends, for that reason, with its rounds."""
 
 
 @dataclass(frozen=True)
@@ -293,6 +297,8 @@ def play(
 
     Raises
     ------
+    EndOfGame
+        Only when the learner has no answer in the first round.
     KeyboardInterrupt
         Only when interrupted before the first round was finished; later the game ends with the rounds
         it has and ``trace.stop_reason`` says so.
@@ -327,6 +333,10 @@ def play(
             if observe(game):
                 trace.stop_reason = f"stopped by a callback after round {t + 1}"
                 return
+    except EndOfGame as reason:
+        if not trace.rounds:
+            raise
+        trace.stop_reason = str(reason)
     except KeyboardInterrupt:
         if not trace.rounds:
             raise

@@ -71,7 +71,9 @@ class Guarantee:
     coin_flip_value : float
         ``1 − 1/K``, what the even mixture of the constants achieves at every α.
     erm_value : float
-        The objective of the first member alone (plain ERM).
+        The objective of one member alone, ``alone``.
+    alone : str
+        Plain ERM or, where that is not among the members of a game over groups, its first round.
     constants_value : float or None
         The objective of the best mixture of constants, which ignores the features: a coin, possibly loaded;
         None for objectives over groups.
@@ -95,6 +97,7 @@ class Guarantee:
     is_coin_flip: bool
     beats_coin_flip_from: float | None
     symbols: dict[str, str]
+    alone: str = "plain ERM"
 
     @property
     def verdict(self) -> str:
@@ -113,12 +116,12 @@ class Guarantee:
             )
         if self.achieved >= self.erm_value * (1 - SAME_AS_ERM):
             return (
-                f"λ is plain ERM in effect ({self.achieved:.4g} against {self.erm_value:.4g}): the boosted "
-                f"members add less than {SAME_AS_ERM:.0%}{self._from_which_alpha()}."
+                f"λ is {self.alone} in effect ({self.achieved:.4g} against {self.erm_value:.4g}): the "
+                f"boosted members add less than {SAME_AS_ERM:.0%}{self._from_which_alpha()}."
             )
         constants = self.coin_flip_value if self.constants_value is None else self.constants_value
         return (
-            f"λ is a true mixture: {self.achieved:.4g} against {self.erm_value:.4g} for plain ERM and "
+            f"λ is a true mixture: {self.achieved:.4g} against {self.erm_value:.4g} for {self.alone} and "
             f"{constants:.4g} for the best mixture of constants{self._from_which_alpha()}."
         )
 

@@ -195,6 +195,7 @@ def _text(value: object) -> str:
 # libraries index without bounds checks: a forged file can crash the process, but it cannot run code.
 _KNOWN_PARTS = frozenset(
     {
+        "builtins.NoneType",
         "numpy.dtype",
         *(f"{m}.{c}" for m in ("pathlib", "pathlib._local") for c in ("PosixPath", "WindowsPath")),
         "sklearn.tree._tree.Tree",

@@ -18,9 +18,11 @@ from tailboost.classifiers import (
     EBBoostClassifier,
     GroupDROBoostClassifier,
     LPBoostClassifier,
+    OCOBoostClassifier,
     RegularizedLPBoostClassifier,
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
+    WorstClassBoostClassifier,
 )
 from tailboost.learners import HistBoostClassifier
 
@@ -97,6 +99,18 @@ METHODS: dict[str, Method] = {
         Method(
             "classdroboost", "Group DRO boosting, classes", "the same with the classes as the groups",
             GroupDROBoostClassifier, ours=True, randomized=True,
+        ),
+        Method(
+            "worstclass", "Worst-class boosting", "targets for the class errors, learners grown to them",
+            WorstClassBoostClassifier, ours=True, randomized=True,
+        ),
+        Method(
+            "worstgroup", "Worst-group boosting", "the same with a target for the error of every group",
+            WorstClassBoostClassifier, ours=True, uses_groups=True, randomized=True,
+        ),
+        Method(
+            "oco", "OCO boosting", "Hedge over samples against a weak learner, majority vote",
+            OCOBoostClassifier, ours=True,
         ),
         Method(
             "droboost", "DRO boosting", "additive, for the worst case over a ball around the data",

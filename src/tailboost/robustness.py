@@ -26,6 +26,7 @@ __all__ = [
     "row_losses",
     "worst_case_loss",
     "worst_case_profile",
+    "worst_class_generalization_bound",
 ]
 
 Floats = NDArray[np.float64]
@@ -74,6 +75,59 @@ def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> fl
     if not effective_dim >= 1:
         raise ValueError(f"effective_dim must be at least 1, got {effective_dim!r}")
     return float(chi2.ppf(confidence, effective_dim)) / (2.0 * n)
+
+
+def worst_class_generalization_bound(
+    theta: float, n_smallest: float, complexity: float, delta: float = 0.05
+) -> float:
+    """Bound on the worst class's error on new rows, for a classifier whose training errors are below 1 − θ.
+
+    ``1 − θ + 2C/√n_k + 3 √(log(2/δ)/(2 n_k))`` for the smallest class: it depends on that class's size, not
+    on how much larger the others are. At usual sizes it exceeds 1 and says nothing; errors on held-out rows
+    say more.
+
+    Parameters
+    ----------
+    theta : float in [0, 1)
+        1 − θ bounds the training error of every class.
+    n_smallest : float > 0
+        n_k, rows of the smallest class, or the sum of their sample weights.
+    complexity : float ≥ 0
+        C, where the Rademacher complexity of the hypotheses on n rows is at most C/√n.
+    delta : float in (0, 1), default=0.05
+        Probability that the bound fails.
+
+    Returns
+    -------
+    float
+        May exceed 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    References
+    ----------
+    Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
+
+    Examples
+    --------
+    >>> from tailboost.robustness import worst_class_generalization_bound
+    >>> round(worst_class_generalization_bound(0.8, 10_000, 2.0), 3)
+    0.281
+    """
+    if not 0 <= theta < 1:
+        raise ValueError(f"theta must lie in [0, 1), got {theta!r}")
+    if not (np.isfinite(n_smallest) and n_smallest > 0):
+        raise ValueError(f"n_smallest must be positive, got {n_smallest!r}")
+    if not (np.isfinite(complexity) and complexity >= 0):
+        raise ValueError(f"complexity must not be negative, got {complexity!r}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    return float(
+        1 - theta + 2 * complexity / np.sqrt(n_smallest) + 3 * np.sqrt(np.log(2 / delta) / (2 * n_smallest))
+    )
 
 
 def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:

@@ -7,8 +7,9 @@ while its losses are measured on rows that a sibling of it did not see.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,10 +17,16 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from tailboost.game import Floats, Ints, Response
-from tailboost.learners import Session
+from tailboost.learners import Session, grown, stages
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.bool_]
+
+# What one stage of a learner's growth shows: the losses that drive the player, and the answers by which it
+# is judged.
+Look = tuple[NDArray[Any], Ints]
+# How far from good enough that is: a learner grows until this is 0 or less, or as far as it can.
+Goal = Callable[[NDArray[Any], Ints], float]
 
 SIGNIFICANT_BITS = 16
 # A density below this is a solver's way of saying 0.
@@ -55,14 +62,56 @@ class Scheme(Protocol):
     def player_rows(self) -> Mask | None:
         """Rows the player weighs; None for all."""
 
-    def __call__(self, u: Floats, seed: int) -> Response:
-        """Fit for the density ``u`` of the rows, shape (n,)."""
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
+        """Fit for the density ``u`` of the rows, shape (n,); with a goal, grow until it is reached.
+
+        Where it is not, the stage that came closest is taken.
+        """
 
 
-def fit_without(held: Mask, session: Session, weight: Floats, train: Rows, seed: int) -> Any:
-    """Fit on the rows that are not held; where the player left them no weight at all, plain ERM."""
-    rest = ~held
-    return session.fit(weight if weight[rest].any() else train.weight, seed, rest)
+@dataclass(frozen=True)
+class Stage:
+    """The stage of a growth that was taken: its number from 1, and what it showed.
+
+    ``model`` is None where growth went on beyond it, so that it has to be grown again.
+    """
+
+    number: int
+    losses: NDArray[Any]
+    answers: Ints
+    model: Any
+
+
+def choose_stage(growing: Generator[Any], look: Callable[[Any], Look], goal: Goal | None) -> Stage:
+    """Draw stages until one reaches the goal, and take the first of those that came closest."""
+    least, taken = np.inf, Stage(0, np.empty(0), np.empty(0, np.intp), None)
+    with closing(growing):
+        for n, model in enumerate(growing, 1):
+            taken = replace(taken, model=None)
+            losses, answers = look(model)
+            distance = 0.0 if goal is None else goal(losses, answers)
+            if n == 1 or distance < least:
+                least, taken = distance, Stage(n, losses, answers, model)
+            if distance <= 0.0:
+                break
+    return taken
+
+
+def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
+    """Weights for a fit without the held rows: where the player left the others none at all, plain ERM."""
+    return weight if weight[~held].any() else train.weight
+
+
+def fit_to_all(
+    session: Session, weight: Floats, seed: int, look: Callable[[Any], Look], goal: Goal | None
+) -> Response:
+    """Answer with a member fitted to all rows, whose own losses end its growth."""
+    grow = goal is not None
+    stage = choose_stage(stages(session, weight, seed, grow=grow), look, goal)
+    member = stage.model
+    if member is None:
+        member = grown(session, stage.number, weight, seed)
+    return Response(member, stage.losses, stage.answers)
 
 
 @dataclass(frozen=True)
@@ -75,11 +124,14 @@ class Resubstitution:
 
     player_rows = None
 
-    def __call__(self, u: Floats, seed: int) -> Response:
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit on all rows and look at the same rows."""
-        member = self.session.fit(self.train.weight * round_significant(u), seed)
-        answers = self.session.predict(member)
-        return Response(member, answers != self.train.y, answers)
+
+        def look(model: Any) -> Look:
+            answers = self.session.predict(model)
+            return answers != self.train.y, answers
+
+        return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
 
 
 @dataclass(frozen=True)
@@ -93,10 +145,13 @@ class External:
 
     player_rows = None
 
-    def __call__(self, u: Floats, seed: int) -> Response:
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit on all rows, judge on the validation set."""
-        member = self.session.fit(self.train.weight * round_significant(u), seed)
-        return Response(member, self.session.predict(member) != self.train.y, self.predict(member))
+
+        def look(model: Any) -> Look:
+            return self.session.predict(model) != self.train.y, self.predict(model)
+
+        return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
 
 
 @dataclass(frozen=True)
@@ -114,15 +169,22 @@ class HeldOut:
         """The rows that are not held out."""
         return ~self.held
 
-    def __call__(self, u: Floats, seed: int) -> Response:
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit without the held-out rows for the losses and, to refit, with them for the ensemble."""
         weight = self.train.weight * round_significant(u)
-        member = fit_without(self.held, self.session, weight, self.train, seed)
-        answers = self.session.predict(member)
-        wrong = answers != self.train.y
+        own, rest, grow = outside(self.held, weight, self.train), ~self.held, goal is not None
+
+        def look(model: Any) -> Look:
+            answers = self.session.predict(model)
+            return (answers != self.train.y)[rest], answers[self.held]
+
+        stage = choose_stage(stages(self.session, own, seed, rest, grow=grow), look, goal)
+        member = stage.model
         if self.refit:
-            member = self.session.fit(weight, seed)
-        return Response(member, wrong[~self.held], answers[self.held])
+            member = grown(self.session, stage.number, weight, seed, grow=grow)
+        elif member is None:
+            member = grown(self.session, stage.number, own, seed, rest)
+        return Response(member, stage.losses, stage.answers)
 
 
 @dataclass(frozen=True)
@@ -137,19 +199,30 @@ class CrossFitted:
 
     player_rows = None
 
-    def __call__(self, u: Floats, seed: int) -> Response:
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit one model per fold for the losses and one on all rows for the ensemble."""
-        weight = self.train.weight * round_significant(u)
+        weight, grow = self.train.weight * round_significant(u), goal is not None
+        held = [self.fold == j for j in range(self.fold.max() + 1)]
+        models = [
+            stages(self.session, outside(rows, weight, self.train), seed, ~rows, grow=grow) for rows in held
+        ]
         predicted = np.empty(len(self.fold), dtype=np.intp)
 
-        def out_of_fold(j: int) -> None:
-            held = self.fold == j
-            model = fit_without(held, self.session, weight, self.train, seed)
-            predicted[held] = self.session.predict(model, held)
+        def grow_fold(rows: Mask, growing: Iterator[Any]) -> bool:
+            for model in growing:
+                predicted[rows] = self.session.predict(model, rows)
+                return True
+            return False
 
-        n_jobs = self.n_jobs if self.session.concurrent else 1
-        Parallel(n_jobs=n_jobs, prefer="threads")(delayed(out_of_fold)(j) for j in range(self.fold.max() + 1))
-        return Response(self.session.fit(weight, seed), predicted != self.train.y, predicted)
+        def lockstep() -> Generator[Ints]:
+            n_jobs = self.n_jobs if self.session.concurrent else 1
+            with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+                while any(parallel(delayed(grow_fold)(*pair) for pair in zip(held, models, strict=True))):
+                    yield predicted.copy()
+
+        stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
+        member = grown(self.session, stage.number, weight, seed, grow=grow)
+        return Response(member, stage.losses, stage.answers)
 
 
 def folds(places: Ints, k: int) -> Ints:

@@ -1,6 +1,7 @@
 """The scikit-learn faces of the games."""
 
 from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers._weak_learning import BoundNotMetWarning
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
@@ -10,22 +11,27 @@ from tailboost.classifiers.cvar import (
 )
 from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.group import GroupDROBoostClassifier
+from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.variance import (
     EBBoostClassifier,
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
 )
+from tailboost.classifiers.worst_class import WorstClassBoostClassifier
 
 __all__ = [
     "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
+    "BoundNotMetWarning",
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
+    "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "SoftMarginBoostClassifier",
     "VadaBoostClassifier",
+    "WorstClassBoostClassifier",
 ]

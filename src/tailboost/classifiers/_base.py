@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -39,7 +39,17 @@ from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
 from tailboost.learners import HistBoostClassifier, open_session, predict_members
 from tailboost.learners._sklearn import is_skorch
-from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows, Scheme, folds, held_out
+from tailboost.validation import (
+    CrossFitted,
+    External,
+    Goal,
+    HeldOut,
+    Resubstitution,
+    Rows,
+    Scheme,
+    folds,
+    held_out,
+)
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -132,7 +142,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     _refits: ClassVar[bool] = True
 
     estimator: Any
-    n_estimators: int
+    n_estimators: Any  # int ≥ 1; "auto" where γ says how many
     class_weight: Any
     max_time: float | None
     checkpoint_dir: Any
@@ -191,6 +201,30 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _units(self, problem: Problem, scheme: Scheme) -> Units:
         """Return what gets weight: by default every row the player weighs."""
         return Units.samples(problem.weight, scheme.player_rows)
+
+    def _rounds(self) -> int:
+        """Return T, the number of rounds planned; known once the data are."""
+        return int(self.n_estimators)
+
+    def _last_round(self) -> int:
+        """Return the number of rounds after which no further one is played."""
+        return self._rounds()
+
+    def _tied_to_rounds(self) -> str:
+        """Name what depends on the number of rounds, so that none can be added; empty if nothing does."""
+        return "eta='theory'" if self._param("eta", None) == "theory" else ""
+
+    def _goal(self, scheme: Scheme) -> Goal | None:
+        """Return how far the losses of a growing learner are from good enough in the coming round.
+
+        None has learners fitted whole.
+        """
+        return None
+
+    def _patience(self) -> int | None:
+        """Return the rounds after which a value that does not fall ends the game."""
+        patience: int | None = self._param("n_iter_no_change", None)
+        return patience
 
     def _param(self, name: str, without: Any) -> Any:
         """Return a parameter that not every subclass has."""
@@ -263,7 +297,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _class_factors(self, y: Ints, weight: Floats) -> Floats:
         """Factor of each class; "balanced" by weight, not by rows, so that weight 2 is the row twice."""
-        if self.class_weight is None:
+        if self._param("class_weight", None) is None:
             return np.ones(len(self.classes_))
         if self.class_weight == "balanced":
             total = np.bincount(y, weights=weight, minlength=len(self.classes_))
@@ -401,8 +435,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         """Whether this fit goes on with the rounds of the last one."""
         if not (self.warm_start and hasattr(self, "estimators_")):
             return False
-        if getattr(self, "eta", None) == "theory":
-            raise ValueError("eta='theory' depends on n_estimators, so warm_start cannot add rounds to it")
+        if tied := self._tied_to_rounds():
+            raise ValueError(f"{tied} depends on n_estimators, so warm_start cannot add rounds to it")
         changed = [k for k, v in fixed_params(self).items() if v != self._fixed.get(k)]
         if changed:
             raise ValueError(
@@ -413,10 +447,10 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             raise ValueError(
                 "warm_start=True needs the data of the last fit; rows, weights, groups or X_val changed"
             )
-        if self.n_estimators < self.n_iter_:
+        if self._last_round() < self.n_iter_:
             raise ValueError(
                 f"with warm_start=True n_estimators must be at least n_iter_={self.n_iter_}, "
-                f"got {self.n_estimators}"
+                f"got {self._last_round()}"
             )
         return True
 
@@ -427,7 +461,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         routed = process_routing(self, "fit", **fit_params).estimator.fit if fit_params else {}
         context = None
         if hasattr(self, "_init_callback_context"):
-            context = self._init_callback_context(max_subtasks=self.n_estimators)
+            # "auto" is not known before the data are.
+            planned = None if self.n_estimators == "auto" else self._last_round()
+            context = self._init_callback_context(max_subtasks=planned)
         before = self.__dict__.copy()
         X, y = unpack(X, y)
         validation = (*unpack(*validation[:2]), *validation[2:])
@@ -468,16 +504,24 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         self._record(response, state)
         return self._value()
 
+    def _respond(self, scheme: Scheme, u: Floats, seed: int) -> Response:
+        """Let the learner answer, grown to the goal if there is one."""
+        units, goal = self._game.units, self._goal(scheme)
+        if units.loss_index is None:
+            return scheme(u, seed, goal)
+        # Groups are measured where members are judged.
+        truth = scheme.judged.y
+        by_answers = None if goal is None else (lambda losses, answers: goal(answers != truth, answers))
+        response = scheme(u, seed, by_answers)
+        return replace(response, losses=response.answers != truth)
+
     def _play(self, problem: Problem, scheme: Scheme, checkpoints: Checkpoints, context: Any) -> None:
         if context is not None:
             context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
         newest: list[Response] = []
 
         def oracle(u: Floats, seed: int) -> Response:
-            response = scheme(u, seed)
-            if self._game.units.loss_index is not None:  # groups are measured where members are judged
-                wrong = response.answers != scheme.judged.y
-                response = Response(response.member, wrong, response.answers)
+            response = self._respond(scheme, u, seed)
             newest[:] = [response]
             return response
 
@@ -486,7 +530,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             t, last = game.n_rounds, game.trace.rounds[-1]
             if self.verbose:
                 print(
-                    f"round {t}/{self.n_estimators}  weighted loss {last.weighted_loss:.4f}  objective "
+                    f"round {t}/{self._last_round()}  weighted loss {last.weighted_loss:.4f}  objective "
                     f"{last.value:.4f}  effective size {last.effective_size:.3f}  {last.seconds:.2f} s",
                     flush=True,
                 )
@@ -501,10 +545,10 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         play(
             self._game,
             oracle,
-            self.n_estimators,
+            self._last_round(),
             entropy=self._entropy,
             judge=self._take_in,
-            stopping=Stopping(self._param("n_iter_no_change", None), self._param("tol", 0.0), self.max_time),
+            stopping=Stopping(self._patience(), self._param("tol", 0.0), self.max_time),
             observe=observe,
         )
         reason = self._game.trace.stop_reason

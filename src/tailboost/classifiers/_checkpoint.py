@@ -12,7 +12,7 @@ from tailboost.game import Floats, Game, Response
 
 if TYPE_CHECKING:
     from tailboost.classifiers._base import BaseBoostClassifier
-    from tailboost.validation import Mask, Rows, Scheme
+    from tailboost.validation import Goal, Mask, Rows, Scheme
 
 
 # What may change from one fit to the next that continues it.
@@ -24,6 +24,7 @@ _FREE = frozenset(
         "checkpoint_dir",
         "warm_start",
         "max_time",
+        "max_rounds",
         "tol",
         "n_iter_no_change",
     }
@@ -32,7 +33,8 @@ _FREE = frozenset(
 
 def fixed_params(classifier: BaseBoostClassifier) -> dict[str, str]:
     """Return the parameters, as text, that must stay the same for a fit to be continued."""
-    return describe_params(classifier, but=_FREE)
+    free = _FREE - ({"n_estimators"} if classifier._tied_to_rounds() else set())
+    return describe_params(classifier, but=free)
 
 
 def keep(member: Any, folder: Any) -> None:
@@ -107,7 +109,7 @@ class Checkpoints:
     def replay(self, classifier: BaseBoostClassifier) -> None:
         """Bring the classifier's game to the last round on disk."""
         game = classifier._game
-        while game.n_rounds < classifier.n_estimators and (kept := self._read(game.n_rounds + 1)):
+        while game.n_rounds < classifier._last_round() and (kept := self._read(game.n_rounds + 1)):
             response = kept["response"]
             w = game.rule.weights(game.state)
             game.state = game.rule.update(game.state, game.units.losses(response.losses))
@@ -136,11 +138,11 @@ class _Kept:
     def player_rows(self) -> Mask | None:
         return self.scheme.player_rows
 
-    def __call__(self, u: Floats, seed: int) -> Response:
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         if kept := self.checkpoints._read(0):
             response: Response = kept["response"]
         else:
-            response = self.scheme(u, seed)
+            response = self.scheme(u, seed, goal)
             keep(response.member, self.checkpoints.folder)
             self.checkpoints._write(0, "the checkpoint of plain ERM", response=response)
         return response

@@ -16,7 +16,7 @@ class HedgeGame(MixtureClassifier):
     eta: float | str
 
     def _rule(self, units: Units) -> Rule[Any]:
-        eta = theory_eta(units.count, self.n_estimators) if self.eta == "theory" else float(self.eta)
+        eta = theory_eta(units.count, self._rounds()) if self.eta == "theory" else float(self.eta)
         return Hedge(eta, self._param("outlier_fraction", 0.0))
 
     def _bounds(self) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
@@ -32,5 +32,5 @@ class HedgeGame(MixtureClassifier):
         observed = hedge_bounds(V, rule.eta, T, alpha, p, mean_losses)
         if self.eta != "theory":
             return (), observed
-        as_planned = self.n_estimators == T
+        as_planned = self._rounds() == T
         return (theory_bound(g, game.units.count, T, is_uniform(p), as_planned),), observed

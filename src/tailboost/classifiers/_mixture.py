@@ -43,19 +43,27 @@ class MixtureClassifier(BaseBoostClassifier):
         """Whether plain ERM joins the pool without being boosted."""
         return False
 
+    def _with_constants(self) -> bool:
+        """Whether the K constants join the pool."""
+        return bool(self._param("include_constants", False))
+
     def _open(self, problem: Problem, scheme: Scheme) -> None:
-        judged, extras, wrong = scheme.judged, [], []
+        self._extras, answers = self._join_pool(problem, scheme)
+        wrong = (k != scheme.judged.y for k in answers)
+        self._ledger = Ledger.new(scheme.judged, wrong, self._param("outlier_fraction", 0.0))
+        self.objective_, self._even = self._objective(), self._even_mixture()
+
+    def _join_pool(self, problem: Problem, scheme: Scheme) -> tuple[list[Any], list[Ints]]:
+        """Return what joins the pool without being boosted, and its answers on the judged rows."""
+        members, answers = [], []
         if self._with_erm():
             response = scheme(np.ones(len(problem.y)), seed=self._entropy)
             keep(response.member, self.checkpoint_dir)
-            extras.append(response.member)
-            wrong.append(response.answers != judged.y)
-        if self._param("include_constants", False):
-            extras += [constant(k, problem.n_classes) for k in range(problem.n_classes)]
-            wrong += [judged.y != k for k in range(problem.n_classes)]
-        self._extras = extras
-        self._ledger = Ledger.new(judged, wrong, self._param("outlier_fraction", 0.0))
-        self.objective_, self._even = self._objective(), self._even_mixture()
+            members, answers = [response.member], [response.answers]
+        if self._with_constants():
+            members += [constant(k, problem.n_classes) for k in range(problem.n_classes)]
+            answers += [np.full(len(scheme.judged.y), k) for k in range(problem.n_classes)]
+        return members, answers
 
     def _record(self, response: Response, state: Any) -> None:
         self._ledger = self._ledger.append(response.answers != self._ledger.rows.y)
@@ -148,19 +156,18 @@ class MixtureClassifier(BaseBoostClassifier):
             X, rows = new._judged_rows(X, y, sample_weight, groups, "", "the {:,} rows given to reweight")
             if objective == "worst_group" and rows.groups is None:
                 raise ValueError("objective='worst_group' needs groups")
-            new._ledger = self._judge_again(X, rows)
+            new._judge_again(X, rows)
         elif groups is not None or sample_weight is not None:
             raise ValueError("groups and sample_weight belong to rows: give X and y with them")
         new._set_mixture(new._mixture())
         return new
 
-    def _judge_again(self, X: Any, rows: Rows) -> Ledger:
+    def _judge_again(self, X: Any, rows: Rows) -> None:
         wrong = (k != rows.y for k in predict_members(self.estimators_, X))
         boosted = [next(wrong) for _ in self._boosted]
-        ledger = Ledger.new(rows, wrong, self._ledger.outlier_fraction)
+        self._ledger = Ledger.new(rows, wrong, self._ledger.outlier_fraction)
         for w in boosted:
-            ledger = ledger.append(w)
-        return ledger
+            self._ledger = self._ledger.append(w)
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return λ for many α, without training anything.
@@ -196,6 +203,7 @@ class MixtureClassifier(BaseBoostClassifier):
         # Plain ERM is the first boosted hypothesis, or the first extra of a game over groups.
         alone = np.zeros(len(self.estimators_))
         alone[self.n_iter_ if self._with_erm() else 0] = 1.0
+        balanced = self._game.units.loss_index is not None and not self._with_erm()
         promised, observed = self._bounds()
         symbols = {
             "T": f"{self.n_iter_} rounds",
@@ -218,15 +226,20 @@ class MixtureClassifier(BaseBoostClassifier):
             coin_flip_value=coin,
             erm_value=ledger.evaluate(objective, alone),
             constants_value=best_constants(ledger, objective, K),
-            is_coin_flip=achieved >= coin - COIN_TOLERANCE,
+            is_coin_flip=achieved >= coin - COIN_TOLERANCE and not any(objective.penalty or ()),
             beats_coin_flip_from=None if alpha is None else beats_coin_flip_from(ledger, K),
             symbols=symbols,
+            alone="the balanced model of round 1" if balanced else "plain ERM",
         )
 
     # -- prediction ----------------------------------------------------------------------------------
 
     def _answers(self, X: Any, members: Iterable[int]) -> Iterator[Ints]:
         return predict_members((self.estimators_[m] for m in members), X)
+
+    def _settlers(self, pool: Ints, used: Ints) -> Ints:
+        """Members that settle ties, in order: all of the pool, of an even mixture those that it mixes."""
+        return self._order[np.isin(self._order, used if self._even else pool)]
 
     def _shares(self, X: Any) -> Floats:
         """Shares for a checked table, ties settled; in batches, to bound memory."""
@@ -235,7 +248,8 @@ class MixtureClassifier(BaseBoostClassifier):
             return np.concatenate([self._shares(take(X, part)) for part in parts])
         used = np.flatnonzero(self.estimator_weights_ > 0)
         P = shares(self.estimator_weights_[used], self._answers(X, used), n, len(self.classes_))
-        return settle_ties(P, self._order, lambda m, rows: next(self._answers(take(X, rows), [m])))
+        order = self._settlers(self._order, used)
+        return settle_ties(P, order, lambda m, rows: next(self._answers(take(X, rows), [m])))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.
@@ -310,7 +324,7 @@ class MixtureClassifier(BaseBoostClassifier):
             weights = self.estimator_weights_ if t == T else self._weights_of(self._mixture(t), t)
             used = weights > 0
             P = shares(weights[used], answers[pool[used]], n, len(self.classes_))
-            order = self._order[np.isin(self._order, pool)]
+            order = self._settlers(pool, pool[used])
             yield settle_ties(P, order, lambda m, rows: answers[m, rows])
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:

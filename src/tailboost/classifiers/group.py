@@ -15,6 +15,14 @@ from tailboost.game import Units
 from tailboost.validation import Scheme
 
 
+def check_group_arguments(groups: Any, X_val: Any, groups_val: Any) -> None:
+    """Raise where the groups of the training or of the validation rows are missing."""
+    if groups is None and groups_val is not None:
+        raise ValueError("groups_val was given without groups")
+    if groups is not None and X_val is not None and groups_val is None:
+        raise ValueError("groups and X_val were given without groups_val")
+
+
 class GroupDROBoostClassifier(HedgeGame):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
 
@@ -126,10 +134,7 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         """
         X, y = unpack(X, y)
         X_val, y_val = unpack(X_val, y_val)
-        if groups is None and groups_val is not None:
-            raise ValueError("groups_val was given without groups")
-        if groups is not None and X_val is not None and groups_val is None:
-            raise ValueError("groups and X_val were given without groups_val")
+        check_group_arguments(groups, X_val, groups_val)
         if groups is None:
             groups, groups_val = y, None if X_val is None else y_val
         return self._fit(

@@ -6,7 +6,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from tailboost.learners._base import Floats, Ints, Session, constant
+from tailboost.learners._adjusted import LogitAdjustedClassifier
+from tailboost.learners._base import Floats, Ints, Session, constant, grown, stages
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._predict import predict_members
 from tailboost.learners._sklearn import SklearnSession, set_seeds
@@ -15,11 +16,14 @@ from tailboost.learners._stumps import StumpClassifier
 __all__ = [
     "HistBoostClassifier",
     "HistTreeClassifier",
+    "LogitAdjustedClassifier",
     "Session",
     "StumpClassifier",
     "constant",
+    "grown",
     "open_session",
     "predict_members",
+    "stages",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,8 +20,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from tailboost._rows import refuse_empty, refuse_missing
-from tailboost.learners._base import Floats, Ints, Mask
-from tailboost.learners._sklearn import set_seeds
+from tailboost.learners._base import Floats, Ints, Mask, last
+from tailboost.learners._sklearn import fit_whole, grow, set_seeds
 from tailboost.learners._table import Table, TableReader, cuts
 
 try:
@@ -81,6 +82,7 @@ class HistSession:
         self.reader = TableReader().fit(X)
         self.table: Table = self.reader.transform(X)
         self.newest: tuple[Any, Any] = (None, None)
+        self.weighing: Any = None
         if self.backend == "xgboost":
             kinds = self.reader.feature_types
             if template._vector_leaves(n_classes):  # XGBoost cannot split sets of categories there
@@ -91,24 +93,41 @@ class HistSession:
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
         """Fit on the rows: the others stay in the binned table with weight 0 and take no part."""
-        model = clone(self.template)
+        if self.backend == "sklearn":
+            return next(self._by_sklearn(fit_whole, weight, seed, rows))
+        return last(self._by_xgboost(weight, rows))
+
+    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[_HistClassifier]:
+        """Yield the classifier tree by tree (with scikit-learn's trees as `grow` does)."""
+        if self.backend == "sklearn":
+            return self._by_sklearn(grow, weight, seed, rows)
+        return self._by_xgboost(weight, rows)
+
+    def _new_model(self) -> _HistClassifier:
+        model: _HistClassifier = clone(self.template)
         model.classes_ = np.arange(self.n_classes)
         model.n_features_in_ = self.table.shape[1]
         model.table_, model.backend_ = self.reader, self.backend
-        if self.backend == "sklearn":
-            chosen = slice(None) if rows is None else rows
-            inner = model._sklearn_estimator()
-            set_seeds(inner, seed)
-            dense = (self.table.toarray() if sp.issparse(self.table) else self.table)[chosen]
-            # scikit-learn cannot bin a column without a single number; a constant serves as well.
-            dense = np.where(np.isnan(dense).all(axis=0), np.float32(0), dense)
-            model.model_ = inner.fit(dense, self.y[chosen], sample_weight=weight[chosen])
-            return model
+        return model
+
+    def _by_sklearn(self, by: Any, weight: Floats, seed: int, rows: Mask | None) -> Iterator[_HistClassifier]:
+        model = self._new_model()
+        chosen = slice(None) if rows is None else rows
+        inner = model._sklearn_estimator()
+        set_seeds(inner, seed)
+        dense = (self.table.toarray() if sp.issparse(self.table) else self.table)[chosen]
+        # scikit-learn cannot bin a column without a single number; a constant serves as well.
+        dense = np.where(np.isnan(dense).all(axis=0), np.float32(0), dense)
+        for model.model_ in by(inner, dense, self.y[chosen], {"sample_weight": weight[chosen]}):
+            yield model
+
+    def _by_xgboost(self, weight: Floats, rows: Mask | None) -> Iterator[_HistClassifier]:
+        model = self._new_model()
         used = weight if rows is None else np.where(rows, weight, 0.0)
         exponent = np.frexp(used.sum())[1]
         usual = EXPONENTS[0] <= exponent <= EXPONENTS[1]
         scale = 1.0 if usual else np.ldexp(1.0, np.frexp(len(used))[1] - exponent)
-        self.data.set_weight((used * scale).astype(np.float32))
+        scaled_weight = (used * scale).astype(np.float32)
         params = {
             "tree_method": "hist", "max_bin": self.bins, "max_depth": model.max_depth,
             "min_child_weight": model.min_child_weight, "nthread": self.threads, "verbosity": 0,
@@ -117,13 +136,19 @@ class HistSession:
         for penalty in ("min_child_weight", "reg_lambda"):
             scaled = min(params[penalty] * scale, HEAVIEST)
             params[penalty] = 0.0 if scaled * HEAVIEST < 1.0 else scaled  # no denormal numbers
-        booster = xgboost.Booster(params, [self.data])
-        for i in range(model._n_iterations()):
-            booster.update(self.data, i)
-        # The trained booster holds on to the binned table, so the model gets a copy that does not.
-        model.model_ = bytes(booster.save_raw("ubj"))
-        self.newest = (model, booster)
-        return model
+        model._booster = booster = xgboost.Booster(params, [self.data])
+        try:
+            for i in range(model._n_iterations()):
+                if self.weighing is not scaled_weight:  # another fit may have grown since the last tree
+                    self.data.set_weight(scaled_weight)
+                    self.weighing = scaled_weight
+                booster.update(self.data, i)
+                self.newest = (model, booster)
+                yield model
+        finally:
+            # The trained booster holds on to the binned table, so the model gets a copy that does not.
+            model.model_ = bytes(booster.save_raw("ubj"))
+            del model._booster
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
         """Predict the opened rows; for the newest fit XGBoost has the answer on the binned table at hand."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,71 @@ def weight_parameter(estimator: Any) -> str | None:
         inner = weight_parameter(step)
         return None if inner is None else f"{last}__{inner}"
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+# A learner that is fitted anew for every size, if warm, grows by this factor, so that asking every size for
+# its predictions costs no more than a few times what the last one does.
+GROWTH = 1.25
+
+
+def growth_parameter(estimator: Any) -> str | None:
+    """Return the parameter that counts the steps in which a learner can grow; None where it cannot.
+
+    ``max_iter`` where an epoch is one ``partial_fit`` (SGD, multi-layer perceptrons) or the steps are stages
+    (histogram boosting), ``n_estimators`` where ``warm_start`` adds to them (forests, bagging, gradient
+    boosting). Early stopping inside the learner and weights of its own by class frequency leave no growth.
+    """
+    params = estimator.get_params(deep=False)
+    if params.get("early_stopping") is True or isinstance(params.get("class_weight"), str):
+        return None
+    steps = hasattr(estimator, "partial_fit") or hasattr(estimator, "staged_predict")
+    by_epochs = "max_iter" in params and steps
+    name = "max_iter" if by_epochs else "n_estimators"
+    return name if "warm_start" in params and isinstance(params.get(name), Integral) else None
+
+
+def fit_whole(model: Any, X: Any, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
+    """Yield a classifier after its ordinary fit: the growth of a learner in one stage."""
+    yield model.fit(X, y, **params)
+
+
+def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
+    """Yield an unfitted classifier after every stage of its growth, itself each time.
+
+    Parameters
+    ----------
+    model : classifier
+        One with `growth_parameter` grows; in a pipeline the last step does, the others are fitted once.
+    X, y : table with n rows, ndarray of shape (n,)
+        The rows, labels as numbers.
+    weights : dict
+        What ``fit`` gets: the sample weights under their name, or nothing.
+    """
+    if isinstance(model, Pipeline):
+        (name, last), head = model.steps[-1], model[:-1]
+        if head.steps:
+            X = head.fit_transform(X, y)
+            model.steps[:-1] = head.steps
+        for _ in grow(last, X, y, {k.removeprefix(f"{name}__"): v for k, v in weights.items()}):
+            yield model
+        return
+    parameter = growth_parameter(model)
+    if parameter is None:
+        yield from fit_whole(model, X, y, weights)
+    elif hasattr(model, "partial_fit"):
+        seed = model.get_params()["random_state"]
+        model.set_params(random_state=np.random.RandomState(seed))  # every epoch has a shuffle of its own
+        try:
+            for _ in range(getattr(model, parameter)):
+                yield model.partial_fit(X, y, classes=np.unique(y), **weights)
+        finally:
+            model.set_params(random_state=seed)
+    else:
+        size, last = 0, getattr(model, parameter)
+        model.set_params(warm_start=True)
+        while size < last:
+            size = min(max(size + 1, int(size * GROWTH)), last)
+            yield model.set_params(**{parameter: size}).fit(X, y, **weights)
 
 
 class _OnPresentClasses:
@@ -101,6 +167,13 @@ class SklearnSession:
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Fit a clone; by weight where the learner takes weights, else on a seeded resample."""
+        return next(self._fitted(weight, seed, rows, fit_whole))
+
+    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
+        """Yield a clone after every stage of its growth, see `grow`."""
+        return self._fitted(weight, seed, rows, fit_whole if self.fit_params else grow)
+
+    def _fitted(self, weight: Floats, seed: int, rows: Mask | None, by: Any) -> Iterator[Any]:
         index = np.arange(len(self.y)) if rows is None else np.flatnonzero(rows)
         params: dict[str, Any] = {}
         if self.weight_parameter is None:
@@ -115,12 +188,16 @@ class SklearnSession:
         present, y = np.unique(self.y[index], return_inverse=True)
         weighed = np.unique(self.y[index][weight[index] > 0])
         if len(weighed) == 1:
-            return constant(int(weighed[0]), self.n_classes)
+            yield constant(int(weighed[0]), self.n_classes)
+            return
         model = clone(self.estimator)
         set_seeds(model, seed)
-        with _seeded_torch(seed) if self.skorch else nullcontext():
-            model.fit(X, y, **params)
-        return model if len(present) == self.n_classes else _OnPresentClasses(model, present)
+        fits = by(model, X, y, params)
+        if self.skorch:  # a net of theirs grows in one stage, and the generators are given back after it
+            with _seeded_torch(seed):
+                fits = iter(list(fits))
+        for fitted in fits:
+            yield fitted if len(present) == self.n_classes else _OnPresentClasses(fitted, present)
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
         """Predict the opened rows."""

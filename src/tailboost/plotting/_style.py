@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
+
+from numpy.typing import NDArray
+
+from tailboost._rows import unit_name
 
 # Okabe and Ito's colours that keep a contrast of 3 : 1 on white as well as on black.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 STYLES = [
     (colour, line) for line, colour in product(("-", "--", "-.", ":"), (BLUE, VERMILLION, GREEN, PURPLE))
 ]
+
+
+# Lines of units that are named; the others stay thin.
+MAX_NAMED = 8
+
+
+def unit_styles(units: Iterable[Any], ranked: NDArray[Any]) -> list[dict[str, Any]]:
+    """Colour and name the lines of the units that rank first; the others stay thin and unnamed."""
+    names = [unit_name(unit) for unit in units]
+    faint = {"color": text_colour(), "alpha": 0.25, "linewidth": 0.8, "marker": "", "label": "_others"}
+    styles = [dict(faint) for _ in names]
+    for (colour, line), j in zip(STYLES, sorted(ranked[:MAX_NAMED].tolist()), strict=False):
+        styles[j] = {"label": names[j], "color": colour, "linestyle": line}
+    return styles
 
 
 def new_axes(ax: Any, caller: str, figsize: tuple[float, float] | None = None) -> Any:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from tailboost.plotting._style import BLUE, STYLES, VERMILLION, new_axes, styled, text_colour
+from tailboost.plotting._style import BLUE, VERMILLION, new_axes, styled, unit_styles
 
-_MAX_NAMED = 8
 _MAX_MARKED = 30
 
 
@@ -83,7 +82,7 @@ class WeightTrajectoryDisplay:
         Parameters
         ----------
         estimator : fitted classifier
-            With ``trace_``; the units are named by ``groups_`` where there is one.
+            With ``trace_``; the units are named by ``units_`` or ``groups_`` where there is one.
         name : str, default=None
             Title; None takes the name of the class.
         ax : matplotlib Axes, default=None
@@ -110,7 +109,7 @@ class WeightTrajectoryDisplay:
             trace.weighted_loss,
             trace.effective_size,
             weights=trace.weights,
-            units=getattr(estimator, "groups_", None),
+            units=getattr(estimator, "units_", getattr(estimator, "groups_", None)),
             name=type(estimator).__name__ if name is None else name,
         )
         return display.plot(ax=ax, **kwargs)
@@ -147,7 +146,9 @@ class WeightTrajectoryDisplay:
                 (self.weighted_loss, {"label": "weighted loss", "color": VERMILLION, "linestyle": "--"}),
             ]
         else:
-            series = list(zip(self.weights.T, self._unit_styles(), strict=True))
+            units = range(self.weights.shape[1]) if self.units is None else self.units
+            heaviest = np.argsort(-self.weights.mean(axis=0), kind="stable")
+            series = list(zip(self.weights.T, unit_styles(units, heaviest), strict=True))
         self.lines_ = [
             ax.plot(rounds, values, **styled(common | style, kwargs))[0] for values, style in series
         ]
@@ -162,15 +163,3 @@ class WeightTrajectoryDisplay:
         ax.legend()
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _unit_styles(self) -> list[dict[str, Any]]:
-        """Colour the units that carried most weight; with many units the others stay thin and unnamed."""
-        assert self.weights is not None
-        m = self.weights.shape[1]
-        names = [str(unit) for unit in (range(m) if self.units is None else self.units)]
-        ranked = np.argsort(-self.weights.mean(axis=0), kind="stable")[:_MAX_NAMED]
-        faint = {"color": text_colour(), "alpha": 0.25, "linewidth": 0.8, "marker": "", "label": "_others"}
-        styles = [dict(faint) for _ in range(m)]
-        for (colour, line), j in zip(STYLES, sorted(ranked.tolist()), strict=False):
-            styles[j] = {"label": names[j], "color": colour, "linestyle": line}
-        return styles

@@ -10,11 +10,22 @@ from tailboost.reproduce.credit_default import EXPERIMENT as CREDIT_DEFAULT
 from tailboost.reproduce.domain_shift import EXPERIMENT as DOMAIN_SHIFT
 from tailboost.reproduce.variance import ROUNDS, STUMPS, TREES
 from tailboost.reproduce.variance_peers import EXPERIMENT as VARIANCE_PEERS
+from tailboost.reproduce.worst_class_artificial import EXPERIMENT as WORST_CLASS_ARTIFICIAL
 
 __all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
 
 EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e for e in (CREDIT_DEFAULT, DOMAIN_SHIFT, STUMPS, TREES, ROUNDS, VARIANCE_PEERS, COMPAS)
+    e.name: e
+    for e in (
+        CREDIT_DEFAULT,
+        DOMAIN_SHIFT,
+        STUMPS,
+        TREES,
+        ROUNDS,
+        VARIANCE_PEERS,
+        WORST_CLASS_ARTIFICIAL,
+        COMPAS,
+    )
 }
 
 

@@ -27,6 +27,19 @@ def theory_eta(count: float, n_rounds: int) -> float:
     return math.sqrt(8.0 * math.log(max(count, 1.0)) / n_rounds)
 
 
+def theory_rounds(count: float, gamma: float) -> int:
+    """Return ``T = ⌈2 ln n / γ²⌉``, after which Hedge with `theory_eta` has regret at most γT/2 [S24, H22].
+
+    Parameters
+    ----------
+    count : float
+        ``n``, the number of units (rows counted with their sample weights).
+    gamma : float
+        Edge γ > 0 of the weak learner.
+    """
+    return max(1, math.ceil(2.0 * math.log(max(count, 1.0)) / gamma**2))
+
+
 @dataclass(frozen=True)
 class HedgeState:
     """Base measure and cumulative losses ``Σ_s ℓ^s`` of each unit, shape (m,)."""

@@ -1,0 +1,347 @@
+"""Logit adjustment: one fit of class probabilities answers every weighting of the classes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.utils import (
+    Tags,
+    _safe_indexing,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    get_tags,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from tailboost._rows import refuse_empty, refuse_missing
+from tailboost.learners._base import Floats, Ints, Mask, constant
+from tailboost.learners._hist import HistBoostClassifier
+from tailboost.learners._sklearn import set_seeds, weight_parameter
+from tailboost.learners._table import TableReader
+
+# What a forest has seen nowhere is not impossible: a class with enough weight must still be answered.
+LEAST_PROBABILITY = 1e-3
+# A class's rows are multiplied by a number of few bits: sums of such weights are exact, whether a row weighs
+# 2 or is there twice.
+SIGNIFICANT_BITS = 10
+# Weights that agree to this are the same: those of the player come rounded, and so do these.
+SAME = 2.0 ** (2 - SIGNIFICANT_BITS)
+
+
+class TableForest(ExtraTreesClassifier):
+    """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit; see scikit-learn's."""
+        self.reader_ = TableReader().fit(X)
+        super().fit(self.reader_.transform(X), y, sample_weight)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict class probabilities, shape (n, K)."""
+        check_is_fitted(self)
+        P: NDArray[np.float64] = super().predict_proba(self.reader_.transform(X))
+        return P
+
+
+class LogProbabilities:
+    """Fitted classifiers as a prepared table: the mean of the logarithms of their class probabilities.
+
+    Parameters
+    ----------
+    models : list of classifiers
+        Fitted on class numbers, with ``predict_proba``.
+    n_classes : int
+        K; classes that a model did not see have the least probability.
+    """
+
+    def __init__(self, models: list[Any], n_classes: int) -> None:
+        self.models, self.n_classes = models, n_classes
+
+    def transform(self, X: Any) -> Floats:
+        """Return the logarithms, shape (n, K)."""
+        total = np.zeros((X.shape[0], self.n_classes))
+        for model in self.models:
+            P = np.zeros_like(total)
+            P[:, np.asarray(model.classes_, dtype=np.intp)] = model.predict_proba(X)
+            total += np.log(np.maximum(P, LEAST_PROBABILITY))
+        return total / len(self.models)
+
+
+class Adjusted:
+    """The best answer to weights of the classes: ``argmax_k log p_k(x) + log w_k``.
+
+    Parameters
+    ----------
+    table_ : LogProbabilities
+        The probabilities, shared by all answers that rest on the same fit.
+    log_weight : ndarray of shape (K,)
+        Logarithms of the classes' weights; −∞ for a class that has none.
+    """
+
+    def __init__(self, table_: LogProbabilities, log_weight: Floats) -> None:
+        self.table_, self.log_weight = table_, log_weight
+
+    def predict_table(self, table: Floats) -> Ints:
+        """Return class numbers for ``table_.transform(X)``, shape (n,)."""
+        return (table + self.log_weight).argmax(axis=1)
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+
+class AdjustedSession:
+    """All fits on one table: the models are fitted anew only where weights differ within a class.
+
+    Parameters
+    ----------
+    template : LogitAdjustedClassifier
+        The learner.
+    X, y : table with n rows, ndarray of shape (n,)
+        The data, labels as class numbers.
+    n_classes : int
+        K.
+    sample_weight : ndarray of shape (n,)
+        The rows' own weights.
+    """
+
+    concurrent = False  # fits are shared
+
+    def __init__(
+        self, template: LogitAdjustedClassifier, X: Any, y: Ints, n_classes: int, sample_weight: Floats
+    ) -> None:
+        self.X, self.y, self.n_classes, self.sample_weight = X, y, n_classes, sample_weight
+        self.learners = template._learners()
+        self.opened = [
+            e.open_session(X, y, n_classes, sample_weight) if hasattr(e, "open_session") else None
+            for e in self.learners
+        ]
+        self.shared: dict[bytes, LogProbabilities] = {}
+        self.known: dict[tuple[bytes, bytes], Floats] = {}
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
+        """Return the best answer to the classes' weights; ``seed`` takes no part, so that fits are shared."""
+        used = weight if rows is None else np.where(rows, weight, 0.0)
+        mass = np.bincount(self.y, weights=used, minlength=self.n_classes)
+        if np.count_nonzero(mass) == 1:
+            return constant(int(mass.argmax()), self.n_classes)
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(mass / mass.sum())
+        own = self._balanced(self.sample_weight if rows is None else np.where(rows, self.sample_weight, 0.0))
+        balanced = self._balanced(used)
+        # A class that the player forgot is in the shared fit all the same: its logarithm −∞ silences it.
+        if not np.allclose(balanced, np.where(mass[self.y] > 0.0, own, 0.0), rtol=SAME, atol=0.0):
+            return Adjusted(self._fit(balanced, rows), log_weight)
+        key = _key(rows)
+        if key not in self.shared:
+            self.shared[key] = self._fit(own, rows)
+        return Adjusted(self.shared[key], log_weight)
+
+    def _balanced(self, weight: Floats) -> Floats:
+        """Let every class weigh as many rows as there are on average.
+
+        Then p_k(x) is proportional to the density of class k at x, and Σ_k w_k R_k is least where the largest
+        w_k p_k(x) is answered.
+        """
+        mass = np.bincount(self.y, weights=weight, minlength=self.n_classes)
+        kept = self.sample_weight[weight > 0.0].sum()
+        mantissa, exponent = np.frexp(kept / np.count_nonzero(mass) / np.where(mass > 0.0, mass, 1.0))
+        share = np.ldexp(np.rint(mantissa * 2.0**SIGNIFICANT_BITS), exponent - SIGNIFICANT_BITS)
+        balanced: Floats = weight * share[self.y]
+        return balanced
+
+    def _fit(self, weight: Floats, rows: Mask | None) -> LogProbabilities:
+        return LogProbabilities(
+            [
+                self._fit_one(learner, weight) if opened is None else opened.fit(weight, 0, rows)
+                for learner, opened in zip(self.learners, self.opened, strict=True)
+            ],
+            self.n_classes,
+        )
+
+    def _fit_one(self, learner: Any, weight: Floats) -> Any:
+        index = np.flatnonzero(weight)
+        name = weight_parameter(learner)
+        assert name is not None  # checked by _learners
+        return clone(learner).fit(_safe_indexing(self.X, index), self.y[index], **{name: weight[index]})
+
+    def predict(self, model: Any, rows: Mask | None = None) -> Ints:
+        """Return the class numbers that a model of this session predicts for the opened rows."""
+        n = len(self.y) if rows is None else int(rows.sum())
+        if not isinstance(model, Adjusted):
+            return np.asarray(model.predict(np.empty((n, 1)))).astype(np.intp)
+        fit = next((key for key, shared in self.shared.items() if shared is model.table_), None)
+        key = None if fit is None else (fit, _key(rows))
+        if key in self.known:
+            return model.predict_table(self.known[key])
+        X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
+        table = model.table_.transform(X)
+        if key is not None:
+            self.known[key] = table
+        return model.predict_table(table)
+
+
+def _key(rows: Mask | None) -> bytes:
+    return b"" if rows is None else rows.tobytes()
+
+
+class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
+    """Answers weighted classes by shifting the thresholds of one fit, not by fitting again.
+
+    A strong learner that is fitted with weights per class hardly heeds them: it separates the training rows
+    whatever they weigh. So the class probabilities p_k are fitted with all classes weighing the same, and a
+    weighting w of the classes is answered by ``argmax_k w_k p_k(x)``, which is the best answer if the
+    probabilities are right [1]_, [2]_. In a game over classes every round after the first then costs an
+    argmax.
+
+    Parameters
+    ----------
+    estimators : list of classifiers, optional
+        With ``predict_proba`` and sample weights in ``fit``; the logarithms of their probabilities are
+        averaged. None takes boosted trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per
+        class, learning rate 0.1) and 100 extremely randomised trees, which err on different rows.
+    n_jobs : int, optional
+        Threads of the default estimators.
+    random_state : int, RandomState or None
+        For the estimators that draw; None is 0, so that fits can be shared.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    n_features_in_ : int
+
+    References
+    ----------
+    .. [1] C. Elkan, "The Foundations of Cost-Sensitive Learning", IJCAI 2001, theorem 2.
+    .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimators": [list, None],
+        "n_jobs": [None, int],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, estimators: list[Any] | None = None, *, n_jobs: int | None = None, random_state: Any = None
+    ) -> None:
+        self.estimators = estimators
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _learners(self) -> list[Any]:
+        if self.estimators is None:
+            chosen: list[Any] = [
+                HistBoostClassifier(
+                    n_trees=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
+                ),
+                TableForest(n_jobs=self.n_jobs),
+            ]
+        else:
+            chosen = [clone(e) for e in self.estimators]
+        if not chosen:
+            raise ValueError("estimators must hold at least one classifier, got []")
+        seed = (
+            0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
+        )
+        for estimator in chosen:
+            if not hasattr(estimator, "predict_proba") or weight_parameter(estimator) is None:
+                raise ValueError(
+                    f"estimators: {type(estimator).__name__} needs predict_proba and sample_weight in fit"
+                )
+            set_seeds(estimator, seed)
+        return chosen
+
+    def open_session(
+        self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> AdjustedSession:
+        """Open the data for any number of fits; labels are class numbers 0 … K − 1."""
+        self._validate_params()
+        return AdjustedSession(
+            self, X, y, n_classes, np.ones(len(y)) if sample_weight is None else sample_weight
+        )
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the probabilities; the weights of the classes become the shift.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            What the estimators take; by default as for `HistBoostClassifier`.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights; 2 is the row twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or sample_weight is not as described, or y holds fewer than two classes.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        refuse_missing(y, "y")
+        X, y = self._checked(X, y)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        classes, index = np.unique(y, return_inverse=True)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        used = np.flatnonzero(weight)
+        if len(np.unique(index[used])) < 2:
+            raise ValueError(
+                "y holds one class only among the rows that weigh something; at least two are needed"
+            )
+        session = self.open_session(
+            _safe_indexing(X, used), index[used].astype(np.intp), len(classes), weight[used]
+        )
+        fitted = session.fit(weight[used], seed=0)
+        self.table_, self.log_weight_ = fitted.table_, fitted.log_weight
+        self.classes_ = classes
+        return self
+
+    def _checked(self, X: Any, y: Any = None) -> Any:
+        if hasattr(X, "iloc"):
+            refuse_empty(X)
+            return validate_data(
+                self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
+            )
+        options: dict[str, Any] = {
+            "accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan",
+        }  # fmt: skip
+        return (
+            validate_data(self, X, reset=False, **options)
+            if y is None
+            else validate_data(self, X, y, **options)
+        )
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict class probabilities under the classes' weights in ``fit``, shape (n, K)."""
+        check_is_fitted(self)
+        score = self.table_.transform(self._checked(X)) + self.log_weight_
+        odds = np.exp(score - score.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels, shape (n,)."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = [get_tags(e).input_tags for e in self._learners()]
+        tags.input_tags.sparse = all(t.sparse for t in inner)
+        tags.input_tags.allow_nan = all(t.allow_nan for t in inner)
+        return tags

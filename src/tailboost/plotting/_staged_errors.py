@@ -1,0 +1,189 @@
+"""Error per class or per group against the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tailboost import metrics
+from tailboost.plotting._style import new_axes, reference_line, styled, unit_styles
+
+_MAX_MARKED = 30
+
+
+class StagedClassErrorDisplay:
+    """Lines of the error in each class, or in each group, after every round, with the allowed error.
+
+    Make one with `from_estimator`.
+
+    Parameters
+    ----------
+    errors : array-like of shape (T, m)
+        Error rates in [0, 1] after each of T rounds; NaN where there are no rows.
+    units : sequence of m names
+        The classes or groups; a cell is a pair of them.
+    allowed : float, default=None
+        The error allowed, drawn as a dashed line.
+    kind : {"class", "group"}, default="class"
+        What the names are.
+    name : str, default=None
+        Title.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    lines_ : list of matplotlib Line2D
+        One line per class or group.
+    allowed_line_ : matplotlib Line2D or None
+        The error allowed.
+
+    Raises
+    ------
+    ValueError
+        No rounds, or shapes that do not fit.
+    """
+
+    def __init__(
+        self,
+        errors: ArrayLike,
+        units: Sequence[Any],
+        *,
+        allowed: float | None = None,
+        kind: Literal["class", "group"] = "class",
+        name: str | None = None,
+    ) -> None:
+        self.errors = np.asarray(errors, dtype=np.float64)
+        if self.errors.ndim != 2 or 0 in self.errors.shape:
+            raise ValueError(f"errors must have shape (T, m), T ≥ 1 and m ≥ 1, got {self.errors.shape}")
+        if len(units) != self.errors.shape[1]:
+            raise ValueError(f"units has {len(units)} names for {self.errors.shape[1]} columns of errors")
+        self.units = units
+        self.allowed = allowed
+        self.kind = kind
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        response_method: Literal["predict", "predict_proba"] = "predict",
+        allowed: float | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the errors of a fitted boosting classifier, prefix by prefix.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            With ``staged_predict`` and ``staged_predict_proba``.
+        X : array-like of shape (n, d)
+            Rows to judge on.
+        y : array-like of shape (n,)
+            Their labels.
+        groups : array-like of shape (n,), default=None
+            The group of each row; None shows the classes.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+        response_method : {"predict", "predict_proba"}, default="predict"
+            Judge the deterministic ``predict``, or the randomised rule by its expected error.
+        allowed : float, default=None
+            The error allowed; None takes 1 − θ of a classifier whose ``theta_`` is the same for all.
+        name : str, default=None
+            Title; None takes the name of the class.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        StagedClassErrorDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ValueError
+            Another ``response_method``; else as in `tailboost.metrics.class_errors` and ``group_errors``.
+        """
+        if response_method not in ("predict", "predict_proba"):
+            raise ValueError(f"response_method must be 'predict' or 'predict_proba', got {response_method!r}")
+        expected = response_method == "predict_proba"
+        given: dict[str, Any] = {"sample_weight": sample_weight}
+        if groups is None or expected:
+            given["labels"] = estimator.classes_
+        stages = []
+        for answer in getattr(estimator, f"staged_{response_method}")(X):
+            if groups is None:
+                measure: Any = metrics.expected_class_errors if expected else metrics.class_errors
+                stages.append(measure(y, answer, **given))
+            else:
+                measure = metrics.expected_group_errors if expected else metrics.group_errors
+                stages.append(measure(y, answer, groups, **given))
+        theta = np.unique(getattr(estimator, "theta_", []))
+        if allowed is None and len(theta) == 1:
+            allowed = 1.0 - float(theta[0])
+        display = cls(
+            [list(errors.values()) for errors in stages],
+            list(stages[0]),
+            allowed=allowed,
+            kind="class" if groups is None else "group",
+            name=type(estimator).__name__ if name is None else name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        name : str, default=None
+            Title; None takes the display's own.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        StagedClassErrorDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is missing.
+        """
+        ax = new_axes(ax, "StagedClassErrorDisplay")
+        T = len(self.errors)
+        common = {"marker": "o" if T <= _MAX_MARKED else "", "markersize": 4, "linewidth": 2}
+        worst = np.argsort(-np.nan_to_num(self.errors[-1]), kind="stable")
+        self.lines_ = [
+            ax.plot(np.arange(1, T + 1), line, **styled(common | style, kwargs))[0]
+            for line, style in zip(self.errors.T, unit_styles(self.units, worst), strict=True)
+        ]
+        self.allowed_line_ = None
+        if self.allowed is not None:
+            self.allowed_line_ = reference_line(ax, self.allowed, f"allowed: {self.allowed:.3g}")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        top = float(np.nanmax(np.append(self.errors, self.allowed or 0.0)))
+        ax.set(
+            xlabel="round",
+            ylabel=f"error rate per {self.kind}",
+            xlim=(0.5, T + 0.5),
+            ylim=(0, max(1.1 * top, 0.01)),
+            title=self.name if name is None else name,
+        )
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

@@ -1,0 +1,435 @@
+"""Worst-class boosting on the artificial data of its paper: overlapping squares, overlapping discs.
+
+Tables I and II of Saito et al. 2024. What is trained is a parameter (`Family`): scikit-learn's multi-layer
+perceptron here. Test points are scaled by the range of the training rows. The vote is that of all rounds, as
+published; beside it stand the prefix of rounds with the least largest class error on the training rows, and
+the mixture with the least one, whose errors are those expected of the randomised rule.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.class_weight import compute_sample_weight
+
+from tailboost.classifiers import OCOBoostClassifier, WorstClassBoostClassifier
+from tailboost.datasets import make_discs, make_squares
+from tailboost.reproduce._experiment import Cells, Experiment, Settings, interval, markdown, write
+from tailboost.solvers import minimize_cvar_mixture
+
+Floats = NDArray[np.float64]
+Table = NDArray[np.float32]
+Labels = NDArray[np.int64]
+# Trains a model on rows and labels, from a seed.
+Trainer = Callable[[Table, Labels, int], Any]
+
+GAMMA = 0.0995
+ROWS_AT_ONCE = 20_000
+SIDE = 120  # of the grid on which decision regions are drawn
+BOOSTING = "worst-class boosting"
+OCO = "OCO boosting"
+HALF = "0.5-DNN"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes of the experiment.
+
+    Parameters
+    ----------
+    hidden : tuple of int
+        Units of the hidden layers.
+    epochs : int
+        Epochs of single models, and the most in one round of boosting.
+    batch_size : int
+    squares, discs : int
+        Test points of each square, and of the small disc.
+    oco_rounds : int or "auto"
+        Rounds of OCO boosting.
+    """
+
+    hidden: tuple[int, ...]
+    epochs: int
+    batch_size: int
+    squares: int
+    discs: int
+    oco_rounds: int | str
+
+
+SCALES = {
+    "small": Scale((128, 64), 500, 100, 4_000, 1_000, 30),
+    "paper": Scale((1024, 512), 1_000, 100, 100_000, 10_000, "auto"),
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is trained.
+
+    Parameters
+    ----------
+    learner : classifier
+        For the boosters: it grows, at most as far as is sensible.
+    singles : dict of callables
+        Trainers of the single models that are compared, by name.
+    """
+
+    learner: Any
+    singles: Mapping[str, Trainer]
+
+
+# -- scikit-learn's perceptron ---------------------------------------------------------------------------
+
+
+def perceptrons(scale: Scale) -> Family:
+    """Return scikit-learn's multi-layer perceptron with Adam at 0.01, as published."""
+    net = MLPClassifier(
+        scale.hidden,
+        learning_rate_init=0.01,
+        batch_size=scale.batch_size,
+        alpha=0.0,
+        max_iter=scale.epochs,
+        n_iter_no_change=scale.epochs,
+    )
+
+    def ce(X: Table, y: Labels, seed: int, class_weight: Any = None) -> Any:
+        model = clone(net).set_params(random_state=seed)
+        return model.fit(X, y, sample_weight=compute_sample_weight(class_weight, y))
+
+    def naive(X: Table, y: Labels, seed: int) -> Any:
+        """Every epoch on the class with the largest mean cross-entropy; the best net on the way is kept."""
+        model = clone(net).set_params(random_state=seed)
+        model.partial_fit(X, y, classes=np.unique(y))
+        least, best = np.inf, model
+        for _ in range(scale.epochs):
+            p = model.predict_proba(X)[np.arange(len(y)), y]
+            ce_of_class = np.bincount(y, weights=-np.log(np.maximum(p, 1e-12))) / np.bincount(y)
+            if ce_of_class.max() < least:
+                least, best = ce_of_class.max(), copy.deepcopy(model)
+            worst = y == ce_of_class.argmax()
+            model.partial_fit(X[worst], y[worst])
+        return best
+
+    return Family(net, {"CE": ce, "weighted CE": partial(ce, class_weight="balanced"), "naive": naive})
+
+
+# -- the tables ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """One column of results: the data, what is asked for, and what others found, in per cent.
+
+    Parameters
+    ----------
+    title : str
+        Name.
+    theta : float
+        θ: no class is to be wrong on a share of 1 − θ or more.
+    train, test : callable
+        Draw rows from a random state; the test rows from the scale too.
+    published, again : dict
+        Worst and mean test error by method: the paper's, and those of an independent run of its method.
+    """
+
+    title: str
+    theta: float
+    train: Callable[[int], tuple[Floats, Labels]]
+    test: Callable[[int, Scale], tuple[Floats, Labels]]
+    published: Mapping[str, tuple[float, float]]
+    again: Mapping[str, tuple[float, float]]
+
+
+def _discs(n_min: int, published: Mapping[str, tuple[float, float]]) -> Case:
+    return Case(
+        f"Table II, n_min = {n_min}",
+        0.5,
+        lambda seed: make_discs(n_min, random_state=seed),
+        lambda seed, scale: make_discs(scale.discs, random_state=seed),
+        published,
+        {},
+    )
+
+
+CASES = (
+    Case(
+        "Table I",
+        0.75,
+        lambda seed: make_squares(100, random_state=seed),
+        lambda seed, scale: make_squares(scale.squares, random_state=seed),
+        {
+            "CE": (52.2, 23.4), OCO: (49.6, 23.3), HALF: (32.0, 22.7), "naive": (28.5, 23.8),
+            BOOSTING: (28.1, 23.9),
+        },
+        {"CE": (50.7, 22.0), HALF: (27.5, 21.9), "naive": (28.2, 23.1), BOOSTING: (28.1, 23.5)},
+    ),
+    _discs(
+        10,
+        {
+            "CE": (71.0, 30.8), "weighted CE": (64.8, 32.1), OCO: (67.6, 31.1), HALF: (67.3, 30.4),
+            "naive": (55.5, 34.5), BOOSTING: (59.8, 31.3),
+        },
+    ),
+    _discs(
+        50,
+        {
+            "CE": (68.0, 29.2), "weighted CE": (53.8, 33.2), OCO: (67.8, 29.1), HALF: (63.9, 29.9),
+            "naive": (52.2, 33.4), BOOSTING: (49.5, 33.2),
+        },
+    ),
+    _discs(
+        100,
+        {
+            "CE": (65.1, 29.0), "weighted CE": (47.5, 33.8), OCO: (66.4, 28.8), HALF: (57.9, 32.1),
+            "naive": (51.1, 33.8), BOOSTING: (45.5, 34.1),
+        },
+    ),
+)  # fmt: skip
+
+
+# -- one cell --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scaled training and test rows, and the grid that covers the training rows."""
+
+    X: Table
+    y: Labels
+    X_test: Table
+    y_test: Labels
+
+    @classmethod
+    def draw(cls, case: Case, seed: int, scale: Scale) -> Rows:
+        """Draw them, scaled by the range of the training rows."""
+        X, y = case.train(seed)
+        X_test, y_test = case.test(10_000 + seed, scale)
+        scaler = MinMaxScaler().fit(X)
+        return cls(
+            scaler.transform(X).astype(np.float32), y, scaler.transform(X_test).astype(np.float32), y_test
+        )
+
+    @property
+    def grid(self) -> Table:
+        """Points of the square in which decision regions are drawn."""
+        line = np.linspace(-0.05, 1.05, SIDE, dtype=np.float32)
+        return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+
+
+def said(members: Sequence[Any], X: Table) -> NDArray[np.uint8]:
+    """Return the class each member answers to each row, shape (T, n); rows are handed over in parts."""
+    parts = [X[i : i + ROWS_AT_ONCE] for i in range(0, len(X), ROWS_AT_ONCE)]
+    return np.array(
+        [np.concatenate([np.asarray(m.predict(part)) for part in parts]) for m in members], dtype=np.uint8
+    )
+
+
+def shares(answers: NDArray[np.uint8], weights: Floats, n_classes: int) -> Floats:
+    """Return the weighted share of each class in the answers, shape (n, K)."""
+    return np.stack([weights @ (answers == k) for k in range(n_classes)], axis=1)
+
+
+def class_errors(P: Floats, y: Labels) -> Floats:
+    """Return the expected error in each class of a rule with these shares."""
+    return np.bincount(y, weights=1.0 - P[np.arange(len(y)), y]) / np.bincount(y)
+
+
+def decided(P: Floats) -> Floats:
+    """Return the shares of the rule that answers the class with the largest share."""
+    return np.eye(P.shape[1])[P.argmax(axis=1)]
+
+
+def judge(rows: Rows, members: Sequence[Any], rules: Mapping[str, Floats], draw: bool) -> dict[str, Any]:
+    """Return class errors on training and test rows of rules, each given by its weights of the members."""
+    K = int(rows.y.max()) + 1
+    train, test = said(members, rows.X), said(members, rows.X_test)
+    grid = said(members, rows.grid) if draw else None
+    values = {}
+    for name, weights in rules.items():
+        of_train, of_test = shares(train, weights, K), shares(test, weights, K)
+        if name != "mixture":
+            of_train, of_test = decided(of_train), decided(of_test)
+        values[name] = {
+            "train": class_errors(of_train, rows.y).round(5).tolist(),
+            "test": class_errors(of_test, rows.y_test).round(5).tolist(),
+            "mean test": round(float(1.0 - of_test[np.arange(len(of_test)), rows.y_test].mean()), 5),
+        }
+        if grid is not None:
+            values[name]["grid"] = "".join(map(str, shares(grid, weights, K).argmax(axis=1)))
+    return values
+
+
+def single(train: Trainer, rows: Rows, seed: int, draw: bool) -> dict[str, Any]:
+    """Train one model and judge it."""
+    model = train(rows.X, rows.y, seed)
+    return {"rules": judge(rows, [model], {"": np.ones(1)}, draw)}
+
+
+def boosted(clf: Any, rows: Rows, draw: bool, mixed: bool = False) -> dict[str, Any]:
+    """Fit a booster and judge its vote; with ``mixed`` the best prefix and the best mixture too."""
+    clf.fit(rows.X, rows.y)
+    members = clf.estimators_
+    T = len(members)
+    rules: dict[str, Floats] = {"": np.full(T, 1.0 / T)}
+    values: dict[str, Any] = {"rounds": T, "stopped": clf.trace_.stop_reason}
+    if mixed:
+        K = len(clf.classes_)
+        errors = np.array([class_errors(np.eye(K)[a], rows.y) for a in said(members, rows.X)])
+        rules["best prefix"] = clf.estimator_weights_
+        rules["mixture"] = minimize_cvar_mixture(errors, 1.0 / K).weights
+        values |= {
+            "prefix": int(np.count_nonzero(clf.estimator_weights_)),
+            "members": errors.round(5).tolist(),
+        }
+    return values | {"rules": judge(rows, members, rules, draw)}
+
+
+def trainers(case: Case, family: Family, scale: Scale, seed: int) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the methods of a case; each is called with the rows and whether to draw."""
+    for name, train in family.singles.items():
+        if name in case.published or name not in ("CE", "weighted CE", "naive"):
+            yield name, partial(single, train, seed=seed)
+    make = partial(
+        WorstClassBoostClassifier,
+        family.learner,
+        theta=case.theta,
+        class_loss="indicator",
+        combine="vote",
+        n_iter_no_change=None,
+        validation="train",
+        random_state=seed,
+    )
+    oco = OCOBoostClassifier(family.learner, gamma=GAMMA, n_estimators=scale.oco_rounds, random_state=seed)
+    yield OCO, partial(boosted, oco)
+    yield HALF, partial(boosted, make(gamma=0.5, n_estimators=1))
+    yield BOOSTING, partial(boosted, make(gamma=GAMMA), mixed=True)
+
+
+# -- running ---------------------------------------------------------------------------------------------
+
+Results = dict[str, dict[str, list[dict[str, Any]]]]
+
+
+def run(settings: Settings, name: str, family: Callable[[Scale], Family]) -> str:
+    """Run the experiment with a family of nets; see `tailboost.reproduce.Experiment`."""
+    scale = SCALES[settings.scale]
+    cells = Cells(settings.out / f"{name}.jsonl", settings.say)
+    results: Results = {case.title: {} for case in CASES}
+    for seed in range(settings.repeats):
+        for case in CASES:
+            rows = Rows.draw(case, seed, scale)
+            for method, compute in trainers(case, family(scale), scale, seed):
+                key = {"table": case.title, "seed": seed, "method": method, "scale": settings.scale}
+                cell = cells.get(key, partial(compute, rows=rows, draw=seed == 0))
+                results[case.title].setdefault(method, []).append(cell)
+    text = _text(settings, results)
+    _picture(settings, name, results)
+    for cell in (c for by_method in results.values() for of in by_method.values() for c in of):
+        cell.pop("members", None)
+        for rule in cell["rules"].values():
+            rule.pop("grid", None)
+    write(settings, name, {"repeats": settings.repeats, "scale": settings.scale, "results": results}, text)
+    return text
+
+
+def by_rule(results: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the errors of every rule over the repeats: "method" or "method, rule"."""
+    return {
+        ", ".join(filter(None, (method, rule))): [cell["rules"][rule] for cell in cells]
+        for method, cells in results.items()
+        for rule in cells[0]["rules"]
+    }
+
+
+def _text(settings: Settings, results: Results) -> str:
+    scale = SCALES[settings.scale]
+    parts = [
+        f"{settings.repeats} seeds, 95 % intervals over them; errors in per cent. Nets 2-"
+        f"{'-'.join(map(str, scale.hidden))}-K, {scale.squares:,} test points per square, {scale.discs:,} of "
+        "the small disc and ten times as many of the others. Bound: every class's training error below 1 − θ."
+    ]
+    header = ["method", "training error by class", "worst test", "mean test", "bound met"]
+    header += ["published: worst / mean", "run again: worst / mean"]
+    for case in CASES:
+        body = []
+        for name, values in by_rule(results[case.title]).items():
+            train = np.array([v["train"] for v in values])
+            body.append(
+                [
+                    name,
+                    " ".join(f"{100 * e:.1f}" for e in train.mean(axis=0)),
+                    interval([100 * max(v["test"]) for v in values], 1),
+                    interval([100 * v["mean test"] for v in values], 1),
+                    f"{np.count_nonzero(train.max(axis=1) < 1 - case.theta)} of {len(values)}",
+                    _pair(case.published.get(name)),
+                    _pair(case.again.get(name)),
+                ]
+            )
+        played = results[case.title][BOOSTING]
+        rounds = ", ".join(f"{c['rounds']} (prefix {c['prefix']})" for c in played)
+        parts.append(
+            f"### {case.title}: θ = {case.theta:g}, γ = {GAMMA:g}\n\n{markdown(header, body)}\n\n"
+            f"Rounds of {BOOSTING}: {rounds}."
+        )
+    return "\n\n".join(parts)
+
+
+def _pair(found: tuple[float, float] | None) -> str:
+    return "" if found is None else f"{found[0]:.1f} / {found[1]:.1f}"
+
+
+def _picture(settings: Settings, name: str, results: Results) -> None:
+    """Draw the decision regions of the first seed."""
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import ListedColormap
+
+    from tailboost.plotting._style import BLUE, GREEN, PURPLE, VERMILLION
+
+    colours = [BLUE, VERMILLION, GREEN, PURPLE, "#8C8C8C"]
+    shown = [
+        (case, {n: v[0] for n, v in by_rule(results[case.title]).items() if "grid" in v[0] and n != OCO})
+        for case in (CASES[0], CASES[-1])
+    ]
+    width = max(len(rules) for _, rules in shown)
+    figure, axes = plt.subplots(
+        len(shown), width, figsize=(2.3 * width, 2.6 * len(shown)), layout="constrained", squeeze=False
+    )
+    for line, (case, rules) in zip(axes, shown, strict=True):
+        rows = Rows.draw(case, 0, SCALES[settings.scale])
+        K = int(rows.y.max()) + 1
+        for ax in line[len(rules) :]:
+            ax.axis("off")
+        for ax, (rule, values) in zip(line, rules.items(), strict=False):
+            regions = np.array([int(k) for k in values["grid"]]).reshape(SIDE, SIDE)
+            ax.imshow(
+                regions, extent=(-0.05, 1.05, -0.05, 1.05), origin="lower", cmap=ListedColormap(colours[:K]),
+                vmin=-0.5, vmax=K - 0.5, alpha=0.45, interpolation="nearest",
+            )  # fmt: skip
+            ax.scatter(*rows.X.T, s=1.5, c=[colours[k] for k in rows.y])
+            title = f"{rule}\ntest {100 * max(values['test']):.0f} / {100 * values['mean test']:.0f} %"
+            ax.set(xticks=[], yticks=[], title=title)
+            ax.title.set_fontsize(8)
+        line[0].set_ylabel(case.title, fontsize=9)
+    figure.savefig(settings.out / f"{name}.png", dpi=130)
+    plt.close(figure)
+
+
+def experiment(name: str, summary: str, family: Callable[[Scale], Family]) -> Experiment:
+    """Return the experiment with a family of nets."""
+    return Experiment(name, summary, repeats=5, needs_data=False, run=partial(run, name=name, family=family))
+
+
+EXPERIMENT = experiment(
+    "worst-class-artificial",
+    "worst-class boosting on overlapping squares and discs (Tables I and II), scikit-learn's perceptron",
+    perceptrons,
+)

@@ -1,0 +1,225 @@
+"""Learners that grow: every kind, warm against the fit with as many steps; and how schemes use it."""
+
+import numpy as np
+import pytest
+from conftest import noisy
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier, grown, open_session, stages
+from tailboost.learners._sklearn import growth_parameter, set_seeds
+from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows
+
+X, Y = noisy(0, n=150, K=3)
+WEIGHT = np.random.default_rng(1).integers(1, 4, 150).astype(float)
+SEED = 5
+NET = MLPClassifier((8,), max_iter=7, tol=0.0)
+
+
+def session_of(learner):
+    return open_session(learner, X, Y, 3, WEIGHT, {})
+
+
+def last_step(model):
+    return model[-1] if hasattr(model, "steps") else model
+
+
+EXACT = {
+    "forest": (RandomForestClassifier(7), "n_estimators"),
+    "extra trees": (ExtraTreesClassifier(7), "n_estimators"),
+    "bagging": (BaggingClassifier(DecisionTreeClassifier(max_depth=2), 5), "n_estimators"),
+    "gradient boosting": (GradientBoostingClassifier(n_estimators=6, max_depth=2), "n_estimators"),
+    "hist gradient boosting": (HistGradientBoostingClassifier(max_iter=6, early_stopping=False), "max_iter"),
+    "hist boost": (HistBoostClassifier(n_trees=6, backend="sklearn"), "n_trees"),
+    "hist boost, xgboost": (HistBoostClassifier(n_trees=6), "n_trees"),
+    "hist boost, trees per class": (HistBoostClassifier(n_trees=6, vector_leaves=False), "n_trees"),
+    "pipeline": (
+        make_pipeline(StandardScaler(), RandomForestClassifier(5)),
+        "randomforestclassifier__n_estimators",
+    ),
+}
+
+
+@pytest.mark.parametrize("rows", [None, np.arange(150) % 4 > 0])
+@pytest.mark.parametrize("case", EXACT)
+def test_every_stage_is_the_fit_with_as_many_steps(case, rows):
+    learner, parameter = EXACT[case]
+    limit = learner.get_params()[parameter]
+    session = session_of(learner)
+    n = 0
+    for n, model in enumerate(stages(session, WEIGHT, SEED, rows), 1):
+        answers = session.predict(model)
+        clone = type(learner)(**learner.get_params(deep=False)) if "pipeline" not in case else None
+        other = make_pipeline(StandardScaler(), RandomForestClassifier()) if clone is None else clone
+        alone = session_of(other.set_params(**{parameter: n}))
+        np.testing.assert_array_equal(answers, alone.predict(alone.fit(WEIGHT, SEED, rows)), err_msg=f"{n}")
+    assert n == limit
+    whole = session.fit(WEIGHT, SEED, rows)
+    np.testing.assert_array_equal(answers, session.predict(whole))
+
+
+EPOCHS = {
+    "sgd": SGDClassifier(max_iter=6, tol=None),
+    "net": NET,
+    "pipeline": make_pipeline(StandardScaler(), NET),
+}
+
+
+@pytest.mark.parametrize("case", EPOCHS)
+def test_learners_by_epochs_see_the_rows_once_a_stage(case):
+    session = session_of(EPOCHS[case])
+    limit = last_step(EPOCHS[case]).max_iter
+    seen, first = [], None
+    for model in stages(session, WEIGHT, SEED):
+        step = last_step(model)
+        seen.append(step.t_ if case != "sgd" else step.t_ - 1)
+        first = np.array(session.predict(model)) if first is None else first
+    assert seen == [150 * (k + 1) for k in range(limit)]
+    assert isinstance(step.random_state, int)  # as any fitted member's
+    again = grown(session, limit, WEIGHT, SEED)
+    np.testing.assert_array_equal(session.predict(again), session.predict(model))
+    np.testing.assert_array_equal(session.predict(grown(session, 1, WEIGHT, SEED)), first)
+
+
+def test_an_epoch_is_scikit_learns_partial_fit():
+    session = session_of(SGDClassifier(max_iter=3))
+    model = grown(session, 3, WEIGHT, SEED)
+    reference = SGDClassifier()
+    set_seeds(reference, SEED)
+    reference.set_params(random_state=np.random.RandomState(reference.random_state))
+    for _ in range(3):
+        reference.partial_fit(X, Y, classes=[0, 1, 2], sample_weight=WEIGHT)
+    np.testing.assert_array_equal(model.coef_, reference.coef_)
+
+
+FIXED = [
+    DecisionTreeClassifier(max_depth=3),
+    LogisticRegression(),  # warm starts of a convex solver are no stages
+    GaussianNB(),  # partial_fit on the same rows again is no growth
+    AdaBoostClassifier(n_estimators=3),
+    RandomForestClassifier(3, class_weight="balanced"),
+    SGDClassifier(max_iter=5, tol=None, early_stopping=True),
+    MLPClassifier((4,), solver="lbfgs", max_iter=20),
+    HistGradientBoostingClassifier(max_iter=3, early_stopping=True),
+    make_pipeline(StandardScaler(), LogisticRegression()),
+    HistTreeClassifier(max_depth=3),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("learner", FIXED, ids=lambda learner: type(learner).__name__)
+def test_fixed_learners_are_fitted_in_one_stage(learner):
+    if not hasattr(learner, "open_session"):
+        assert growth_parameter(last_step(learner)) is None
+    session = session_of(learner)
+    (model,) = stages(session, WEIGHT, SEED)
+    np.testing.assert_array_equal(session.predict(model), session.predict(session.fit(WEIGHT, SEED)))
+
+
+def test_growth_asked_for_after_few_stages_stops_there():
+    session = session_of(HistBoostClassifier(n_trees=20))
+    model = grown(session, 4, WEIGHT, SEED)
+    assert model.booster_.num_boosted_rounds() == 4
+    assert grown(session, 99, WEIGHT, SEED).booster_.num_boosted_rounds() == 20
+    assert grown(session, 4, WEIGHT, SEED, grow=False).booster_.num_boosted_rounds() == 20
+
+
+@pytest.mark.parametrize("backend", ["xgboost", "sklearn"])
+def test_growths_side_by_side_do_not_disturb_each_other(backend):
+    session = session_of(HistBoostClassifier(n_trees=5, backend=backend))
+    halves = [np.arange(150) % 2 == j for j in (0, 1)]
+    growing = [stages(session, WEIGHT * (1 + Y * j), SEED, rows) for j, rows in enumerate(halves)]
+    together = [[session.predict(model) for model in pair] for pair in zip(*growing, strict=True)]
+    for j, rows in enumerate(halves):
+        alone = [session.predict(m) for m in stages(session, WEIGHT * (1 + Y * j), SEED, rows)]
+        np.testing.assert_array_equal(alone, [pair[j] for pair in together])
+
+
+def test_a_class_absent_from_the_rows_is_never_answered_while_growing():
+    rows = Y != 1
+    session = session_of(RandomForestClassifier(4))
+    for model in stages(session, WEIGHT, SEED, rows):
+        assert 1 not in session.predict(model)
+    only = Y == 2
+    (constant,) = stages(session, WEIGHT, SEED, only)
+    assert set(session.predict(constant)) == {2}
+
+
+def schemes(learner):
+    session = session_of(learner)
+    train = Rows(Y, WEIGHT, None, "")
+    held = np.arange(150) % 3 == 0
+    judged = Rows(Y[held], WEIGHT[held], None, "")
+    X_val, y_val = noisy(3, n=40, K=3)
+    return {
+        "train": Resubstitution(session, train, train),
+        "external": External(session, train, Rows(y_val, np.ones(40), None, ""), lambda m: m.predict(X_val)),
+        "held out": HeldOut(session, train, judged, held, True),
+        "held out, kept": HeldOut(session, train, judged, held, False),
+        "cv": CrossFitted(session, train, train, np.arange(150) % 5, None),
+    }
+
+
+def size_of(member):
+    trees = getattr(member, "estimators_", None)
+    return member.booster_.num_boosted_rounds() if trees is None else len(trees)
+
+
+@pytest.mark.parametrize(
+    "learner", [HistBoostClassifier(n_trees=12, max_depth=2), RandomForestClassifier(12)]
+)
+@pytest.mark.parametrize("name", ["train", "external", "held out", "held out, kept", "cv"])
+def test_schemes_grow_until_the_goal_and_no_further(name, learner):
+    u = np.ones(150)
+    shown = []
+
+    def record(losses, answers):
+        shown.append((losses.copy(), answers.copy()))
+        return 1.0 / len(shown)  # ever closer, never there
+
+    scheme = schemes(learner)[name]
+    whole = scheme(u, SEED, record)
+    assert size_of(whole.member) == 12
+    sizes = len(shown)
+    np.testing.assert_array_equal(whole.losses, shown[-1][0])
+    full = list(shown)
+    for stop in (1, 3):
+        seen = []
+        response = scheme(
+            u, SEED, lambda losses, answers, stop=stop, seen=seen: stop - (seen.append(1) or len(seen))
+        )
+        assert len(seen) == stop
+        assert size_of(response.member) == stop  # the member that stays grew as far as those that were judged
+        np.testing.assert_array_equal(response.losses, full[stop - 1][0])
+        np.testing.assert_array_equal(response.answers, full[stop - 1][1])
+    # Where no stage is good enough the first of the closest is taken.
+    distances = iter([3.0, 1.0, 2.0, 1.0] + [4.0] * sizes)
+    response = scheme(u, SEED, lambda losses, answers: next(distances))
+    assert size_of(response.member) == 2
+    np.testing.assert_array_equal(response.answers, full[1][1])
+
+
+@pytest.mark.parametrize("name", ["train", "external", "held out", "held out, kept", "cv"])
+def test_without_a_goal_the_ordinary_fit_is_the_only_stage(name):
+    scheme = schemes(HistBoostClassifier(n_trees=6))[name]
+    one, whole = (
+        scheme(np.ones(150), SEED),
+        scheme(np.ones(150), SEED, lambda *seen: 1.0 / (1 + len(calls.append(1) or calls))),
+    )
+    np.testing.assert_array_equal(one.member.predict(X), whole.member.predict(X))
+    np.testing.assert_array_equal(one.losses, whole.losses)
+
+
+calls = []

@@ -1,0 +1,663 @@
+"""Worst-class boosting: the paper's loop, what its theorem gets right and wrong, the bound that holds."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from conftest import noisy
+from scipy.optimize import linprog
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
+from tailboost.classifiers.worst_class import THETAS, edge_from_share
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+
+TREE = HistTreeClassifier(max_depth=3)
+BOOST = HistBoostClassifier(n_trees=8, max_depth=3)
+quiet = pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
+
+
+def rare(seed, n=300, K=5, d=4):
+    """Classes of unequal size, none of them empty."""
+    X, y = noisy(seed, n=n, d=d, K=K)
+    keep = np.random.default_rng(seed).random(n) < 1.0 / (1 + y)
+    keep[: 3 * K] = True
+    y[: 3 * K] = np.tile(np.arange(K), 3)
+    return X[keep], y[keep]
+
+
+def fit(X, y, estimator=TREE, weight=None, groups=None, **params):
+    settings = {"random_state": 0, "n_iter_no_change": None, **params}
+    return WorstClassBoostClassifier(estimator, **settings).fit(X, y, weight, groups=groups)
+
+
+class Scripted(ClassifierMixin, BaseEstimator):
+    """Answers what it is told, fit after fit (the last for ever); looks rows up by their first column."""
+
+    script, fits = (), 0
+
+    def fit(self, X, y, sample_weight=None):
+        cls = type(self)
+        self.classes_ = np.unique(y)
+        self.answers_ = cls.script[min(cls.fits, len(cls.script) - 1)]
+        cls.fits += 1
+        return self
+
+    def predict(self, X):
+        return self.answers_[X[:, 0].astype(int)]
+
+
+def play_script(answers, y, **params):
+    """Let scripted voters vote; for a mixture the first answers are those of plain ERM."""
+    Scripted.script, Scripted.fits = [np.asarray(a) for a in answers], 0
+    X = np.arange(len(y), dtype=float)[:, None]
+    settings = {"validation": "train", "n_estimators": 3, "eta": 1.0, "include_constants": False, **params}
+    return fit(X, np.asarray(y), Scripted(), **settings)
+
+
+# -- the published game --------------------------------------------------------------------------------
+
+
+def transcription(X, y, theta, gamma, T):
+    """Algorithm 1 of the paper, with ln K: class weights, members, and the votes for the rows of X."""
+    K = y.max() + 1
+    n_k = np.bincount(y)
+    eta = math.sqrt(8 * math.log(K) / T)
+    w, history, votes, stop = np.full(K, 1 / K), [], np.zeros((len(y), K)), T
+    for t in range(T):
+        h = HistTreeClassifier(max_depth=3).fit(X, y, sample_weight=len(y) * w[y] / n_k[y])
+        answers = h.predict(X)
+        loss = np.array([np.mean(answers[y == k] != k) >= 1 - theta for k in range(K)]).astype(float)
+        if w @ loss > 0.5 - gamma and t > 0:
+            stop = t
+            break
+        history.append(w)
+        votes[np.arange(len(y)), answers] += 1
+        w = w * np.exp(-eta * (1 - loss))
+        w = w / w.sum()
+    return np.array(history), votes, stop
+
+
+@quiet
+@pytest.mark.parametrize("seed", range(6))
+def test_the_game_is_the_papers_loop(seed):
+    X, y = rare(seed)
+    theta = 0.5
+    clf = fit(X, y, theta=theta, validation="train", class_loss="indicator")
+    gamma = 4 / 5 - 0.5 - 0.0005
+    assert clf.gamma_ == pytest.approx(gamma)
+    T = math.ceil(2 * math.log(5) / gamma**2)
+    assert clf._rounds() == T == 36
+    assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(5) / T))
+    weights, votes, stop = transcription(X, y, theta, gamma, T)
+    assert clf.n_iter_ == stop
+    np.testing.assert_allclose(clf.class_weights_, weights, rtol=1e-9)
+    np.testing.assert_allclose(clf.class_weights_[0], 0.2)
+    np.testing.assert_array_equal(clf._tally.counts, votes)
+    # The vote of the prefix that was kept, where it is not tied.
+    kept = int((clf.estimator_weights_ > 0).sum())
+    share = np.zeros((len(y), 5))
+    for member in clf.estimators_[:kept]:
+        share[np.arange(len(y)), member.predict(X)] += 1 / kept
+    np.testing.assert_allclose(clf.predict_proba(X), share, atol=1e-12)
+    top = np.sort(share, axis=1)
+    clear = top[:, -1] > top[:, -2] + 1e-9
+    np.testing.assert_array_equal(clf.predict(X)[clear], share.argmax(axis=1)[clear])
+
+
+@quiet
+@pytest.mark.parametrize("seed", range(8))
+def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
+    X, y = rare(seed, K=5)
+    clf = fit(
+        X,
+        y,
+        HistBoostClassifier(n_trees=20, max_depth=3),
+        theta=0.4,
+        validation="train",
+        class_loss="indicator",
+    )
+    gamma, T = clf.gamma_, clf._rounds()
+    if clf.n_iter_ < T:
+        assert "weak-learning condition was not met" in clf.trace_.stop_reason
+        return
+    losses = clf._game.state.cumulative
+    assert np.all(clf.trace_.weighted_loss <= 0.5 - gamma + 1e-9)
+    assert losses.max() - clf.trace_.weighted_loss.sum() <= gamma * T / 2
+    # So every class is fine for more than half of the voters.
+    errors = np.array([[np.mean(m.predict(X)[y == k] != k) for k in range(5)] for m in clf.estimators_])
+    np.testing.assert_allclose(np.mean(errors >= 0.6, axis=0), losses / T)
+    assert np.mean(errors >= 0.6, axis=0).max() <= 0.5 - gamma / 2
+    (promise,) = clf.guarantee_.promised
+    assert promise.bound <= 0.5
+    assert losses.max() / T <= promise.bound
+
+
+def test_some_of_those_games_are_played_to_the_end():
+    played = [
+        fit(*rare(seed), HistBoostClassifier(n_trees=20, max_depth=3), theta=0.4, validation="train").n_iter_
+        for seed in range(3)
+    ]
+    assert max(played) == 36
+
+
+def test_gamma_from_a_share_of_the_classes():
+    assert edge_from_share(0.8, 5) == pytest.approx(0.2995)
+    assert edge_from_share(0.6, 5) == pytest.approx(
+        0.0995
+    )  # 0.6 · 5 is 3.0000000000000004 or 2.9999999999999996
+    assert edge_from_share(0.7, 10) == pytest.approx(0.1995)
+    assert edge_from_share(0.8, 2) < 0
+    assert edge_from_share(1.0, 2) == pytest.approx(0.4995)
+
+
+# -- the false step, and the mixture ---------------------------------------------------------------------
+
+
+def test_three_voters_wrong_on_forty_per_cent_vote_wrongly_on_sixty():
+    y = np.array([0] * 5 + [1] * 5)
+    voters = np.tile(y, (3, 1))
+    for t, missed in enumerate([(0, 1), (1, 2), (0, 2)]):
+        voters[t, list(missed)] = 1
+    vote = play_script(voters, y, theta=0.59, combine="vote", class_loss="error")
+    np.testing.assert_allclose(vote._tally.results, [(0.4, 0.2), (0.4, 0.2), (0.6, 0.3)])
+    # The first voter alone is better than all three: it is the best prefix.
+    np.testing.assert_allclose(vote.estimator_weights_, [1.0, 0.0, 0.0])
+    assert vote.bound_met_
+    np.testing.assert_allclose(vote.class_errors_, [0.4, 0.0])
+
+
+def test_the_value_of_the_mixture_is_its_bound():
+    y = np.array([0] * 5 + [1] * 5)
+    voters = np.tile(y, (3, 1))
+    for t, missed in enumerate([(0, 1), (1, 2), (0, 2)]):
+        voters[t, list(missed)] = 1
+    clf = play_script([voters[0], *voters], y, theta=0.59, combine="mixture", class_loss="error")
+    assert clf.bound_met_
+    np.testing.assert_allclose(clf.expected_class_errors_, [0.4, 0.0])
+    assert clf.guarantee_.achieved == pytest.approx(0.4)
+
+
+def minimax(errors, penalty=0.0):
+    """Solve min over mixtures of the largest column by a generic solver; errors have shape (T, m)."""
+    T, m = errors.shape
+    A = np.hstack([(errors + penalty).T, -np.ones((m, 1))])
+    simplex = np.append(np.ones(T), 0.0)[None, :]
+    return linprog(
+        np.append(np.zeros(T), 1.0), A, np.zeros(m), simplex, [1.0], [(0, None)] * T + [(None, None)]
+    ).fun
+
+
+@quiet
+def test_random_games_the_vote_breaks_the_bound_and_the_mixture_is_its_value():
+    rng = np.random.default_rng(0)
+    broken = 0
+    for _ in range(40):
+        K, T = int(rng.integers(2, 4)), 5
+        y = np.repeat(np.arange(K), 7)
+        voters = np.where(
+            rng.random((T + 1, len(y))) < 0.42, (y + rng.integers(1, K, (T + 1, len(y)))) % K, y
+        )
+        errors = np.array([[np.mean(v[y == k] != k) for k in range(K)] for v in voters])
+        clf = play_script(voters, y, theta=0.5, n_estimators=T, combine="mixture", class_loss="error")
+        value = minimax(np.vstack([errors[1:], errors[:1]]))
+        assert clf.guarantee_.achieved == pytest.approx(value, abs=1e-9)
+        assert clf.expected_class_errors_.max() == pytest.approx(value, abs=1e-9)
+        vote = play_script(voters[1:], y, theta=0.5, n_estimators=T, combine="vote", class_loss="error")
+        every = [result[0] for result in vote._tally.results]
+        weak = errors[1:].max(axis=0).max() < 0.6
+        broken += every[-1] > errors[1:].mean(axis=0).max() and weak
+        assert vote.class_errors_.max() == pytest.approx(min(every))
+    assert broken > 0
+
+
+def test_unequal_targets_shift_the_mixture():
+    """Of two voters one misses class 0, the other class 1: targets .3 and .7 share the blame so."""
+    y = np.array([0] * 10 + [1] * 10)
+    first, second = np.ones(20, int), np.zeros(20, int)
+    clf = play_script(
+        [first, first, second],
+        y,
+        theta={0: 0.7, 1: 0.3},
+        n_estimators=2,
+        combine="mixture",
+        class_loss="error",
+    )
+    np.testing.assert_allclose(clf.expected_class_errors_, [0.3, 0.7])
+    assert clf.bound_met_
+    np.testing.assert_allclose(clf.theta_, [0.7, 0.3])
+    assert "penalty" in clf.guarantee_.objective
+    with pytest.warns(BoundNotMetWarning, match=r"class 0 \(0.4, allowed 0.2\), 1 \(0.6, allowed 0.4\)"):
+        clf = play_script(
+            [first, first, second], y, theta={0: 0.8, None: 0.6}, n_estimators=2, combine="mixture",
+            class_loss="error",
+        )  # fmt: skip
+    assert not clf.bound_met_
+
+
+@quiet
+@pytest.mark.parametrize("class_loss", ["indicator", "error"])
+@pytest.mark.parametrize("combine", ["vote", "mixture"])
+@pytest.mark.parametrize("theta", [0.6, {0: 0.9, None: 0.4}, "auto"])
+def test_attributes_are_about_what_they_say(class_loss, combine, theta):
+    """On training rows, where members are judged as they are."""
+    X, y = rare(2)
+    names = np.array(list("abcde"))[y]
+    theta = {"a": 0.9, None: 0.4} if isinstance(theta, dict) else theta
+    clf = fit(
+        X, names, theta=theta, validation="train", class_loss=class_loss, combine=combine, n_estimators=6
+    )
+    predicted = tb.metrics.class_errors(names, clf.predict(X))
+    expected = tb.metrics.expected_class_errors(names, clf.predict_proba(X), labels=clf.classes_)
+    np.testing.assert_allclose(clf.class_errors_, list(predicted.values()), atol=1e-9)
+    np.testing.assert_allclose(clf.expected_class_errors_, list(expected.values()), atol=1e-9)
+    promised = clf.class_errors_ if combine == "vote" else clf.expected_class_errors_
+    assert clf.bound_met_ == np.all(promised <= 1 - clf.theta_ + 1e-9)
+    assert clf.class_weights_.shape == (clf.n_iter_, 5)
+    np.testing.assert_allclose(clf.class_weights_.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(clf.units_, clf.classes_)
+    if theta == "auto":
+        assert clf.theta_[0] in THETAS
+        if class_loss == "error":
+            harder = [t for t in THETAS if t > clf.theta_[0]]
+            assert all(promised.max() > 1 - t for t in harder)
+    *_, last = clf.staged_predict(X)
+    np.testing.assert_array_equal(last, clf.predict(X))
+    if combine == "mixture":
+        errors = np.array(
+            [
+                list(tb.metrics.class_errors(names, clf.classes_[m.predict(X)]).values())
+                for m in clf.estimators_
+            ]
+        )
+        penalty = (1 - clf.theta_).max() - (1 - clf.theta_)
+        assert (clf.expected_class_errors_ + penalty).max() == pytest.approx(
+            minimax(errors, penalty), abs=1e-8
+        )
+
+
+# -- growth ----------------------------------------------------------------------------------------------
+
+
+@quiet
+def test_the_learner_is_grown_only_as_far_as_asked():
+    X, y = rare(4, n=600)
+    sizes = {}
+    for theta in (0.3, 0.5, 0.7):
+        clf = fit(
+            X,
+            y,
+            HistBoostClassifier(n_trees=40, max_depth=3),
+            theta=theta,
+            validation="train",
+            n_estimators=5,
+        )
+        sizes[theta] = [m.booster_.num_boosted_rounds() for m in clf.estimators_]
+        for m, w in zip(clf.estimators_, clf.class_weights_, strict=True):
+            errors = np.array([np.mean(m.predict(X)[y == k] != k) for k in range(5)])
+            assert w @ (errors >= 1 - theta) <= 0.5 - clf.gamma_ + 1e-9
+    assert np.mean(sizes[0.3]) < np.mean(sizes[0.7]) < 40
+
+
+@quiet
+def test_error_game_grows_to_the_theorems_goal():
+    X, y = noisy(3, n=600)
+    clf = fit(
+        X, y, HistBoostClassifier(n_trees=60, max_depth=3), theta=0.6, validation="train", n_estimators=12
+    )
+    goal = 0.4 - math.sqrt(math.log(2) / 24)
+    assert clf.gamma_ is None
+    assert clf.n_iter_ == 12
+    assert np.all(clf.trace_.weighted_loss <= goal + 1e-9)
+    sizes = [m.booster_.num_boosted_rounds() for m in clf.estimators_[:12]]
+    assert max(sizes) < 60
+    assert clf._game.state.cumulative.max() / 12 <= 0.4  # the even mixture, by the theorem
+    assert clf.bound_met_
+
+
+@quiet
+def test_a_fixed_learner_that_fails_ends_the_game_and_says_so():
+    X, y = rare(5)
+    clf = fit(
+        X, y, DecisionTreeClassifier(max_depth=1), theta=0.9, validation="train", class_loss="indicator"
+    )
+    assert clf.n_iter_ == 1
+    assert "the weak-learning condition was not met in round 1" in clf.trace_.stop_reason
+    assert not clf.bound_met_
+
+
+@quiet
+def test_forests_grow_under_cross_fitting():
+    X, y = rare(6, n=500)
+    clf = fit(X, y, RandomForestClassifier(30), theta=0.3, n_estimators=3)
+    assert {len(m.estimators_) for m in clf.estimators_} != {30}
+
+
+# -- what is asked of it -----------------------------------------------------------------------------------
+
+
+def test_two_classes_play_the_error_game():
+    X, y = noisy(7, n=300)
+    clf = fit(X, y, BOOST, n_estimators=4)
+    assert clf.gamma_ is None
+    assert clf.objective_.kind == "worst_group"
+    assert len(clf.estimators_) == 4 + 1 + 2  # plain ERM and the constants join the mixture
+    assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(2) / 4))
+    with pytest.raises(ValueError, match=r"gives γ = -0.0005 for 2 units.*class_loss='error'"):
+        fit(X, y, class_loss="indicator")
+
+
+@quiet
+def test_a_hundred_classes():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(100), 6)
+    X = rng.normal(size=(100, 3))[y] + 0.05 * rng.normal(size=(600, 3))
+    clf = fit(
+        X, y, HistBoostClassifier(n_trees=10, max_depth=6), theta=0.3, n_estimators=3, validation="train"
+    )
+    assert clf.class_weights_.shape[1] == 100
+    assert clf.gamma_ == pytest.approx(0.2995)
+    assert math.ceil(2 * math.log(100) / 0.2995**2) == fit(X, y, theta=0.3, max_time=1e-9)._rounds()
+
+
+def test_a_class_with_one_row_trains_but_is_not_measured():
+    X, y = noisy(8, n=120, K=3)
+    y = np.where(y == 2, 1, y)
+    y[5] = 2
+    for params in ({}, {"class_loss": "error"}, {"validation": 0.3}):
+        with pytest.warns(BoundNotMetWarning, match="class 2: no row to measure the error on"):
+            clf = fit(X, y, BOOST, theta=0.1, n_estimators=3, **params)
+        assert np.isnan(clf.class_errors_[2])
+        assert not np.isnan(clf.class_errors_[:2]).any()
+        assert clf.bound_met_
+        assert clf.class_weights_[0, 2] == pytest.approx(1 / 3)
+        assert np.isfinite(clf.predict_proba(X)).all()
+
+
+def test_a_class_absent_from_the_validation_set():
+    X, y = noisy(9, n=200, K=3)
+    X_val, y_val = noisy(10, n=90, K=3)
+    seen = y_val != 1
+    clf = WorstClassBoostClassifier(BOOST, theta=0.2, n_estimators=3, random_state=0)
+    with pytest.warns(BoundNotMetWarning, match="class 1: no row"):
+        clf.fit(X, y, X_val=X_val[seen], y_val=y_val[seen])
+    assert np.isnan(clf.class_errors_).tolist() == [False, True, False]
+    assert clf.guarantee_.achieved == pytest.approx(np.nanmax(clf.expected_class_errors_))
+
+
+@pytest.mark.parametrize("class_loss", ["indicator", "error"])
+def test_an_unreachable_target_is_said_to_be(class_loss):
+    X, y = rare(10)
+    with pytest.warns(BoundNotMetWarning, match=r"not met on out-of-fold losses .* for class .*allowed 0.01"):
+        clf = fit(X, y, theta=0.99, n_estimators=3, class_loss=class_loss)
+    assert not clf.bound_met_
+    assert clf.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("class_loss", ["indicator", "error"])
+@pytest.mark.parametrize("validation", ["train", "auto"])
+def test_a_perfect_learner(class_loss, validation):
+    y = np.repeat(np.arange(4), 30)
+    X = 10.0 * y[:, None] + np.random.default_rng(0).uniform(size=(120, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = WorstClassBoostClassifier(
+            BOOST, class_loss=class_loss, validation=validation, theta=0.95, random_state=0
+        ).fit(X, y)
+    assert clf.bound_met_
+    assert clf.score(X, y) == 1.0
+    assert clf.n_iter_ < 15
+
+
+@quiet
+def test_max_rounds_goes_on_until_the_bound_is_met():
+    y = np.array([0] * 5 + [1] * 5)
+    good, bad = y.copy(), y.copy()
+    bad[:3] = 1
+    voters = [bad] * 4 + [good]
+    short = play_script([bad, *voters], y, theta=0.9, n_estimators=2, combine="mixture", class_loss="error")
+    assert (short.n_iter_, short.bound_met_) == (2, False)
+    long = play_script(
+        [bad, *voters], y, theta=0.9, n_estimators=2, combine="mixture", class_loss="error", max_rounds=9
+    )
+    assert (long.n_iter_, long.bound_met_) == (5, True)
+    assert "all targets are met" in long.trace_.stop_reason
+    never = play_script(
+        [bad] * 9, y, theta=0.9, n_estimators=2, combine="mixture", class_loss="error", max_rounds=4
+    )
+    assert (never.n_iter_, never.bound_met_) == (4, False)
+
+
+# -- groups and cells --------------------------------------------------------------------------------------
+
+
+@quiet
+@pytest.mark.parametrize("combine", ["vote", "mixture"])
+def test_groups_and_cells(combine):
+    X, y = noisy(11, n=400, K=3)
+    y = np.array(["low", "mid", "high"])[y]
+    g = np.where(X[:, 0] + 0.3 * np.random.default_rng(0).normal(size=400) > 0, "f", "m")
+    settings = {"combine": combine, "validation": "train", "n_estimators": 4, "theta": 0.5}
+    clf = fit(X, y, groups=g, **settings)
+    assert clf.units_.tolist() == ["f", "m"]
+    np.testing.assert_allclose(
+        clf.class_errors_, list(tb.metrics.group_errors(y, clf.predict(X), g).values())
+    )
+    cells = fit(X, y, groups=g, units="cell", **settings)
+    assert len(cells.units_) == 6
+    predicted = cells.predict(X)
+    for (c, group), error in zip(cells.units_, cells.class_errors_, strict=True):
+        rows = (y == c) & (g == group)
+        assert error == pytest.approx(np.mean(predicted[rows] != c))
+    theta = {("low", "f"): 0.9, "high": 0.7, None: 0.2}
+    cells = fit(X, y, groups=g, units="cell", **(settings | {"theta": theta}))
+    wanted = [0.9 if u == ("low", "f") else 0.7 if u[0] == "high" else 0.2 for u in cells.units_]
+    np.testing.assert_allclose(cells.theta_, wanted)
+    by_group = fit(X, y, groups=g, **(settings | {"theta": {"f": 0.9, "m": 0.1}}))
+    np.testing.assert_allclose(by_group.theta_, [0.9, 0.1])
+
+
+@quiet
+def test_a_validation_set_with_groups():
+    X, y = noisy(12, n=300)
+    X_val, y_val = noisy(13, n=100)
+    g, g_val = np.arange(300) % 3, np.arange(100) % 3
+    clf = WorstClassBoostClassifier(TREE, theta=0.5, n_estimators=3, units="cell", random_state=0)
+    clf.fit(X, y, groups=g, X_val=X_val, y_val=y_val, groups_val=g_val)
+    assert clf.units_.tolist() == [(c, k) for k in range(3) for c in range(2)]
+    assert clf.reweight(X_val, y_val, objective="worst_group", groups=g_val).objective_.kind == "worst_group"
+
+
+def test_reweighting_elsewhere_drops_what_was_said_about_other_rows():
+    X, y = noisy(14, n=200)
+    clf = fit(X, y, theta=0.2, n_estimators=3)
+    kept = clf.reweight(objective="worst_class")
+    assert kept.class_errors_.shape == (2,)
+    other = clf.reweight(*noisy(15, n=50), objective="worst_class")
+    assert not hasattr(other, "class_errors_")
+    assert hasattr(clf, "class_errors_")
+
+
+# -- continuing, identities, bad input -----------------------------------------------------------------------
+
+
+def test_what_depends_on_T_cannot_be_continued():
+    X, y = rare(12)
+    settings = {"warm_start": True, "n_estimators": 2, "theta": 0.1, "eta": 1.0, "validation": "train"}
+    for params, match in (
+        ({"eta": "theory"}, "eta='theory' depends on n_estimators"),
+        ({"class_loss": "error"}, "the growth of the learner depends on n_estimators"),
+    ):
+        clf = fit(X, y, **(settings | params))
+        with pytest.raises(ValueError, match=match):
+            clf.set_params(n_estimators=5).fit(X, y)
+
+
+@quiet
+@pytest.mark.parametrize("params", [{"class_loss": "indicator", "theta": 0.2}, {"class_loss": "error"}])
+@pytest.mark.parametrize("combine", ["vote", "mixture"])
+def test_warm_start_is_the_cold_fit(params, combine):
+    X, y = rare(13)
+    settings = {"eta": 0.7, "combine": combine, **params}
+    warm = fit(X, y, BOOST, n_estimators=2, warm_start=True, **settings)
+    warm.set_params(n_estimators=5).fit(X, y)
+    cold = fit(X, y, BOOST, n_estimators=5, **settings)
+    np.testing.assert_array_equal(warm.predict_proba(X), cold.predict_proba(X))
+    np.testing.assert_array_equal(warm.class_errors_, cold.class_errors_)
+    np.testing.assert_array_equal(warm.theta_, cold.theta_)
+
+
+@quiet
+@pytest.mark.parametrize("params", [{"theta": "auto"}, {"theta": 0.3}])
+def test_checkpoints(tmp_path, params):
+    X, y = rare(14)
+    settings = {"n_estimators": 4, **params}
+    whole = fit(X, y, BOOST, **settings)
+    stopped = fit(X, y, BOOST, checkpoint_dir=tmp_path, max_time=1e-9, **settings)
+    assert stopped.n_iter_ == 1
+    again = fit(X, y, BOOST, checkpoint_dir=tmp_path, **settings)
+    np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(again.class_errors_, whole.class_errors_)
+    with pytest.raises(ValueError, match="belongs to a fit with other"):  # η depends on T
+        fit(X, y, BOOST, checkpoint_dir=tmp_path, **(settings | {"n_estimators": 5}))
+
+
+@quiet
+@pytest.mark.parametrize("validation", ["train", "cv", 0.3])
+@pytest.mark.parametrize("params", [{"theta": 0.5}, {}, {"theta": {0: 0.8, None: 0.4}, "combine": "mixture"}])
+@pytest.mark.parametrize("learner", [TREE, BOOST])
+def test_weight_is_repetition_in_the_indicator_game(validation, params, learner):
+    for seed in range(3):
+        X, y = rare(20 + seed, n=200, K=4)
+        weight = np.random.default_rng(seed).integers(0, 4, len(y))
+        weight[:12] += 1  # three rows of each class
+        twice = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), weight))
+        settings = {"n_estimators": 4, "validation": validation, "class_loss": "indicator", **params}
+        one = fit(X, y, learner, weight=weight, **settings)
+        two = fit(X[twice], y[twice], learner, **settings)
+        assert one.n_iter_ == two.n_iter_
+        np.testing.assert_allclose(one.class_weights_, two.class_weights_, atol=1e-9)
+        np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
+        np.testing.assert_allclose(one.class_errors_, two.class_errors_, atol=1e-9)
+
+
+BAD = {
+    "theta 1": ({"theta": 1.0}, "'theta' parameter"),
+    "theta negative": ({"theta": -0.1}, "'theta' parameter"),
+    "theta text": ({"theta": "best"}, "'theta' parameter"),
+    "a target of 1": ({"theta": {0: 1.0, None: 0.5}}, "theta: the target of 0 must be a number in"),
+    "a target of text": ({"theta": {0: "a", None: 0.5}}, "theta: the target of 0"),
+    "a rest of text": ({"theta": {None: "a"}}, "theta: the target of None"),
+    "a class without target": ({"theta": {0: 0.5, 1: 0.5}}, "no target for class 2.*key None"),
+    "no such class": ({"theta": {9: 0.5, None: 0.5}}, r"no class is called 9; there are \[0, 1, 2, 3, 4\]"),
+    "no targets": ({"theta": {}}, "no target for class 0"),
+    "gamma 0": ({"gamma": 0}, "'gamma' parameter"),
+    "gamma large": ({"gamma": 0.6}, "'gamma' parameter"),
+    "q 0": ({"q": 0}, "'q' parameter"),
+    "q large": ({"q": 1.1}, "'q' parameter"),
+    "class_loss": ({"class_loss": "hinge"}, "'class_loss' parameter"),
+    "combine": ({"combine": "minimax"}, "'combine' parameter"),
+    "units": ({"units": "row"}, "'units' parameter"),
+    "max_rounds": ({"max_rounds": 0}, "'max_rounds' parameter"),
+    "n_estimators": ({"n_estimators": "many"}, "'n_estimators' parameter"),
+    "degenerate q": ({"q": 0.5, "class_loss": "indicator"}, "gamma='auto' with q=0.5"),
+    "group without groups": ({"units": "group"}, "units='group' needs groups"),
+    "cell without groups": ({"units": "cell"}, "units='cell' needs groups"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case, recorder):
+    X, y = rare(16)
+    params, match = BAD[case]
+    with pytest.raises(ValueError, match=match):
+        fit(X, y, recorder, **params)
+    assert type(recorder).fits == 0
+
+
+def test_groups_where_classes_are_the_units(recorder):
+    X, y = rare(16)
+    with pytest.raises(ValueError, match="units='class' has no use for groups"):
+        fit(X, y, recorder, groups=y, units="class")
+    with pytest.raises(ValueError, match="no group is called 'x'"):
+        fit(X, y, recorder, groups=np.where(y, "a", "b"), theta={"x": 0.5, None: 0.2})
+    assert type(recorder).fits == 0
+
+
+# -- OCO ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_oco_is_right_on_every_training_row_once_all_rounds_met_the_condition(K):
+    X, y = noisy(17, n=40, K=K)
+    clf = OCOBoostClassifier(HistTreeClassifier(max_depth=5), gamma=0.2, random_state=0).fit(X, y)
+    T = math.ceil(2 * math.log(40) / 0.2**2)
+    assert clf.n_iter_ == T
+    assert clf._game.rule.eta == pytest.approx(math.sqrt(8 * math.log(40) / T))
+    assert np.all(clf.trace_.weighted_loss <= 0.3)
+    wrong = np.mean([m.predict(X) != y for m in clf.estimators_], axis=0)
+    assert wrong.max() <= 0.5 - 0.2 / 2
+    assert clf.score(X, y) == 1.0
+    (promise,) = clf.guarantee_.promised
+    assert wrong.max() <= promise.bound <= 0.5
+
+
+def test_oco_counts_weights_and_says_when_it_stops():
+    X, y = noisy(18, n=100)
+    weight = np.full(100, 3.0)
+    with pytest.warns(
+        BoundNotMetWarning, match=r"condition was not met in round \d+.*rounds vote, without a bound"
+    ):
+        clf = OCOBoostClassifier(DecisionTreeClassifier(max_depth=2), gamma=0.3).fit(X, y, weight)
+    assert clf._rounds() == math.ceil(2 * math.log(300) / 0.09)
+    assert clf.n_iter_ < clf._rounds()
+    np.testing.assert_allclose(clf.estimator_weights_, 1 / clf.n_iter_)
+
+
+# -- the bound on new rows, and the pictures -----------------------------------------------------------
+
+
+def test_generalization_bound():
+    bound = tb.robustness.worst_class_generalization_bound
+    assert bound(0.8, 100, 0.0, delta=2 / math.e) == pytest.approx(0.2 + 3 / math.sqrt(200))
+    assert bound(0.5, 400, 3.0, delta=0.05) == pytest.approx(0.5 + 0.3 + 3 * math.sqrt(math.log(40) / 800))
+    for args, match in (
+        ((1.0, 10, 1.0), "theta"),
+        ((0.5, 0, 1.0), "n_smallest"),
+        ((0.5, 10, -1.0), "complexity"),
+        ((0.5, 10, 1.0, 1.0), "delta"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            bound(*args)
+
+
+@quiet
+def test_displays():
+    mpl = pytest.importorskip("matplotlib")
+    mpl.use("Agg")
+    X, y = noisy(19, n=300, K=3)
+    g = np.arange(300) % 2
+    clf = fit(X, y, BOOST, theta=0.7, n_estimators=4, class_loss="error", groups=g, units="cell")
+    display = tb.plotting.StagedClassErrorDisplay.from_estimator(clf, X, y)
+    *_, last = clf.staged_predict(X)
+    assert display.errors.shape == (clf.n_iter_, 3)
+    np.testing.assert_allclose(display.errors[-1], list(tb.metrics.class_errors(y, last).values()))
+    assert display.allowed == pytest.approx(0.3)
+    np.testing.assert_allclose(display.lines_[1].get_ydata(), display.errors[:, 1])
+    by_group = tb.plotting.StagedClassErrorDisplay.from_estimator(
+        clf, X, y, groups=g, response_method="predict_proba", allowed=0.5
+    )
+    assert by_group.kind == "group"
+    assert by_group.allowed_line_.get_ydata()[0] == 0.5
+    weights = tb.plotting.WeightTrajectoryDisplay.from_estimator(clf)
+    assert [line.get_label() for line in weights.lines_] == [f"{c} / {k}" for k in range(2) for c in range(3)]
+    with pytest.raises(ValueError, match="response_method"):
+        tb.plotting.StagedClassErrorDisplay.from_estimator(clf, X, y, response_method="score")
+    with pytest.raises(ValueError, match="units has 2 names for 3"):
+        tb.plotting.StagedClassErrorDisplay(np.zeros((2, 3)), ["a", "b"])
+    with pytest.raises(ValueError, match="errors must have shape"):
+        tb.plotting.StagedClassErrorDisplay(np.zeros((0, 3)), ["a", "b", "c"])
