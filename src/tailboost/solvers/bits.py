@@ -20,6 +20,10 @@ BITS: Float = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bit
 BLOCK = 4096
 #: Units per block when bits are looked up: what belongs to a block stays in the cache.
 CACHED = 32768
+#: Units from which on sixteen hypotheses are looked up at once, in tables of 65,536.
+PAIRED = 200_000
+#: Units from which on those of equal weight are counted, 64 at once.
+COUNTED = 16384
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
 SINGLE = 2048
 
@@ -46,6 +50,9 @@ class BitLosses:
         # How many rows the last plane holds, over all objects that share it: the owner of the newest row may
         # append in place, any other object must copy the plane first.
         self._filled = [0]
+        # The same bits in the layouts of two kernels, made when first used.
+        self._pairs: tuple[npt.NDArray[np.uint16], ...] | None = None
+        self._packed: npt.NDArray[np.uint64] | None = None
 
     @classmethod
     def from_rows(cls, rows: npt.ArrayLike) -> Self:
@@ -133,8 +140,16 @@ class BitLosses:
 
     def combine(self, lam: npt.ArrayLike) -> Float:
         """Loss of every unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
-        tables = self._tables(lam)
-        used = [(plane, table) for plane, table in zip(self._planes, tables, strict=True) if table.any()]
+        # Every sum of λ over the subsets of eight hypotheses, one table of 256 per plane.
+        padded = np.zeros(8 * len(self._planes))
+        padded[: self._rows] = lam
+        tables: list[Float] = list(padded.reshape(-1, 8) @ BITS.T)
+        planes: tuple[npt.NDArray[Any], ...] = self._planes
+        if self._n >= PAIRED:
+            planes = self._paired()
+            joined = [np.add.outer(high, low).ravel() for low, high in zip(tables[::2], tables[1::2])]
+            tables = joined + tables[2 * len(joined) :]
+        used = [(plane, table) for plane, table in zip(planes, tables, strict=True) if table.any()]
         out = np.zeros(self._n)
         part = np.empty(min(CACHED, self._n))
         for start in range(0, self._n, CACHED):
@@ -143,26 +158,48 @@ class BitLosses:
                 total += np.take(table, plane[start : start + CACHED], out=part[: total.size], mode="clip")
         return out
 
-    def _tables(self, lam: npt.ArrayLike) -> Float:
-        """Every sum of λ over the subsets of eight hypotheses, one table of 256 per plane."""
-        padded = np.zeros(8 * len(self._planes))
-        padded[: self._rows] = lam
-        tables: Float = padded.reshape(-1, 8) @ BITS.T
-        return tables
+    def _paired(self) -> tuple[npt.NDArray[Any], ...]:
+        """Return the planes two by two as 16-bit numbers; the last alone where their number is odd."""
+        planes = self.planes()
+        if self._pairs is None:
+            self._pairs = tuple(
+                low | high.astype(np.uint16) << 8 for low, high in zip(planes[::2], planes[1::2])
+            )
+        return (*self._pairs, *planes[2 * len(self._pairs) :])
 
     def expectations(self, w: npt.ArrayLike) -> Float:
         """Compute the expected loss of every hypothesis: ⟨w, ℓ^t⟩, shape (T,)."""
         weights = np.asarray(w, dtype=float)
-        planes = self._planes
         used = np.flatnonzero(weights)
-        if used.size < 0.7 * weights.size:
-            weights, planes = weights[used], tuple(plane[used] for plane in planes)
+        if used.size < 0.1 * weights.size:
+            return self._weighted(weights, used)
+        if weights.size < COUNTED:
+            return self._weighted(weights, used if used.size < 0.7 * weights.size else None)
+        # Most weights are often the same, the cap: units with that one are counted.
+        usual = np.median(weights[used[:: used.size // 63 | 1]][:63])
+        alike = weights == usual
+        others = np.flatnonzero((weights != 0) & ~alike)
+        if others.size > 0.4 * weights.size:
+            return self._weighted(weights, None)
+        return usual * self._counts(alike) + self._weighted(weights, others)
+
+    def _weighted(self, weights: Float, units: Index | None) -> Float:
+        """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
+        planes = self._planes
+        if units is not None:
+            weights, planes = weights[units], tuple(plane[units] for plane in planes)
         sums = np.zeros((len(planes), 256))
         for start in range(0, weights.size, CACHED):
             block = slice(start, start + CACHED)
             for plane, total in zip(planes, sums, strict=True):
                 total += np.bincount(plane[block], weights[block], 256)
         return (sums @ BITS).ravel()[: self._rows]
+
+    def _counts(self, units: Bool) -> npt.NDArray[np.int64]:
+        """Number of losses of every hypothesis among some units, shape (T,)."""
+        if self._packed is None:
+            self._packed = np.stack([_words(self.row(t)) for t in range(self._rows)])
+        return np.asarray(np.bitwise_count(self._packed & _words(units)).sum(axis=1, dtype=np.int64))
 
     def means(self, base: npt.ArrayLike | None = None) -> Float:
         """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
@@ -220,6 +257,12 @@ class BitLosses:
                 np.stack(self.planes(), axis=1), axis=0, return_index=True, return_inverse=True
             )
         return first, inverse
+
+
+def _words(units: Bool) -> npt.NDArray[np.uint64]:
+    """Pack booleans into words of 64."""
+    packed = np.packbits(units)
+    return np.pad(packed, (0, -packed.size % 8)).view(np.uint64)
 
 
 def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...]) -> BitLosses:
