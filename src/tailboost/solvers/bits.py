@@ -310,7 +310,8 @@ class DenseLosses:
             return _covariance(self, d, rough)
         total = d.sum()
         centred = self.array - (self.array @ d / total)[:, None] if total > 0 else self.array
-        return (centred * d) @ centred.T
+        centred = centred * np.sqrt(d)
+        return centred @ centred.T
 
     def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> DenseLosses:
         """Select hypotheses and units by integer indices or boolean masks."""
@@ -340,29 +341,42 @@ class DenseLosses:
 
 def _covariance(losses: LossMatrix, d: Float, rough: int | None) -> Float:
     units = np.flatnonzero(d)
-    out = np.zeros((losses.shape[0],) * 2)
+    n_members = losses.shape[0]
     if not units.size:
-        return out
-    total = float(d.sum())
-    mean = losses.expectations(d) / total
+        return np.zeros((n_members, n_members))
     used = d[units]
+    total = float(used.sum())
     if rough and units.size > rough:
         # Systematic draws in proportion to d, so that all weigh the same.
-        units = units[np.searchsorted(used.cumsum(), (np.arange(rough) + 0.5) * (used.sum() / rough))]
+        drawn = (np.arange(rough) + 0.5) / rough
+        if used.min() == used.max():
+            units = units[(drawn * units.size).astype(np.intp)]
+        else:
+            units = units[np.searchsorted(used.cumsum(), drawn * used.sum())]
         used = np.ones(rough)
     elif rough is not None and units.size > SINGLE:
         large = used > 1e-3 * used.mean()
         units, used = units[large], used[large]
-    dtype = np.float64 if rough is None or units.size <= SINGLE else np.float32
-    mean, root = mean.astype(dtype), np.sqrt(used).astype(dtype)[:, None]
-    even = root.min() == root.max()
+    even = used.min() == used.max()
+    bits = even and isinstance(losses, BitLosses)
+    single = bits or (rough is not None and units.size > SINGLE)
+    dtype = np.float32 if single else np.float64
+    gram = np.zeros((n_members, n_members))
+    if bits:
+        # Counts of common losses are exact in single precision too.
+        for start in range(0, units.size, BLOCK):
+            columns = losses.raw_columns(units[start : start + BLOCK]).astype(dtype)
+            gram += columns.T @ columns
+        mean = gram.diagonal() / units.size
+        return np.asarray((gram - units.size * np.outer(mean, mean)) * (total / units.size))
+    mean = (losses.expectations(d) / total).astype(dtype)
+    root = np.sqrt(used).astype(dtype)[:, None]
     for start in range(0, units.size, BLOCK):
         block = slice(start, start + BLOCK)
         centred = np.subtract(losses.raw_columns(units[block]), mean, dtype=dtype)
-        if not even:
-            centred *= root[block]
-        out += centred.T @ centred
-    return out * (total / used.sum() * (float(root[0, 0]) ** 2 if even else 1.0))
+        centred *= root[block]
+        gram += centred.T @ centred
+    return gram * (total / float(used.sum()))
 
 
 Losses = npt.ArrayLike | BitLosses
