@@ -42,9 +42,10 @@ class Response(NamedTuple):
 
 
 class Newton(NamedTuple):
-    """Mixture, weights, gap, number of Newton steps, and the interval of losses with free weights."""
+    """Mixture and its losses, weights, gap, number of Newton steps, and the interval with free weights."""
 
     lam: Float
+    combined: Float
     w: Float
     gap: float
     n_iter: int
@@ -151,15 +152,19 @@ def newton(
     start: Float,
     tol: float,
     *,
+    combined: Float | None = None,
     fixed: Float | float = 0.0,
     share: float = 0.0,
     max_iter: int = 60,
 ) -> Newton:
     """Minimise F over the simplex from ``start`` to a duality gap of ``tol``; ends early where it cannot.
 
-    ``fixed`` are expected losses (T,) of units whose weights are settled; a gap of ``share`` of R(w) will do.
+    ``combined`` are the losses of ``start``, ``fixed`` expected losses (T,) of units whose weights are
+    settled; a gap of ``share`` of R(w) will do.
     """
-    lam, combined = start, losses.combine(start)
+    lam = start
+    if combined is None:
+        combined = losses.combine(start)
     response = respond(combined)
     best: Newton | None = None
     exact: Float | None = None
@@ -168,7 +173,7 @@ def newton(
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
-            best = Newton(lam, response.w, gap, iteration, response.free)
+            best = Newton(lam, combined, response.w, gap, iteration, response.free)
         stalled = gap > 0.5 * before and gap < ROUNDING**0.5
         if gap <= max(tol, share * response.penalty) or stalled or iteration == max_iter:
             break
