@@ -181,9 +181,7 @@ def _single_member(problem: Problem) -> Optimum | None:
     best = int(np.flatnonzero(means <= means.min() + 1e-14)[0])
     lam = np.zeros(n_members)
     lam[best] = 1.0
-    combined = problem.losses.combine(lam)
-    w = p if problem.alpha >= ERM else tail(combined, problem.alpha, p)[0]
-    optimum = problem.optimum(lam, w, 0, "closed-form", value=float(w @ combined))
+    optimum = problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
     optimum.canonical = True
     # Nothing is solved here that is not solved to rounding, so nothing else may count as closed.
     return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
@@ -233,11 +231,13 @@ METHODS: tuple[Callable[[Problem, Float | None], Optimum | None], ...] = (
 
 def _certify(problem: Problem, optimum: Optimum) -> MixtureSolution:
     """Both objectives on the full problem, from the weights that are returned."""
-    w = problem.expand(optimum.w)
-    combined = problem.full.combine(optimum.lam)
-    worst, threshold = tail(combined, problem.alpha, problem.full_p)
-    value = float(worst @ combined)
-    dual_value = float(problem.full.expectations(w).min())
+    w, value, dual_value, threshold = optimum.w, optimum.value, optimum.bound, optimum.threshold
+    # Where nothing was reduced they are known.
+    if problem.losses is not problem.full:
+        w = problem.expand(w)
+        combined = problem.full.combine(optimum.lam)
+        worst, threshold = tail(combined, problem.alpha, problem.full_p)
+        value, dual_value = float(worst @ combined), float(problem.full.expectations(w).min())
     gap = value - dual_value
     # A negative gap would mean weights that are not feasible.
     if not abs(gap) <= problem.tolerance(value):

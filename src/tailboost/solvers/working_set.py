@@ -22,7 +22,7 @@ import numpy as np
 
 from tailboost.solvers.bits import Bool, DenseLosses, Float, LossMatrix
 from tailboost.solvers.canonical import least_mixture
-from tailboost.solvers.cvar import tail, tail_boundary
+from tailboost.solvers.cvar import tail_boundary
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.problem import Optimum, Problem, feasible
 from tailboost.solvers.regularized import Newton, newton, quadratic
@@ -173,12 +173,12 @@ def _all_tied(problem: Problem, part: _Part, epsilon: float, near: Newton, steps
     """Build the optimum if the regularised weights, computed to the last digit, are already exact."""
     solution = part.newton(problem.alpha, epsilon, near.lam, 0.0, near.combined)
     w = part.weights(solution.w, problem.cap)
-    optimum = problem.optimum(solution.lam, w, steps + solution.n_iter, "newton", value=0.0)
-    optimum.value, optimum.closest = optimum.bound, True
-    mixture = least_mixture(problem, optimum)
+    optimum = problem.optimum(solution.lam, w, steps + solution.n_iter, "newton")
+    optimum.closest = True
+    mixture = least_mixture(problem, optimum, optimum.bound)
     if mixture is not None:
-        optimum.lam, optimum.canonical = mixture, True
-    optimum.value = problem.value(optimum.lam)
+        problem.mix(optimum, mixture)
+        optimum.canonical = True
     return optimum
 
 
@@ -202,9 +202,9 @@ def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
         steps += solution.n_iter
         lam = solution.lam / solution.lam.sum()
         combined = problem.losses.combine(lam)
-        worst, eta = tail(combined, problem.alpha, problem.p)
         w = inside.weights(solution.w, problem.cap)
-        optimum = problem.optimum(lam, w, steps, "newton", value=float(worst @ combined))
+        optimum = problem.optimum(lam, w, steps, "newton", combined)
+        eta = optimum.threshold
         optimum.tied[:] = False
         optimum.tied[inside.units] = solution.tied
         optimum.members = solution.members
