@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.solvers.bits import SINGLE, Float, Index, LossMatrix
+from tailboost.solvers.bits import SINGLE, BitLosses, Float, Index, LossMatrix
 from tailboost.solvers.cvar import tail, tail_boundary
 
 #: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
@@ -183,9 +183,12 @@ def newton(
             d = response.d
             free = int(np.count_nonzero(d))
             hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)
+            # The covariance of bits is exact where they weigh the same.
+            even = isinstance(losses, BitLosses) and float(d.max()) * free <= (1 + 1e-12) * float(d.sum())
+            precise = even or free <= SINGLE
             exact = None if rough else d
         before = gap
-        ridge = 1e-12 if free <= SINGLE else 1e-6
+        ridge = 1e-12 if precise else 1e-6
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15), ridge)
         toward = losses.combine(target)
         drift = float(np.sum(fixed * (target - lam)))

@@ -226,7 +226,7 @@ COARSE = 1000
 #: Losses this far from the interval of free weights, in its widths, are settled, for a start.
 MARGIN = 0.5
 #: Gap, as a share of R(w), to which the problem is solved before ε falls.
-SHARE = 5e-2
+SHARE = 0.2
 #: Factor by which ε is smaller from the start if a mixture to start from is given.
 WARM = 5.0
 #: ε at which weights lose their digits to the rounding of losses.
