@@ -176,12 +176,12 @@ class BitLosses:
         if weights.size < COUNTED:
             return self._weighted(weights, used if used.size < 0.7 * weights.size else None)
         # Most weights are often the same, the cap: units with that one are counted.
-        usual = np.median(weights[used[:: used.size // 63 | 1]][:63])
-        alike = weights == usual
+        common = usual(weights[used])
+        alike = weights == common
         others = np.flatnonzero((weights != 0) & ~alike)
         if others.size > 0.4 * weights.size:
             return self._weighted(weights, None)
-        return usual * self._counts(alike) + self._weighted(weights, others)
+        return common * self._counts(alike) + self._weighted(weights, others)
 
     def _weighted(self, weights: Float, units: Index | None) -> Float:
         """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
@@ -357,18 +357,12 @@ def _covariance(losses: LossMatrix, d: Float, rough: int | None) -> Float:
     elif rough is not None and units.size > SINGLE:
         large = used > 1e-3 * used.mean()
         units, used = units[large], used[large]
-    even = used.min() == used.max()
-    bits = even and isinstance(losses, BitLosses)
-    single = bits or (rough is not None and units.size > SINGLE)
-    dtype = np.float32 if single else np.float64
+    if isinstance(losses, BitLosses) and used.min() == used.max():
+        common = _common(losses, units)
+        moment = common.diagonal()
+        return (common - np.outer(moment, moment) / units.size) * (total / units.size)
+    dtype = np.float64 if rough is None or units.size <= SINGLE else np.float32
     gram = np.zeros((n_members, n_members))
-    if bits:
-        # Counts of common losses are exact in single precision too.
-        for start in range(0, units.size, BLOCK):
-            columns = losses.raw_columns(units[start : start + BLOCK]).astype(dtype)
-            gram += columns.T @ columns
-        mean = gram.diagonal() / units.size
-        return np.asarray((gram - units.size * np.outer(mean, mean)) * (total / units.size))
     mean = (losses.expectations(d) / total).astype(dtype)
     root = np.sqrt(used).astype(dtype)[:, None]
     for start in range(0, units.size, BLOCK):
@@ -377,6 +371,45 @@ def _covariance(losses: LossMatrix, d: Float, rough: int | None) -> Float:
         centred *= root[block]
         gram += centred.T @ centred
     return gram * (total / float(used.sum()))
+
+
+def usual(values: Float) -> float:
+    """Return the value that most of them have, if there is one: the median of some."""
+    return float(np.median(values[:: values.size // 63 | 1][:63]))
+
+
+class Gram:
+    """Σ_i d_i ℓ_i ℓ_i' of bits for weights d that are mostly alike, brought up to date as d changes."""
+
+    def __init__(self, losses: BitLosses, usual: float) -> None:
+        self.losses, self.usual = losses, usual
+        self.d = np.zeros(losses.shape[1])
+        self.gram = np.zeros((len(losses), len(losses)))
+
+    def covariance(self, d: Float) -> Float:
+        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d; to the last digits."""
+        change = d - self.d
+        for sign in (1.0, -1.0):
+            # Counts of common losses are exact in single precision too.
+            units = np.flatnonzero(change == sign * self.usual)
+            change[units] = 0.0
+            self.gram += sign * self.usual * _common(self.losses, units)
+        units = np.flatnonzero(change)
+        if units.size:
+            columns = self.losses.columns(units)
+            self.gram += (columns * change[units, None]).T @ columns
+        self.d = d
+        moment = self.gram.diagonal()  # the losses are their own squares
+        return self.gram - np.outer(moment, moment) / d.sum()
+
+
+def _common(losses: BitLosses, units: Index) -> Float:
+    """Count the losses that every two hypotheses have in common among some units, shape (T, T)."""
+    out = np.zeros((len(losses), len(losses)))
+    for start in range(0, units.size, BLOCK):
+        columns = losses.raw_columns(units[start : start + BLOCK]).astype(np.float32)
+        out += columns.T @ columns
+    return out
 
 
 Losses = npt.ArrayLike | BitLosses

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.solvers.bits import SINGLE, BitLosses, Float, Index, LossMatrix
+from tailboost.solvers.bits import SINGLE, BitLosses, Float, Gram, Index, LossMatrix, usual
 from tailboost.solvers.cvar import tail, tail_boundary
 
 #: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
@@ -168,6 +168,7 @@ def newton(
     response = respond(combined)
     best: Newton | None = None
     exact: Float | None = None
+    gram: Gram | None = None
     before = np.inf
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
@@ -178,14 +179,18 @@ def newton(
         if gap <= max(tol, share * response.penalty) or stalled or iteration == max_iter:
             break
         rough = gap > 1e-4
+        if not rough and gram is None and isinstance(losses, BitLosses):
+            d = response.d[response.d > 0]
+            if d.size > SINGLE and np.count_nonzero(d == usual(d)) > 0.9 * d.size:
+                gram = Gram(losses, usual(d))
+        if not rough and gram is not None:
+            hessian, precise, exact = gram.covariance(response.d), True, response.d
         # An exact Hessian is kept while it serves and the free units stay the same, but for a few.
-        if exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
+        elif exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
             d = response.d
             free = int(np.count_nonzero(d))
             hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)
-            # The covariance of bits is exact where they weigh the same.
-            even = isinstance(losses, BitLosses) and float(d.max()) * free <= (1 + 1e-12) * float(d.sum())
-            precise = even or free <= SINGLE
+            precise = free <= SINGLE
             exact = None if rough else d
         before = gap
         ridge = 1e-12 if precise else 1e-6
