@@ -175,13 +175,19 @@ class BitLosses:
             return self._weighted(weights, used)
         if weights.size < COUNTED:
             return self._weighted(weights, used if used.size < 0.7 * weights.size else None)
-        # Most weights are often the same, the cap: units with that one are counted.
-        common = usual(weights[used])
-        alike = weights == common
-        others = np.flatnonzero((weights != 0) & ~alike)
-        if others.size > 0.4 * weights.size:
+        # Most weights are often the same, the cap, or one of two: units of equal weight are counted.
+        counted = np.zeros(self._rows)
+        while used.size > 0.1 * weights.size:
+            common = usual(weights[used])
+            alike = weights == common
+            others = used[~alike[used]]
+            if others.size > 0.6 * used.size:
+                break
+            counted += common * self._counts(alike)
+            used = others
+        if used.size > 0.7 * weights.size:
             return self._weighted(weights, None)
-        return common * self._counts(alike) + self._weighted(weights, others)
+        return counted + self._weighted(weights, used)
 
     def _weighted(self, weights: Float, units: Index | None) -> Float:
         """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.solvers.bits import SINGLE, BitLosses, Float, Gram, Index, LossMatrix, usual
+from tailboost.solvers.bits import CACHED, SINGLE, BitLosses, Float, Gram, Index, LossMatrix, usual
 from tailboost.solvers.cvar import tail, tail_boundary
 
 #: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
@@ -111,19 +111,34 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
     even = bool(p[0] == p.min() == p.max())
     top = 1.0 / alpha
 
+    def density(scaled: Float, bottom: float, out: Float) -> Float:
+        np.subtract(scaled, bottom, out=out)
+        return np.clip(out, 0.0, top, out=out)
+
+    def given(scaled: Float, bottom: float) -> tuple[float, float]:
+        """Mass given at θ = ε (1 + ``bottom``), and the mass of the units it varies with."""
+        total = slope = 0.0
+        part = np.empty(min(CACHED, scaled.size))
+        for start in range(0, scaled.size, CACHED):
+            block = slice(start, start + CACHED)
+            q = density(scaled[block], bottom, part[: scaled[block].size])
+            if even:
+                total += float(q.sum())
+                slope += np.count_nonzero(q) - np.count_nonzero(q == top)
+            else:
+                total += float(p[block] @ q)
+                slope += float(p[block] @ ((q > 0) & (q < top)))
+        return (p[0] * total, p[0] * slope) if even else (total, slope)
+
     def respond(combined: Float) -> Response:
         scaled = combined / epsilon
         # Newton on a monotone, piecewise linear function of θ/ε − 1, from where the last losses left it.
         low, high = float(scaled.min()) - top, float(scaled.max())
         guess = last[0] if last else tail_boundary(combined, alpha * mass, p) / epsilon - 1.0
         bottom = min(max(guess, low), high)
-        density = np.empty_like(scaled)
         for _ in range(100):
-            np.subtract(scaled, bottom, out=density)
-            np.clip(density, 0.0, top, out=density)
-            free = (density > 0) & (density < top)
-            excess = float(p @ density) - mass
-            slope = float(p[0] * np.count_nonzero(free)) if even else float(p[free].sum())
+            total, slope = given(scaled, bottom)
+            excess = total - mass
             low, high = (bottom, high) if excess > 0 else (low, bottom)
             new = bottom + excess / slope if slope > 0 else 0.5 * (low + high)
             if not low <= new <= high:
@@ -132,15 +147,16 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
                 break
             bottom = new
         last[:] = [bottom]
-        if not density.any():
+        q = density(scaled, bottom, np.empty_like(scaled))
+        if not q.any():
             # ε is below the rounding of the losses: only the largest are left.
-            density[scaled == scaled.max()] = 1.0
-        w = p * density
+            q[scaled == scaled.max()] = 1.0
+        d = np.where((q > 0) & (q < top), p / epsilon, 0.0)
+        w = p * q
         w *= mass / w.sum()
-        density -= 1.0
-        density *= density
-        penalty = 0.5 * epsilon * float(p @ density)
-        d = free * (p[0] / epsilon) if even else np.where(free, p / epsilon, 0.0)
+        q -= 1.0
+        q *= q
+        penalty = 0.5 * epsilon * float(p @ q)
         return Response(w, penalty, d, (epsilon * bottom, epsilon * (bottom + top)))
 
     return respond

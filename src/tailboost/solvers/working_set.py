@@ -120,10 +120,8 @@ def _descend(problem: Problem, state: _State, cold: bool, final: bool) -> _State
     combined = losses.combine(lam)
     part = whole = _Part.whole(problem)
     if not (cold or tied):
-        # What was drawn for the sample decides less as ε falls.
         low, high = quadratic(problem.p, alpha, epsilon)(combined).free
         part = whole.narrow(_near(combined, low, high, MARGIN), combined >= high)
-        epsilon /= SHRINK
     before, margin = losses.shape[1], MARGIN
     for _ in range(40):
         solution = part.newton(alpha, epsilon, lam, SHARE, combined[part.units])
@@ -218,7 +216,7 @@ def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
 
 
 #: Free units per member that end the fall of ε, on all units and on a sample.
-FEW, MANY = 6, 40
+FEW, MANY = 6, 200
 #: Share of the units that make a sample, one in this number.
 COARSER = 8
 #: Units per member above which a sample is taken.
