@@ -29,6 +29,10 @@ ROUGH = 4096
 ROUNDING = 1e-13
 
 
+#: Width of a bracket of the step, relative to it, that is narrow enough.
+KINK = 0.2
+
+
 class Response(NamedTuple):
     """Best weights w for combined losses, R(w), and the derivative d of w_i in its loss (0 at a bound).
 
@@ -151,7 +155,8 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
         if not q.any():
             # ε is below the rounding of the losses: only the largest are left.
             q[scaled == scaled.max()] = 1.0
-        d = np.where((q > 0) & (q < top), p / epsilon, 0.0)
+        free = (q > 0) & (q < top)
+        d = free * (p[0] / epsilon) if even else np.where(free, p / epsilon, 0.0)
         w = p * q
         w *= mass / w.sum()
         q -= 1.0
@@ -235,7 +240,7 @@ def _line_search(
         return 1.0, respond(toward)
     low, high, step = 0.0, 1.0, 1.0
     slope_low = initial
-    for _ in range(40 if initial < 0 else 0):
+    for trials in range(40 if initial < 0 else 0):
         trial = respond(toward if step == 1.0 else combined + step * change)
         slope = float(trial.w @ change) + drift
         if abs(slope) <= 0.5 * abs(initial) or (step == 1.0 and slope < 0):
@@ -244,8 +249,12 @@ def _line_search(
             high, slope_high = step, slope
         else:
             low, slope_low, response = step, slope, trial
-        # Regula falsi kept away from the ends of the bracket.
-        step = low + (high - low) * float(np.clip(slope_low / (slope_low - slope_high), 0.1, 0.9))
+        # The minimum of pieces may be a kink, where no slope is small.
+        if low > 0 and high - low <= KINK * high:
+            break
+        # Regula falsi at first, kept away from the ends of the bracket; then bisection.
+        share = slope_low / (slope_low - slope_high) if trials < 2 else 0.5
+        step = low + (high - low) * float(np.clip(share, 0.1, 0.9))
     return low, response
 
 

@@ -35,8 +35,10 @@ class _Part:
         self.losses, self.p, self.cap = losses, p, cap
         # What the settled weights leave to give, and the expected losses under them.
         self.mass, self.fixed = mass, fixed
-        self.units = np.arange(p.size)
+        # Which units of the problem these are, and which of the part that was narrowed.
+        self.units = self.within = np.arange(p.size)
         self.settled = np.zeros(p.size)
+        self.at_cap = np.zeros(p.size, dtype=bool)
 
     @classmethod
     def whole(cls, problem: Problem) -> _Part:
@@ -47,17 +49,24 @@ class _Part:
         """Settle the units that are not kept; the same part where that would leave no freedom."""
         if keep.all():
             return self
-        settled = np.where(above & ~keep, self.cap, 0.0)
+        at_cap = above & ~keep
+        settled = np.where(at_cap, self.cap, 0.0)
         units = np.flatnonzero(keep)
         mass, cap = self.mass - float(settled.sum()), self.cap[units]
         if not 0.0 < mass < cap.sum():
             return self
         fixed = self.fixed + self.losses.expectations(settled)
         inner = _Part(self.losses.select(units=units), self.p[units], cap, mass, fixed)
-        inner.units = self.units[units]
+        inner.units, inner.within, inner.at_cap = self.units[units], units, at_cap
         inner.settled = self.settled.copy()
         inner.settled[self.units] = settled
         return inner
+
+    def misplaced(self, combined: Float, low: float, high: float) -> Bool:
+        """Units, of the part that was narrowed, that were settled and should not have been."""
+        wrong = np.where(self.at_cap, combined < high, combined > low)
+        wrong[self.within] = False
+        return wrong
 
     def weights(self, w: Float, cap: Float) -> Float:
         """Weights of all units of the problem."""
@@ -73,11 +82,15 @@ class _Part:
 
 
 class _State(NamedTuple):
-    """A mixture that is good for some ε, the Newton steps it took, and whether most units seem to tie."""
+    """A mixture that is good for some ε, and the Newton steps it took.
+
+    ``free`` is the interval of losses with free weights, ``tied`` whether most units seem to tie.
+    """
 
     lam: Float
     epsilon: float
     n_iter: int
+    free: tuple[float, float] = (-np.inf, np.inf)
     tied: bool = False
 
 
@@ -95,13 +108,33 @@ def by_newton(problem: Problem, start: Float | None) -> Optimum | None:
     # At a tiny α the weights are spread over more than the tail while ε is large.
     spread = _spread(first.losses.combine(lam), problem.alpha, first.p)
     epsilon = max(problem.alpha, 0.01) * max(spread, 1e-3)
-    state: _State | Optimum = _State(lam, epsilon if start is None else epsilon / WARM, 0)
+    state = _State(lam, epsilon if start is None else epsilon / WARM, 0)
     cold = start is None
-    for level in reversed(levels):
-        assert isinstance(state, _State)
-        state = _descend(level, state, cold, level is problem)
-        cold = False
-    return _in_doubt(problem, state) if isinstance(state, _State) else state
+    for level in reversed(levels[1:]):
+        below = _descend(level, _Part.whole(level), state, cold, False)
+        assert isinstance(below, _State)
+        state, cold = below, False
+    found = _descend_all(problem, state, cold)
+    return _in_doubt(problem, found) if isinstance(found, _State) else found
+
+
+def _descend_all(problem: Problem, state: _State, cold: bool) -> _State | Optimum:
+    """Descend with the units that a sample leaves in doubt, or with all."""
+    whole = _Part.whole(problem)
+    if not (cold or state.tied) and np.isfinite(state.free).all():
+        low, high = state.free
+        combined = problem.losses.combine(state.lam)
+        for margin in (1.0, 4.0):
+            base = whole.narrow(_near(combined, low, high, margin), combined >= high)
+            if base is whole:
+                break
+            found = _descend(problem, base, state, False, True)
+            if isinstance(found, Optimum):
+                return found
+            after = problem.losses.combine(found.lam)
+            if base.misplaced(after, *found.free).sum() <= FEW * found.lam.size:
+                return found
+    return _descend(problem, whole, state, cold, True)
 
 
 def _sample(problem: Problem, size: int) -> Problem:
@@ -112,26 +145,26 @@ def _sample(problem: Problem, size: int) -> Problem:
     return replace(problem, losses=problem.losses.select(units=units), p=counts / size)
 
 
-def _descend(problem: Problem, state: _State, cold: bool, final: bool) -> _State | Optimum:
+def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bool) -> _State | Optimum:
     """Let ε fall until few units are free, or all that stay free are found to tie."""
-    losses, alpha = problem.losses, problem.alpha
+    losses, alpha = base.losses, problem.alpha
     few = (FEW if final else MANY) * losses.shape[0]
-    lam, epsilon, steps, tied = state
+    lam, epsilon, steps, _, tied = state
     combined = losses.combine(lam)
-    part = whole = _Part.whole(problem)
+    part = base
     if not (cold or tied):
-        low, high = quadratic(problem.p, alpha, epsilon)(combined).free
-        part = whole.narrow(_near(combined, low, high, MARGIN), combined >= high)
+        low, high = quadratic(base.p, alpha, epsilon, base.mass)(combined).free
+        part = base.narrow(_near(combined, low, high, MARGIN), combined >= high)
     before, margin = losses.shape[1], MARGIN
     for _ in range(40):
-        solution = part.newton(alpha, epsilon, lam, SHARE, combined[part.units])
+        inside = combined if part is base else combined[part.within]
+        solution = part.newton(alpha, epsilon, lam, SHARE, inside)
         lam, steps = solution.lam, steps + solution.n_iter
         low, high = solution.free
-        combined = solution.combined if part is whole else losses.combine(lam)
-        wrong = np.where(part.settled > 0, combined < high, combined > low)
-        wrong[part.units] = False
+        combined = solution.combined if part is base else losses.combine(lam)
+        wrong = part is not base and part.misplaced(combined, low, high).any()
         known = part
-        if wrong.any():
+        if wrong:
             margin *= 2
         else:
             known, margin = None, MARGIN
@@ -140,7 +173,7 @@ def _descend(problem: Problem, state: _State, cold: bool, final: bool) -> _State
                 break
             if n_free > 0.5 * before:
                 if not final:
-                    return _State(lam, epsilon, steps, tied=True)
+                    return _State(lam, epsilon, steps, (low, high), tied=True)
                 optimum = _all_tied(problem, part, epsilon, solution, steps)
                 if optimum.closed:
                     return optimum
@@ -148,9 +181,9 @@ def _descend(problem: Problem, state: _State, cold: bool, final: bool) -> _State
             epsilon /= SHRINK
         near = _near(combined, low, high, margin)
         if known is not None:
-            near[known.units] = True
-        part = whole.narrow(near, combined >= high)
-    return _State(lam, epsilon, steps)
+            near[known.within] = True
+        part = base.narrow(near, combined >= high)
+    return _State(lam, epsilon, steps, (low, high))
 
 
 def _near(combined: Float, low: float, high: float, margin: float) -> Bool:
@@ -183,7 +216,7 @@ def _all_tied(problem: Problem, part: _Part, epsilon: float, near: Newton, steps
 def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
     """Solve exactly for the units nearest to the boundary; take in those on the wrong side of it, repeat."""
     n_members, n_units = problem.losses.shape
-    lam, _, steps, _ = state
+    lam, _, steps, _, _ = state
     combined = problem.losses.combine(lam)
     eta = tail_boundary(combined, problem.alpha, problem.p)
     distance = np.abs(combined - eta)
@@ -208,7 +241,7 @@ def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
         optimum.members = solution.members
         if best is None or optimum.gap < best.gap:
             best = optimum
-        wrong = ~part & ((inside.settled > 0) != (combined > eta))
+        wrong = ~part & (inside.at_cap != (combined > eta))
         if optimum.closed or not wrong.any():
             break
         part = part | wrong
