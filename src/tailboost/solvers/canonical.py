@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailboost.solvers.bits import Float
+from tailboost.solvers.bits import Bool, Float
 from tailboost.solvers.cvar import tail
 from tailboost.solvers.linear_program import lexicographic_vertex
 from tailboost.solvers.problem import Optimum, Problem, feasible
@@ -26,9 +26,10 @@ def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
     """Replace an optimum by the canonical one, or keep it where its face is not resolved well enough."""
     if optimum.canonical:
         return optimum
-    unique = _nonsingular(problem, optimum)
-    if unique is not None:
-        return unique
+    if not optimum.tried:
+        unique = vertex(problem, optimum.lam, optimum.w, optimum.tied, optimum.members, optimum.n_iter, optimum.method)
+        if unique is not None:
+            return unique
     w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
     # The closest weights tell best which conditions an optimal λ has to meet, if they are exact.
     found = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
@@ -40,15 +41,17 @@ def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
     return found if found.gap <= max(optimum.gap, 10 * LOSS) else optimum
 
 
-def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
+def vertex(
+    problem: Problem, near: Float, near_w: Float, tied_units: Bool, used: Bool, n_iter: int, method: str
+) -> Optimum | None:
     """Solve for λ and w as vertices, where both are unique: as many tied units as members.
 
     With F the tied units and C the members, K = [[L_CF, −1], [1', 0]] gives (w_F, value) from the weight that
     is left and (−λ_C, η) from K'z = e: one factorisation for both. Units with equal losses count as one; the
-    closest weights share in proportion to p.
+    closest weights share in proportion to p. ``near`` and ``near_w`` are λ and w to a few digits.
     """
     cap, p = problem.cap, problem.p
-    tied, members = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.members)
+    tied, members = np.flatnonzero(tied_units), np.flatnonzero(used)
     if not tied.size or tied.size > 10 * members.size + 20:
         return None
     first, group = problem.losses.select(units=tied).patterns()
@@ -56,11 +59,11 @@ def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
     if max(first.size, members.size) > size + 20:
         return None
     # What an interior point leaves in doubt is nearest to its bound: left out on trial, checked in the end.
-    room = np.minimum(optimum.w, cap - optimum.w)[tied[first]] / cap[tied[first]]
+    room = np.minimum(near_w, cap - near_w)[tied[first]] / cap[tied[first]]
     kept = np.sort(np.argsort(room)[first.size - size :])
     tied, group = tied[np.isin(group, kept)], np.searchsorted(kept, group[np.isin(group, kept)])
-    members = np.sort(members[np.argsort(optimum.lam[members])[members.size - size :]])
-    w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
+    members = np.sort(members[np.argsort(near[members])[members.size - size :]])
+    w = np.where(near_w > 0.5 * cap, cap, 0.0)
     w[tied] = 0.0
     matrix = np.ones((size + 1, size + 1))
     matrix[:-1, :-1] = problem.losses.columns(tied[np.unique(group, return_index=True)[1]])[:, members].T
@@ -72,12 +75,12 @@ def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
         return None
     shares = (inverse @ np.append(-settled[members], 1.0 - w.sum()))[:-1]
     w[tied] = shares[group] * p[tied] / np.bincount(group, p[tied])[group]
-    lam = np.zeros(optimum.lam.size)
+    lam = np.zeros(near.size)
     lam[members], eta = -inverse[-1, :-1], inverse[-1, -1]
     if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
         return None
-    found = problem.optimum(lam / lam.sum(), feasible(w, cap), optimum.n_iter, optimum.method)
-    found.closest = True
+    found = problem.optimum(lam / lam.sum(), feasible(w, cap), n_iter, method)
+    found.closest = found.canonical = True
     # Anything else at the boundary η or at the value would allow other optima.
     distance, slack = np.abs(found.combined - eta), found.expected - found.bound
     alone = np.count_nonzero(distance <= CLEAR) == tied.size and np.count_nonzero(slack <= CLEAR) == size

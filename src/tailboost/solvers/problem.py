@@ -44,6 +44,7 @@ class Optimum:
     members : hypotheses that an optimal mixture may use
     closest : whether w is the optimum closest to p
     canonical : whether λ is the canonical one too
+    tried : whether both were found not to be unique vertices
     """
 
     lam: Float
@@ -59,6 +60,7 @@ class Optimum:
     members: Bool
     closest: bool = False
     canonical: bool = False
+    tried: bool = False
 
     @property
     def gap(self) -> float:

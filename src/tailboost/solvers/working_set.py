@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tailboost.solvers.bits import Bool, DenseLosses, Float, LossMatrix
-from tailboost.solvers.canonical import least_mixture
+from tailboost.solvers.canonical import least_mixture, vertex
 from tailboost.solvers.cvar import tail_boundary
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.problem import Optimum, Problem, feasible
@@ -84,12 +84,13 @@ class _Part:
 class _State(NamedTuple):
     """A mixture that is good for some ε, and the Newton steps it took.
 
-    ``free`` is the interval of losses with free weights, ``tied`` whether most units seem to tie.
+    ``combined`` are the losses, ``free`` is the interval of losses with free weights, ``tied`` whether most units seem to tie.
     """
 
     lam: Float
     epsilon: float
     n_iter: int
+    combined: Float | None = None
     free: tuple[float, float] = (-np.inf, np.inf)
     tied: bool = False
 
@@ -133,7 +134,7 @@ def _descend_all(problem: Problem, state: _State, cold: bool) -> _State | Optimu
                 return found
             after = problem.losses.combine(found.lam)
             if base.misplaced(after, *found.free).sum() <= FEW * found.lam.size:
-                return found
+                return found._replace(combined=after)
     return _descend(problem, whole, state, cold, True)
 
 
@@ -149,7 +150,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
     """Let ε fall until few units are free, or all that stay free are found to tie."""
     losses, alpha = base.losses, problem.alpha
     few = (FEW if final else MANY) * losses.shape[0]
-    lam, epsilon, steps, _, tied = state
+    lam, epsilon, steps, _, _, tied = state
     combined = losses.combine(lam)
     part = base
     if not (cold or tied):
@@ -173,7 +174,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
                 break
             if n_free > 0.5 * before:
                 if not final:
-                    return _State(lam, epsilon, steps, (low, high), tied=True)
+                    return _State(lam, epsilon, steps, combined, (low, high), tied=True)
                 optimum = _all_tied(problem, part, epsilon, solution, steps)
                 if optimum.closed:
                     return optimum
@@ -183,7 +184,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
         if known is not None:
             near[known.within] = True
         part = base.narrow(near, combined >= high)
-    return _State(lam, epsilon, steps, (low, high))
+    return _State(lam, epsilon, steps, combined, (low, high))
 
 
 def _near(combined: Float, low: float, high: float, margin: float) -> Bool:
@@ -216,8 +217,8 @@ def _all_tied(problem: Problem, part: _Part, epsilon: float, near: Newton, steps
 def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
     """Solve exactly for the units nearest to the boundary; take in those on the wrong side of it, repeat."""
     n_members, n_units = problem.losses.shape
-    lam, _, steps, _, _ = state
-    combined = problem.losses.combine(lam)
+    lam, _, steps, combined, *_ = state
+    assert combined is not None
     eta = tail_boundary(combined, problem.alpha, problem.p)
     distance = np.abs(combined - eta)
     size = min(FEW * n_members, n_units - 1)
@@ -232,13 +233,16 @@ def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
         solution = interior_point(columns, inside.cap, 1e-12, start=lam, fixed=inside.fixed, mass=inside.mass)
         steps += solution.n_iter
         lam = solution.lam / solution.lam.sum()
-        combined = problem.losses.combine(lam)
         w = inside.weights(solution.w, problem.cap)
+        tied = np.zeros(n_units, dtype=bool)
+        tied[inside.units] = solution.tied
+        unique = vertex(problem, lam, w, tied, solution.members, steps, "newton")
+        if unique is not None:
+            return unique
+        combined = problem.losses.combine(lam)
         optimum = problem.optimum(lam, w, steps, "newton", combined)
         eta = optimum.threshold
-        optimum.tied[:] = False
-        optimum.tied[inside.units] = solution.tied
-        optimum.members = solution.members
+        optimum.tied, optimum.members, optimum.tried = tied, solution.members, True
         if best is None or optimum.gap < best.gap:
             best = optimum
         wrong = ~part & (inside.at_cap != (combined > eta))
