@@ -170,6 +170,10 @@ class BitLosses:
     def expectations(self, w: npt.ArrayLike) -> Float:
         """Compute the expected loss of every hypothesis: ⟨w, ℓ^t⟩, shape (T,)."""
         weights = np.asarray(w, dtype=float)
+        if weights.size >= COUNTED:
+            probe = weights[:: weights.size // 255]
+            if np.count_nonzero(probe) > 0.7 * probe.size and np.count_nonzero(probe == usual(probe)) == 1:
+                return self._weighted(weights, None)
         used = np.flatnonzero(weights)
         if used.size < 0.1 * weights.size:
             return self._weighted(weights, used)
@@ -191,6 +195,12 @@ class BitLosses:
 
     def _weighted(self, weights: Float, units: Index | None) -> Float:
         """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
+        if units is None and self._n >= PAIRED:
+            pairs = self._paired()
+            both = [np.bincount(pair, weights, 65536).reshape(256, 256) for pair in pairs[: len(self._planes) // 2]]
+            sums = [side for pair in both for side in (pair.sum(axis=0), pair.sum(axis=1))]
+            sums += [np.bincount(plane, weights, 256) for plane in pairs[len(both) :]]
+            return (np.stack(sums) @ BITS).ravel()[: self._rows]
         planes = self._planes
         if units is not None:
             weights, planes = weights[units], tuple(plane[units] for plane in planes)

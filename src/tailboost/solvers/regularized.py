@@ -151,18 +151,24 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
                 break
             bottom = new
         last[:] = [bottom]
-        q = density(scaled, bottom, np.empty_like(scaled))
-        if not q.any():
+        w, d = np.empty_like(scaled), np.empty_like(scaled)
+        part, penalty = np.empty(min(CACHED, scaled.size)), 0.0
+        for start in range(0, scaled.size, CACHED):
+            block = slice(start, start + CACHED)
+            q = density(scaled[block], bottom, part[: scaled[block].size])
+            np.multiply(p[block], q, out=w[block])
+            np.multiply(p[block], (q > 0) & (q < top), out=d[block])
+            q -= 1.0
+            q *= q
+            penalty += float(p[block] @ q)
+        d /= epsilon
+        total = float(w.sum())
+        if total == 0:
             # ε is below the rounding of the losses: only the largest are left.
-            q[scaled == scaled.max()] = 1.0
-        free = (q > 0) & (q < top)
-        d = free * (p[0] / epsilon) if even else np.where(free, p / epsilon, 0.0)
-        w = p * q
-        w *= mass / w.sum()
-        q -= 1.0
-        q *= q
-        penalty = 0.5 * epsilon * float(p @ q)
-        return Response(w, penalty, d, (epsilon * bottom, epsilon * (bottom + top)))
+            w = np.where(scaled == scaled.max(), p, 0.0)
+            total = float(w.sum())
+        w *= mass / total
+        return Response(w, 0.5 * epsilon * penalty, d, (epsilon * bottom, epsilon * (bottom + top)))
 
     return respond
 
