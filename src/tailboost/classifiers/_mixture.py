@@ -73,7 +73,7 @@ class MixtureClassifier(BaseBoostClassifier):
             self._ledger = self._ledger.first(n_rounds)
 
     def _value(self) -> tuple[float, float]:
-        if self._param("n_iter_no_change", None) is None and not self.verbose:
+        if self._patience() is None and not self.verbose:
             return np.nan, 0.0
         solution = self._mixture()
         return (np.nan, 0.0) if solution is None else (solution.value, solution.gap)

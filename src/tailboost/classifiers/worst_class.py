@@ -21,6 +21,7 @@ from tailboost.classifiers.group import check_group_arguments
 from tailboost.combine import Objective, settle_ties, shares
 from tailboost.game import EndOfGame, Floats, Ints, Response, Units, round_seed
 from tailboost.guarantee import Bound
+from tailboost.learners import LogitAdjustedClassifier
 from tailboost.solvers import MixtureSolution
 from tailboost.validation import CrossFitted, HeldOut, Rows, Scheme
 
@@ -30,6 +31,8 @@ THETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 EPSILON = 5e-4
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
+# Rounds without a lower value after which the indicator game ends, where T from γ can be hundreds.
+INDICATOR_PATIENCE = 10
 # Classes that a warning names.
 NAMED = 5
 
@@ -99,20 +102,24 @@ class WorstClassBoostClassifier(WeakLearningGame):
     weighted loss is good enough, on rows it was not fitted on. Two games and two ways to combine:
 
     * ``class_loss="indicator"`` [1]_: the loss of a class is 1 where its error is at least 1 − θ, and the
-      learner
-      must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is fine for more than half of the
-      voters. That their majority vote is fine is **not** implied: three voters wrong on 40 % of a class each
-      can be wrong on 60 % of it together. So it is measured (`class_errors_`, `bound_met_`), never claimed.
+      learner must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is fine for more than half of
+      the voters. That their majority vote is fine is **not** implied: three voters wrong on 40 % of a class
+      each can be wrong on 60 % of it together. So it is measured (`class_errors_`, `bound_met_`), never
+      claimed.
     * ``class_loss="error"``: the loss is the class error itself, the ordinary minimax game, which serves two
       classes or groups too. With `combine="mixture"`, λ minimises the largest class error on the validation
-      rows, and its value **is** the bound, for the randomised classifier whose label distribution is
+      rows, and its value **is** the bound there, for the randomised classifier whose label distribution is
       `predict_proba`.
+
+    Without a target (``theta="auto"``, ``gamma="auto"``) the error of the worst class is made as small as
+    can be.
 
     Parameters
     ----------
     estimator : classifier, optional
         The base learner; one that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …)
-        is grown only as far as asked. None is `HistBoostClassifier`.
+        is grown only as far as asked. None is `HistBoostClassifier`, and `LogitAdjustedClassifier` where the
+        error game is played over classes: it answers a round by an argmax instead of a fit.
     theta : float in [0, 1), dict or "auto", default="auto"
         θ = 1 − allowed error. A dict has one per class (group, cell; for a cell its class serves too), key
         None for the rest: ``{1: .95, None: .8}`` allows class 1 at most 5 % wrong, the others 20 %. "auto"
@@ -128,7 +135,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
-        "auto" is "indicator" where γ > 0, else "error".
+        "auto" is "indicator" where a target is stated (``theta`` or ``gamma``) and γ > 0, else "error".
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first rounds, as many as have the least largest class error on the
         validation rows; "mixture" the optimal λ. "auto" is "vote" in the indicator game, else "mixture".
@@ -142,8 +149,11 @@ class WorstClassBoostClassifier(WeakLearningGame):
         The rows on which classes are measured, as in `AdaLPBoostClassifier`.
     include_constants : bool, default=True
         Whether the K constants join the mixture, beside plain ERM; a vote has neither.
-    n_iter_no_change, tol, max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
-        As in `AdaLPBoostClassifier`; the value that must fall is the largest class error of the combination.
+    n_iter_no_change : int, None or "auto", default="auto"
+        Stop when so many rounds together lowered the largest class error of the combination by less than
+        ``tol``; None plays all. "auto" is 10 in the indicator game, else None.
+    tol, max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
+        As in `AdaLPBoostClassifier`.
 
     Attributes
     ----------
@@ -189,6 +199,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
         "combine": [StrOptions({"auto", "vote", "mixture"})],
         "units": [StrOptions({"auto", "class", "group", "cell"})],
         "max_rounds": [Interval(Integral, 1, None, closed="left"), None],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
 
     def __init__(
@@ -206,7 +217,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
         max_rounds: int | None = None,
         validation: Any = "auto",
         include_constants: bool = True,
-        n_iter_no_change: int | None = 10,
+        n_iter_no_change: int | str | None = "auto",
         tol: float = 1e-3,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
@@ -296,8 +307,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
     def _check_problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
     ) -> Problem:
-        problem = super()._check_problem(X, y, sample_weight, groups, validation)
         self._kind = ("class" if groups is None else "group") if self.units == "auto" else self.units
+        problem = super()._check_problem(X, y, sample_weight, groups, validation)
         if self._kind == "cell":
             assert problem.groups is not None
             K, names, groups_ = len(self.classes_), self.classes_.tolist(), self.groups_.tolist()
@@ -358,9 +369,23 @@ class WorstClassBoostClassifier(WeakLearningGame):
         return edge_from_share(self.q, len(self.units_)) if self.gamma == "auto" else float(self.gamma)
 
     @property
+    def _aims(self) -> bool:
+        """Whether a target is stated; without one the worst class's error shall be as small as can be."""
+        return self.theta != "auto" or self.gamma != "auto"
+
+    @property
     def _indicator(self) -> bool:
         """Whether the loss of a class is the indicator."""
-        return self.class_loss == "indicator" or (self.class_loss == "auto" and self._gamma() > 0)
+        return self.class_loss == "indicator" or (
+            self.class_loss == "auto" and self._aims and self._gamma() > 0
+        )
+
+    def _learner(self) -> Any:
+        # Before the units are known any learner serves: all defaults take the same tables.
+        over_classes = hasattr(self, "units_") and self._kind == "class"
+        if self.estimator is None and over_classes and not self._indicator:
+            return LogitAdjustedClassifier(n_jobs=self.n_jobs, random_state=getattr(self, "_entropy", None))
+        return super()._learner()
 
     @property
     def _voting(self) -> bool:
@@ -414,7 +439,12 @@ class WorstClassBoostClassifier(WeakLearningGame):
         return max(self._rounds(), self.max_rounds or 0)
 
     def _patience(self) -> int | None:
-        return None if self.max_rounds is not None else self.n_iter_no_change
+        if self.max_rounds is not None:
+            return None
+        if self.n_iter_no_change == "auto":
+            return INDICATOR_PATIENCE if self._indicator else None
+        patience: Any = self.n_iter_no_change
+        return None if patience is None else int(patience)
 
     def _tied_to_rounds(self) -> str:
         tied = super()._tied_to_rounds()
@@ -431,8 +461,10 @@ class WorstClassBoostClassifier(WeakLearningGame):
         return max(0.0, allowed - math.sqrt(math.log(self._count) / (2 * T)))
 
     def _respond(self, scheme: Scheme, u: Floats, seed: int) -> Response:
-        t = self._game.n_rounds
-        if self.max_rounds is not None and t >= self._rounds() and self._is_met(self._value()[0]):
+        t, rounds = self._game.n_rounds, self._game.trace.rounds
+        if t and round(rounds[-1].value, DECIMALS) <= 0.0:
+            raise EndOfGame(f"the objective reached 0 in round {t}")
+        if self.max_rounds is not None and t >= self._rounds() and self._is_met(rounds[-1].value):
             raise EndOfGame(f"all targets are met on the validation rows after {t} rounds")
         return super()._respond(scheme, u, seed)
 
@@ -502,8 +534,6 @@ class WorstClassBoostClassifier(WeakLearningGame):
     def _value(self) -> tuple[float, float]:
         if self._voting:
             return min(self._tally.results)[0], 0.0
-        if self.max_rounds is None:
-            return super()._value()
         solution = self._mixture()
         assert solution is not None
         return solution.value, solution.gap
