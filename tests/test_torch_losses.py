@@ -63,7 +63,7 @@ def test_published_formula(name):
 
 
 def test_influence_with_features():
-    value = influence_balanced(*tensors(), features=torch.tensor(H), alpha=1000).item()
+    value = influence_balanced(*tensors(), features=torch.tensor(H)).item()
     assert value == pytest.approx(1000 * np.mean(INVERSE[Y] * ib(H) * CE), rel=1e-12)
 
 

@@ -21,7 +21,7 @@ def size(net):
         (nets.resnet32, (3, 32, 32), 10, pytest.approx(0.46e6, rel=0.01)),
         (nets.wrn_28_1, (3, 32, 32), 10, pytest.approx(0.37e6, rel=0.01)),
         (nets.wrn_28_10, (3, 32, 32), 10, pytest.approx(36.5e6, rel=0.002)),
-        (nets.small_cnn, (1, 28, 28), 10, 16 * 26 + 32 * (16 * 9 + 1) + 64 * (32 * 49 + 1) + 10 * 65),
+        (nets.small_cnn, (1, 28, 28), 10, 8 * 26 + 16 * (8 * 9 + 1) + 64 * (16 * 49 + 1) + 10 * 65),
     ],
 )
 def test_number_of_parameters(net, shape, classes, parameters):

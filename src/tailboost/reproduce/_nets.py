@@ -39,9 +39,18 @@ def wrong(members: Sequence[Any], sample: Sample) -> NDArray[np.bool_]:
     return np.array([answers != y for answers in predict_members(members, X)])
 
 
-def curve(expected: Floats) -> list[float]:
-    """Return CVaR_α of the rows' expected losses at every α of `ALPHAS`."""
-    return [round(cvar(expected, alpha), 5) for alpha in ALPHAS]
+def curve(expected: Floats, weight: Floats | None = None) -> list[float]:
+    """Return CVaR_α of the rows' expected losses at every α of `ALPHAS`.
+
+    Parameters
+    ----------
+    expected : ndarray of shape (n,) or (len(ALPHAS), n)
+        The second has losses for each α.
+    weight : ndarray of shape (n,), optional
+        Weights of the rows.
+    """
+    rows = np.broadcast_to(expected, (len(ALPHAS), expected.shape[-1]))
+    return [round(cvar(row, alpha, weight), 5) for row, alpha in zip(rows, ALPHAS, strict=True)]
 
 
 def mixtures(judged: NDArray[np.bool_], test: NDArray[np.bool_]) -> Floats:
@@ -50,7 +59,9 @@ def mixtures(judged: NDArray[np.bool_], test: NDArray[np.bool_]) -> Floats:
     return shares @ test
 
 
-def judge_game(members: Sequence[Any], judged: Sample, test: Sample, n_classes: int) -> dict[str, Any]:
+def judge_game(
+    members: Sequence[Any], judged: Sample, test: Sample, n_classes: int, weight: Floats | None = None
+) -> dict[str, Any]:
     """Return the test curves of all that the members of one game give; the first member is plain ERM.
 
     Parameters
@@ -61,6 +72,8 @@ def judge_game(members: Sequence[Any], judged: Sample, test: Sample, n_classes: 
         The rows λ is chosen on, and those the curves are about.
     n_classes : int
         K.
+    weight : ndarray of shape (n_test,), optional
+        Weights of the test rows.
     """
     seen, unseen = wrong(members, judged), wrong(members, test)
     constants = [np.array([y != k for k in range(n_classes)]) for _, y in (judged, test)]
@@ -70,21 +83,17 @@ def judge_game(members: Sequence[Any], judged: Sample, test: Sample, n_classes: 
     }
     few = min(30, len(members))
     return {
-        "error": round(float(unseen[0].mean()), 5),
-        "mean error of the members": round(float(unseen.mean()), 5),
+        "error": round(float(np.average(unseen[0], weights=weight)), 5),
+        "mean error of the members": round(float(np.average(unseen.mean(axis=0), weights=weight)), 5),
         "curves": {
-            "ERM": curve(unseen[0].astype(float)),
-            "AdaBoost + average": curve(unseen.mean(axis=0)),
-            **{
-                name: [round(cvar(row, alpha), 5) for row, alpha in zip(rows, ALPHAS, strict=True)]
-                for name, rows in expected.items()
-            },
-            f"AdaLPBoost, T = {few}": [
-                round(cvar(row, alpha), 5)
-                for row, alpha in zip(mixtures(seen[:few], unseen[:few]), ALPHAS, strict=True)
-            ],
+            "ERM": curve(unseen[0].astype(float), weight),
+            "AdaBoost + average": curve(unseen.mean(axis=0), weight),
+            **{name: curve(rows, weight) for name, rows in expected.items()},
+            f"AdaLPBoost, T = {few}": curve(mixtures(seen[:few], unseen[:few]), weight),
         },
-        "mean loss of AdaLPBoost": [round(float(row.mean()), 5) for row in expected["AdaLPBoost"]],
+        "mean loss of AdaLPBoost": np.average(expected["AdaLPBoost"], axis=1, weights=weight)
+        .round(5)
+        .tolist(),
     }
 
 

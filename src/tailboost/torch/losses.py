@@ -88,15 +88,14 @@ def influence_balanced(
     class_counts: Tensor,
     *,
     features: Tensor | None = None,
-    alpha: float = 1.0,
+    alpha: float | None = None,
     epsilon: float = 1e-3,
 ) -> Tensor:
     """Cross-entropy divided by the row's influence on the last layer (IB) [1]_.
 
-    The mean of −λ_y log p_y · α / (‖p − e_y‖₁ ‖h‖₁ + ε), λ_k ∝ 1/n_k with sum K. In [1]_ h is the input of
-    the last layer. As a loss of logits alone, ‖h‖₁ is taken as 1: the influence then is that of the last
-    layer's bias, and α = 1 takes the place of the published code's 1000, which offsets the size of ‖h‖₁. [1]_
-    trains with cross-entropy first and turns to this loss later.
+    The mean of −λ_y log p_y · α / (‖p − e_y‖₁ ‖h‖₁ + ε), λ_k ∝ 1/n_k with sum K, h the input of the last
+    layer, which `TorchLearner` hands over. As a loss of logits alone, ‖h‖₁ is taken as 1: the influence then
+    is that of the last layer's bias. [1]_ trains with cross-entropy first and turns to this loss later.
 
     Parameters
     ----------
@@ -104,8 +103,9 @@ def influence_balanced(
         As for all losses.
     features : Tensor of shape (m, …), default=None
         h, for the loss as published.
-    alpha : float > 0
-        Scale of the loss.
+    alpha : float > 0, optional
+        Scale of the loss: None is the published code's 1000, which offsets the size of ‖h‖₁, and 1 without
+        features.
     epsilon : float > 0
         Keeps the factor finite for a row that is fitted perfectly.
 
@@ -114,7 +114,7 @@ def influence_balanced(
     .. [1] S. Park et al., "Influence-Balanced Loss for Imbalanced Visual Classification", ICCV
        2021.
     """
-    factor = alpha / (_influence(logits, y, features) + epsilon)
+    factor = _inverse_influence(logits, y, features, alpha, epsilon)
     return (_inverse_counts(class_counts)[y] * factor * _cross_entropies(logits, y)).mean()
 
 
@@ -124,12 +124,12 @@ def influence_balanced_cb(
     class_counts: Tensor,
     *,
     features: Tensor | None = None,
-    alpha: float = 1.0,
+    alpha: float | None = None,
     epsilon: float = 1e-3,
     beta: float = 0.9999,
 ) -> Tensor:
     """`influence_balanced` with the weights of `class_balanced` in place of the inverse counts (IB + CB)."""
-    factor = alpha / (_influence(logits, y, features) + epsilon)
+    factor = _inverse_influence(logits, y, features, alpha, epsilon)
     return (_effective_weights(class_counts, beta)[y] * factor * _cross_entropies(logits, y)).mean()
 
 
@@ -139,12 +139,12 @@ def influence_balanced_focal(
     class_counts: Tensor,
     *,
     features: Tensor | None = None,
-    alpha: float = 1.0,
+    alpha: float | None = None,
     epsilon: float = 1e-3,
     gamma: float = 1.0,
 ) -> Tensor:
     """`influence_balanced` of the focal loss, γ = 1, in place of the cross-entropy (IB + focal)."""
-    factor = alpha / (_influence(logits, y, features) + epsilon)
+    factor = _inverse_influence(logits, y, features, alpha, epsilon)
     terms = _focal_terms(_cross_entropies(logits, y), gamma)
     return (_inverse_counts(class_counts)[y] * factor * terms).mean()
 
@@ -293,10 +293,16 @@ def _focal_terms(cross_entropies: Tensor, gamma: float) -> Tensor:
     )
 
 
-def _influence(logits: Tensor, y: Tensor, features: Tensor | None) -> Tensor:
+def _inverse_influence(
+    logits: Tensor, y: Tensor, features: Tensor | None, alpha: float | None, epsilon: float
+) -> Tensor:
     # ‖p − e_y‖₁ = 2 (1 − p_y)
     influence = -2 * torch.expm1(functional.log_softmax(logits, dim=1).gather(1, y[:, None]))[:, 0]
-    return influence if features is None else influence * features.flatten(1).abs().sum(dim=1)
+    if features is not None:
+        influence = influence * features.flatten(1).abs().sum(dim=1)
+    if alpha is None:
+        alpha = 1.0 if features is None else 1000.0
+    return alpha / (influence + epsilon)
 
 
 def _inverse_counts(class_counts: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ def mlp_1024_512(input_shape: Shape, n_classes: int) -> nn.Module:
     return mlp(input_shape, n_classes, (1024, 512))
 
 
-def small_cnn(input_shape: Shape, n_classes: int, channels: int = 16) -> nn.Module:
+def small_cnn(input_shape: Shape, n_classes: int, channels: int = 8) -> nn.Module:
     """Return a net for small images that a CPU trains in seconds: two strided convolutions, 64 units.
 
     Parameters
