@@ -32,6 +32,8 @@ from tailboost.classifiers import (
 from tailboost.reproduce._experiment import Cells, Experiment, Settings, interval, markdown, write
 from tailboost.reproduce._nets import ALPHAS, Sample, at_alphas, checkpoints, draw_curves, judge_game
 
+# Rows that every class keeps, so that both parts of the training rows have some.
+LEAST = 4
 SHOWN = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 CE = "cross_entropy"
 TITLES = {
@@ -257,7 +259,7 @@ def _cut(sample: Sample, largest: int | None, ratio: float, K: int, rng: np.rand
     else:
         wanted = min(largest or counts.max(), counts.max()) * ratio ** (-np.arange(K) / (K - 1))
     rows = np.concatenate(
-        [rng.permutation(np.flatnonzero(y == k))[: max(1, round(m))] for k, m in enumerate(wanted)]
+        [rng.permutation(np.flatnonzero(y == k))[: max(LEAST, round(m))] for k, m in enumerate(wanted)]
     )
     rng.shuffle(rows)
     return X[rows], y[rows]
@@ -458,7 +460,7 @@ def _table(title: str, found: dict[str, list[dict[str, Any]]]) -> str:
                 ", ".join(f"{c[k]:g}" for c in played) for k in ("theta", "voters", "rounds")
             )
             facts.append(
-                f"{method.capitalize()}: θ {theta}; {used} members used of {rounds} rounds; targets met on the "
+                f"{method.capitalize()}: θ {theta}; {used} members used of {rounds} rounds; targets met on "
                 f"rows held out in {sum(c['bound met'] for c in played)} of {len(played)} repeats."
             )
     return "\n\n".join(
