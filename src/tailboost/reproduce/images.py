@@ -49,7 +49,7 @@ TITLES = {
     "cdt": "CDT",
     "vs": "VS",
 }
-# What is cross-entropy, up to a factor, where classes have equally many rows.
+# What is CE, or IB, up to a factor where classes have equally many rows.
 SAME_IF_BALANCED = frozenset(
     ["weighted_cross_entropy", "class_balanced", "influence_balanced_cb", "logit_adjustment", "cdt", "vs"]
 )
