@@ -29,6 +29,7 @@ SCHEMES = {
     "ada, folds": (tb.AdaLPBoostClassifier, {"validation": "cv"}),
     "group": (tb.GroupDROBoostClassifier, {"validation": 0.3}),
     "additive": (tb.AdaBoostClassifier, {}),
+    "classes": (tb.WorstClassBoostClassifier, {"validation": 0.3, "class_loss": "indicator", "gamma": 0.01}),
 }
 X, Y = noisy(3, n=200, d=4, K=3)
 X = X.astype(np.float32)
@@ -99,7 +100,7 @@ def kill_in_training(scheme, folder, at):
 
 
 @pytest.mark.parametrize(
-    "scheme", [s if s == "ada, folds" else pytest.param(s, marks=pytest.mark.slow) for s in SCHEMES]
+    "scheme", ["ada, folds", *(pytest.param(s, marks=pytest.mark.slow) for s in ("ada", "group", "additive"))]
 )
 def test_killed_twice_and_resumed_is_the_unbroken_fit(scheme, tmp_path):
     whole = classifier(scheme).fit(X, Y)
@@ -115,6 +116,23 @@ def test_killed_twice_and_resumed_is_the_unbroken_fit(scheme, tmp_path):
     resumed = classifier(scheme, tmp_path).fit(X, Y)
     same(whole, resumed)
     assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
+@pytest.mark.parametrize("scheme", ["group", "classes"])
+def test_what_came_before_round_1_is_kept(scheme, tmp_path, monkeypatch):
+    """Plain ERM, and the stages by which θ is chosen: asked once, and told again at every resume."""
+    params = {"growth": 5}
+    whole = classifier(scheme, **params).fit(X, Y)
+    stopped = classifier(scheme, tmp_path, **params).set_params(max_time=1e-9)
+    with pytest.warns(tb.FitInterruptedWarning, match="time limit"):
+        stopped.fit(X, Y)
+    assert stopped.n_iter_ == 1
+    resumed = classifier(scheme, tmp_path, **params).fit(X, Y)
+    same(whole, resumed)
+    np.testing.assert_array_equal(getattr(whole, "theta_", 0), getattr(resumed, "theta_", 0))
+    monkeypatch.setattr("tailboost.torch._training.Training.advance", None)
+    same(whole, classifier(scheme, tmp_path, **params).fit(X, Y))
 
 
 @pytest.mark.slow

@@ -329,13 +329,16 @@ GAMES = {
     "group": tb.GroupDROBoostClassifier(n_estimators=3, validation=0.3),
     "adaboost": tb.AdaBoostClassifier(n_estimators=3),
     "vada": tb.VadaBoostClassifier(n_estimators=3),
+    "classes": tb.WorstClassBoostClassifier(n_estimators=3, validation=0.3),
+    "oco": tb.OCOBoostClassifier(gamma=0.1, n_estimators=3),
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
 @pytest.mark.parametrize("name", GAMES)
 def test_every_game_takes_nets_and_images(name):
     pictures, labels = images()
-    net = learner(partial(nets.small_cnn, channels=4), warmup_steps=10)
+    net = learner(partial(nets.small_cnn, channels=4), warmup_steps=10, growth=10)
     clf = clone(GAMES[name]).set_params(estimator=net, random_state=0)
     one = clf.fit(pictures, labels).predict_proba(pictures)
     assert one.shape == (120, 3)

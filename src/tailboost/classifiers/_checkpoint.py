@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
-from tailboost.game import Floats, Game, Response
+from tailboost.game import Floats, Game, Ints, Response
 
 if TYPE_CHECKING:
     from tailboost.classifiers._base import BaseBoostClassifier
-    from tailboost.validation import Goal, Mask, Rows, Scheme
+    from tailboost.validation import Goal, Look, Mask, Rows, Scheme
 
 
 # What may change from one fit to the next that continues it.
@@ -71,15 +73,12 @@ class Checkpoints:
             part.unlink(missing_ok=True)
         return cls(path, digest(text.encode()))
 
-    def _file(self, t: int) -> Path:
-        assert self.folder is not None
-        return self.folder / f"round-{t:05d}.pkl"
+    def _write(self, name: str, what: str, **content: Any) -> None:
+        if self.folder is not None:
+            write_sealed(self.folder / name, pickle.dumps({"same": self.same, **content}), what)
 
-    def _write(self, t: int, what: str, **content: Any) -> None:
-        write_sealed(self._file(t), pickle.dumps({"same": self.same, **content}), what)
-
-    def _read(self, t: int) -> dict[str, Any] | None:
-        if self.folder is None or not (path := self._file(t)).exists():
+    def _read(self, name: str) -> dict[str, Any] | None:
+        if self.folder is None or not (path := self.folder / name).exists():
             return None
         try:
             kept: dict[str, Any] = pickle.loads(read_sealed(path))
@@ -98,18 +97,17 @@ class Checkpoints:
 
     def save(self, game: Game[Any], newest: Response) -> None:
         """Write the newest round; a rename makes it whole or absent."""
-        if self.folder is not None:
-            t = game.n_rounds
-            self._write(t, f"the checkpoint of round {t}", response=newest, round=game.trace.rounds[-1])
+        t = game.n_rounds
+        self._write(_round(t), f"the checkpoint of round {t}", response=newest, round=game.trace.rounds[-1])
 
     def before_round_1(self, scheme: Scheme) -> Scheme:
-        """Return the scheme as it serves before the first round: its answer is kept, as round 0."""
+        """Return the scheme as it serves before the first round: its answers are kept, as those of rounds."""
         return scheme if self.folder is None else _Kept(scheme, self)
 
     def replay(self, classifier: BaseBoostClassifier) -> None:
         """Bring the classifier's game to the last round on disk."""
         game = classifier._game
-        while game.n_rounds < classifier._last_round() and (kept := self._read(game.n_rounds + 1)):
+        while game.n_rounds < classifier._last_round() and (kept := self._read(_round(game.n_rounds + 1))):
             response = kept["response"]
             w = game.rule.weights(game.state)
             game.state = game.rule.update(game.state, game.units.losses(response.losses))
@@ -119,13 +117,17 @@ class Checkpoints:
                 game.trace.unit_weights.append(w)
 
 
+def _round(t: int) -> str:
+    return f"round-{t:05d}.pkl"
+
+
 def _damaged(path: Path, error: Exception) -> ValueError:
     return ValueError(f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume before it")
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A scheme that is asked at most once, and whose answer a file gives the next time."""
+    """A scheme whose answers are kept: to the same question a file gives them the next time."""
 
     scheme: Scheme
     checkpoints: Checkpoints
@@ -139,10 +141,21 @@ class _Kept:
         return self.scheme.player_rows
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        if kept := self.checkpoints._read(0):
+        name = f"before-{digest(u.tobytes() + f'{seed} {goal is None}'.encode())[:16]}.pkl"
+        if kept := self.checkpoints._read(name):
+            for look in kept["looks"]:
+                assert goal is not None
+                goal(*look)
             response: Response = kept["response"]
-        else:
-            response = self.scheme(u, seed, goal)
-            keep(response.member, self.checkpoints.folder)
-            self.checkpoints._write(0, "the checkpoint of plain ERM", response=response)
+            return response
+        looks: list[Look] = []
+
+        def watched(losses: NDArray[Any], answers: Ints) -> float:
+            assert goal is not None
+            looks.append((losses, answers))
+            return goal(losses, answers)
+
+        response = self.scheme(u, seed, None if goal is None else watched)
+        keep(response.member, self.checkpoints.folder)
+        self.checkpoints._write(name, "a checkpoint before round 1", response=response, looks=looks)
         return response
