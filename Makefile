@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := xgboost,app,test,lint
+EXTRAS := xgboost,app,torch,test,lint
 
 .PHONY: demo test slow lint ci clean
 

@@ -1,5 +1,8 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
+import importlib
+from typing import Any
+
 from tailboost import datasets, learners, metrics, plotting, robustness, solvers
 from tailboost.classifiers import (
     AdaBoostClassifier,
@@ -42,3 +45,9 @@ __all__ = [
     "robustness",
     "solvers",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "torch":  # an extra, imported only when asked for
+        return importlib.import_module("tailboost.torch")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

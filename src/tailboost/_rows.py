@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -32,6 +33,16 @@ def _words(values: NDArray[Any]) -> Hashes:
     return x.view(np.uint64)
 
 
+def _packed(X: NDArray[Any]) -> NDArray[Any]:
+    """Return images as a table with few columns: eight pixels of uint8 to a word, else each number."""
+    flat = X.reshape(len(X), -1)
+    if X.dtype != np.uint8:
+        return flat
+    padded = np.zeros((len(X), -(-flat.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : flat.shape[1]] = flat
+    return padded.view(np.uint64)
+
+
 def _multipliers(n_columns: int) -> Hashes:
     odd = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     return odd | np.uint64(1)
@@ -58,7 +69,7 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
     Parameters
     ----------
     X : ndarray, sparse matrix or data frame with n rows
-        Numbers, or anything a data frame or an object array may hold.
+        Numbers (also images, with further axes), or anything a data frame or an object array may hold.
     seed : int
         Another seed, another hash.
 
@@ -73,11 +84,23 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
         terms = _mix(_words(rows.data)) * _multipliers(rows.shape[1])[rows.indices]
         sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
         h = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # wraps around, as it should
+    elif len(X.shape) > 2:
+        h = np.zeros(len(X), dtype=np.uint64)
+        for part in _parts(X):
+            words = _packed(np.asarray(X[part]))
+            words = words if words.dtype == np.uint64 else _words(words)
+            h[part] = (_mix(words) * _multipliers(words.shape[1])).sum(axis=1, dtype=np.uint64)
     else:
         h = np.zeros(len(X), dtype=np.uint64)
         for words, a in zip(_columns(X), _multipliers(X.shape[1]), strict=True):
             h += _mix(words) * a  # zeros add nothing, so a sparse matrix has the hashes of its dense form
     return _mix(h + _mix(np.full(1, seed, dtype=np.uint64)))
+
+
+def _parts(X: NDArray[Any]) -> Iterator[slice]:
+    """Yield slices of the rows of some 2¹⁸ values each, which stay in a processor's cache."""
+    size = max(1, 2**18 // max(1, int(np.prod(X.shape[1:]))))
+    return (slice(a, a + size) for a in range(0, len(X), size))
 
 
 def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -131,6 +154,27 @@ def refuse_empty(frame: Any) -> None:
     for size, what in zip(frame.shape, ("row", "column"), strict=True):
         if size == 0:
             raise ValueError(f"X has no {what}s, shape {frame.shape}; at least one {what} is needed")
+
+
+def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Return a torch Dataset as arrays, with its labels where ``y`` is missing; other tables as they are."""
+    data = sys.modules.get("torch.utils.data")  # who has a Dataset has imported PyTorch
+    if data is None or not isinstance(X, data.Dataset):
+        return X, y
+    from tailboost.torch import read_dataset
+
+    X, labels = read_dataset(X)
+    return X, labels if y is None else y
+
+
+def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
+    """Remember the shape of the rows of an array of images, or raise if it is another than in ``fit``."""
+    shape = tuple(getattr(X, "shape", ()))[1:]
+    if reset:
+        estimator._row_shape = shape if len(shape) > 1 else None
+    elif (estimator._row_shape or len(shape) > 1) and shape != estimator._row_shape:
+        before = "a table" if estimator._row_shape is None else f"rows of shape {estimator._row_shape}"
+        raise ValueError(f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}")
 
 
 def unit_name(unit: Any) -> str:

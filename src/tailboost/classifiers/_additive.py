@@ -15,9 +15,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers._base import (
-    BATCH,
     BaseBoostClassifier,
     Problem,
+    batches,
     n_rows_of,
     take,
     with_callbacks,
@@ -43,7 +43,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         X_val: Any = None,
@@ -58,7 +58,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         X : array-like, sparse matrix or data frame of shape (n, d)
             What the base learner takes.
         y : array-like of shape (n,)
-            Class labels of any type.
+            Class labels of any type; None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights; 2 is the row twice, 0 drops it.
         X_val, y_val, sample_weight_val : optional
@@ -155,8 +155,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         check_is_fitted(self)
         X = self._check_X(X)
         n = n_rows_of(X)
-        if n > BATCH:
-            parts = (np.arange(a, min(a + BATCH, n)) for a in range(0, n, BATCH))
+        if len(parts := batches(X)) > 1:
             return np.concatenate([self.decision_function(take(X, part)) for part in parts])
         scores = np.zeros((n, len(self.classes_)))
         for scores in self._staged_scores(X):  # noqa: B007 -- the last one is the whole ensemble

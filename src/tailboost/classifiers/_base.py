@@ -25,10 +25,20 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
-from tailboost._rows import distinct, draw_lots, fingerprint, hash_rows, refuse_empty, refuse_missing
-from tailboost.classifiers._checkpoint import Checkpoints, fixed_params
+from tailboost._rows import (
+    check_row_shape,
+    distinct,
+    draw_lots,
+    fingerprint,
+    hash_rows,
+    refuse_empty,
+    refuse_missing,
+    unpack,
+)
+from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
 from tailboost.learners import HistBoostClassifier, open_session, predict_members
+from tailboost.learners._sklearn import is_skorch
 from tailboost.validation import (
     CrossFitted,
     External,
@@ -60,8 +70,9 @@ N_FOLDS = 5
 HELD_OUT = 0.2
 LIGHT = 0.01  # mean weight of a row below which (or with a sum of 1) weights were hardly meant as counts
 LEAST_HELD_OUT = 20  # rows that a held-out fifth of the smallest class or group must have
-# Rows of a batch at prediction, to bound the memory of a converted table.
+# Rows and values of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
+BATCH_VALUES = 2**30
 
 
 class FitInterruptedWarning(UserWarning):
@@ -101,10 +112,18 @@ def take(X: Any, rows: NDArray[Any]) -> Any:
 def input_tags(learner: Any) -> InputTags:
     """Return what tables a learner takes; a pipeline takes what its first step takes."""
     tags = get_tags(learner).input_tags
+    tags.three_d_array |= is_skorch(learner)  # its nets do not say so
     if isinstance(learner, Pipeline):
         first = get_tags(learner.steps[0][1]).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
     return tags
+
+
+def batches(X: Any) -> list[Ints]:
+    """Return the row numbers of a table in batches."""
+    n, row = n_rows_of(X), int(np.prod(getattr(X, "shape", ())[1:]))
+    size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))
+    return [np.arange(a, min(a + size, n)) for a in range(0, n, size)]
 
 
 def n_rows_of(X: Any) -> int:
@@ -219,6 +238,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _check_X(self, X: Any, y: Any = None, **options: Any) -> Any:
         reset = y is not None
         given: dict[str, Any] = {} if y is None else {"y": y}
+        X, _ = unpack(X)
+        check_row_shape(self, X, reset)
         if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
             refuse_empty(X)
             return validate_data(self, X, reset=reset, skip_check_array=True, **given)
@@ -230,6 +251,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             accept_sparse=["csr", "csc"] if tags.sparse else False,
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
             dtype=None if tags.categorical or tags.string else "numeric",
+            allow_nd=tags.three_d_array,
             **given,
             **options,
         )
@@ -366,7 +388,16 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _scheme(self, problem: Problem, fit_params: dict[str, Any]) -> Scheme:
         X, train = problem.X, problem.rows
-        session = open_session(self._learner(), X, train.y, problem.n_classes, train.weight, fit_params)
+        session = open_session(
+            self._learner(),
+            X,
+            train.y,
+            problem.n_classes,
+            train.weight,
+            fit_params,
+            seed=self._entropy,
+            folder=self.checkpoint_dir,
+        )
         if problem.validation is not None:
             X_val, judged = problem.validation
             return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
@@ -434,6 +465,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             planned = None if self.n_estimators == "auto" else self._last_round()
             context = self._init_callback_context(max_subtasks=planned)
         before = self.__dict__.copy()
+        X, y = unpack(X, y)
+        validation = (*unpack(*validation[:2]), *validation[2:])
         try:
             problem = self._check_problem(X, y, sample_weight, groups, validation)
             routed = _check_method_params(X, routed, indices=problem.used)
@@ -443,6 +476,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 self._entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
             scheme = self._scheme(problem, routed)
             units = self._units(problem, scheme)
+            checkpoints = Checkpoints.open(self.checkpoint_dir, self, same)
         except Exception:  # a refused fit leaves the classifier as it was
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -452,8 +486,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             self._game: Game[Any] = Game.new(self._rule(units), units)
             self._fingerprint, self._fixed = same, fixed_params(self)
             self._boosted: list[Any] = []
-            self._open(problem, scheme)
-        checkpoints = Checkpoints.open(self.checkpoint_dir, self, same)
+            self._open(problem, checkpoints.before_round_1(scheme))
         checkpoints.replay(self)
         self._play(problem, scheme, checkpoints, context)
         self._trim()
@@ -466,6 +499,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _take_in(self, response: Response, state: Any) -> tuple[float, float]:
         self._trim()
+        keep(response.member, self.checkpoint_dir)
         self._boosted.append(response.member)
         self._record(response, state)
         return self._value()

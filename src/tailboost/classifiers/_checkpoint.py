@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy.typing import NDArray
 
-from tailboost._rows import fingerprint
-from tailboost.game import Game, Response
+from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
+from tailboost.game import Floats, Game, Ints, Response
 
 if TYPE_CHECKING:
     from tailboost.classifiers._base import BaseBoostClassifier
+    from tailboost.validation import Goal, Look, Mask, Rows, Scheme
 
 
 # What may change from one fit to the next that continues it.
-_FREE = {
-    "n_estimators",
-    "n_jobs",
-    "verbose",
-    "checkpoint_dir",
-    "warm_start",
-    "max_time",
-    "max_rounds",
-    "tol",
-    "n_iter_no_change",
-}
+_FREE = frozenset(
+    {
+        "n_estimators",
+        "n_jobs",
+        "verbose",
+        "checkpoint_dir",
+        "warm_start",
+        "max_time",
+        "max_rounds",
+        "tol",
+        "n_iter_no_change",
+    }
+)
 
 
 def fixed_params(classifier: BaseBoostClassifier) -> dict[str, str]:
     """Return the parameters, as text, that must stay the same for a fit to be continued."""
     free = _FREE - ({"n_estimators"} if classifier._tied_to_rounds() else set())
-    return {k: repr(v) for k, v in sorted(classifier.get_params().items()) if k not in free}
+    return describe_params(classifier, but=free)
+
+
+def keep(member: Any, folder: Any) -> None:
+    """Have a member that can live in a file go there; a member that is there already looks whether it is."""
+    if hasattr(member, "keep"):
+        member.keep(folder)
 
 
 @dataclass(frozen=True)
@@ -52,52 +60,102 @@ class Checkpoints:
         """Open (or make) the folder for a fit with these parameters and this data."""
         if folder is None:
             return cls(None)
-        path = Path(folder)
         try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"checkpoint_dir={str(path)!r} cannot be made: {error}") from None
+            pickle.dumps(classifier.estimator)
+        except Exception as error:  # what cannot be pickled raises almost anything
+            raise ValueError(
+                f"checkpoint_dir needs an estimator that can be pickled, this one cannot ({error}); "
+                "functions that it holds, as a net's, must be defined at the top of a module"
+            ) from None
         text = f"{data} {classifier._entropy} {fixed_params(classifier)}"
-        same = fingerprint(np.frombuffer(text.encode(), dtype=np.uint8))
-        return cls(path, same)
+        path = make_folder(folder, "checkpoint_dir")
+        for part in path.glob("*.part"):  # what a killed fit was writing
+            part.unlink(missing_ok=True)
+        return cls(path, digest(text.encode()))
 
-    def _file(self, t: int) -> Path:
-        assert self.folder is not None
-        return self.folder / f"round-{t:05d}.pkl"
+    def _write(self, name: str, what: str, **content: Any) -> None:
+        if self.folder is not None:
+            write_sealed(self.folder / name, pickle.dumps({"same": self.same, **content}), what)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        if self.folder is None or not (path := self.folder / name).exists():
+            return None
+        try:
+            kept: dict[str, Any] = pickle.loads(read_sealed(path))
+        except Exception as error:  # a damaged pickle raises almost anything
+            raise _damaged(path, error) from error
+        if kept["same"] != self.same:
+            raise ValueError(
+                f"checkpoint {str(path)!r} belongs to a fit with other data, parameters or random_state; "
+                "use another checkpoint_dir"
+            )
+        try:
+            keep(kept["response"].member, self.folder)
+        except ValueError as error:
+            raise _damaged(path, error) from error
+        return kept
 
     def save(self, game: Game[Any], newest: Response) -> None:
         """Write the newest round; a rename makes it whole or absent."""
-        if self.folder is None:
-            return
-        path = self._file(game.n_rounds)
-        part = path.with_suffix(".part")
-        with part.open("wb") as out:
-            pickle.dump({"same": self.same, "response": newest, "round": game.trace.rounds[-1]}, out)
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(path)
+        t = game.n_rounds
+        self._write(_round(t), f"the checkpoint of round {t}", response=newest, round=game.trace.rounds[-1])
+
+    def before_round_1(self, scheme: Scheme) -> Scheme:
+        """Return the scheme as it serves before the first round: its answers are kept, as those of rounds."""
+        return scheme if self.folder is None else _Kept(scheme, self)
 
     def replay(self, classifier: BaseBoostClassifier) -> None:
         """Bring the classifier's game to the last round on disk."""
-        if self.folder is None:
-            return
         game = classifier._game
-        while game.n_rounds < classifier._last_round() and (path := self._file(game.n_rounds + 1)).exists():
-            try:
-                kept = pickle.loads(path.read_bytes())
-                same, response, played = kept["same"], kept["response"], kept["round"]
-            except Exception as error:  # a damaged pickle raises almost anything
-                raise ValueError(
-                    f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume before it"
-                ) from error
-            if same != self.same:
-                raise ValueError(
-                    f"checkpoint {str(path)!r} belongs to a fit with other data, parameters or random_state; "
-                    "use another checkpoint_dir"
-                )
+        while game.n_rounds < classifier._last_round() and (kept := self._read(_round(game.n_rounds + 1))):
+            response = kept["response"]
             w = game.rule.weights(game.state)
             game.state = game.rule.update(game.state, game.units.losses(response.losses))
             classifier._take_in(response, game.state)
-            game.trace.rounds.append(played)
+            game.trace.rounds.append(kept["round"])
             if game.trace.unit_weights is not None:
                 game.trace.unit_weights.append(w)
+
+
+def _round(t: int) -> str:
+    return f"round-{t:05d}.pkl"
+
+
+def _damaged(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume before it")
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A scheme whose answers are kept: to the same question a file gives them the next time."""
+
+    scheme: Scheme
+    checkpoints: Checkpoints
+
+    @property
+    def judged(self) -> Rows:
+        return self.scheme.judged
+
+    @property
+    def player_rows(self) -> Mask | None:
+        return self.scheme.player_rows
+
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
+        name = f"before-{digest(u.tobytes() + f'{seed} {goal is None}'.encode())[:16]}.pkl"
+        if kept := self.checkpoints._read(name):
+            for look in kept["looks"]:
+                assert goal is not None
+                goal(*look)
+            response: Response = kept["response"]
+            return response
+        looks: list[Look] = []
+
+        def watched(losses: NDArray[Any], answers: Ints) -> float:
+            assert goal is not None
+            looks.append((losses, answers))
+            return goal(losses, answers)
+
+        response = self.scheme(u, seed, None if goal is None else watched)
+        keep(response.member, self.checkpoints.folder)
+        self.checkpoints._write(name, "a checkpoint before round 1", response=response, looks=looks)
+        return response

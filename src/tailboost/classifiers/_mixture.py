@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.classifiers._base import BATCH, BaseBoostClassifier, Problem, n_rows_of, take
+from tailboost._rows import unpack
+from tailboost.classifiers._base import BaseBoostClassifier, Problem, batches, n_rows_of, take
+from tailboost.classifiers._checkpoint import keep
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
 from tailboost.game import Floats, Ints, Response
 from tailboost.guarantee import COIN_TOLERANCE, Bound, Guarantee, beats_coin_flip_from, best_constants
@@ -56,6 +58,7 @@ class MixtureClassifier(BaseBoostClassifier):
         members, answers = [], []
         if self._with_erm():
             response = scheme(np.ones(len(problem.y)), seed=self._entropy)
+            keep(response.member, self.checkpoint_dir)
             members, answers = [response.member], [response.answers]
         if self._with_constants():
             members += [constant(k, problem.n_classes) for k in range(problem.n_classes)]
@@ -144,6 +147,7 @@ class MixtureClassifier(BaseBoostClassifier):
         if alpha is not None and "alpha" in self.get_params(deep=False):
             new.alpha = alpha
         new.objective_, new._even = Objective(objective, alpha), False  # type: ignore[arg-type]
+        X, y = unpack(X, y)
         if X is not None or y is not None:
             if X is None or y is None:
                 raise ValueError("reweight needs both X and y, or neither")
@@ -240,8 +244,7 @@ class MixtureClassifier(BaseBoostClassifier):
     def _shares(self, X: Any) -> Floats:
         """Shares for a checked table, ties settled; in batches, to bound memory."""
         n = n_rows_of(X)
-        if n > BATCH:
-            parts = (np.arange(a, min(a + BATCH, n)) for a in range(0, n, BATCH))
+        if len(parts := batches(X)) > 1:
             return np.concatenate([self._shares(take(X, part)) for part in parts])
         used = np.flatnonzero(self.estimator_weights_ > 0)
         P = shares(self.estimator_weights_[used], self._answers(X, used), n, len(self.classes_))

@@ -24,7 +24,7 @@ class _SampleGame(MixtureClassifier):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         X_val: Any = None,
@@ -39,7 +39,7 @@ class _SampleGame(MixtureClassifier):
         X : array-like, sparse matrix or data frame of shape (n, d)
             What the base learner takes; NaN where it takes NaN. Data frames reach it as they are.
         y : array-like of shape (n,)
-            Class labels of any type.
+            Class labels of any type; None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights; 2 is the row twice, 0 drops it.
         X_val, y_val, sample_weight_val : optional
@@ -394,7 +394,7 @@ n_jobs, random_state, verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Play the game and average the hypotheses.
 
         Parameters
@@ -402,7 +402,7 @@ n_jobs, random_state, verbose
         X : array-like, sparse matrix or data frame of shape (n, d)
             What the base learner takes.
         y : array-like of shape (n,)
-            Class labels of any type.
+            Class labels of any type; None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights; 2 is the row twice, 0 drops it.
         **fit_params

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import _fit_context
 
+from tailboost._rows import unpack
 from tailboost.classifiers._base import Problem, with_callbacks
 from tailboost.classifiers._hedge import HedgeGame
 from tailboost.combine import Objective
@@ -95,7 +96,7 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -112,7 +113,7 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         X : array-like, sparse matrix or data frame of shape (n, d)
             What the base learner takes.
         y : array-like of shape (n,)
-            Class labels of any type.
+            Class labels of any type; None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights; 2 is the row twice, 0 drops it.
         groups : array-like of shape (n,), optional
@@ -131,6 +132,8 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         ValueError
             If an argument is not as described; nothing has been fitted then.
         """
+        X, y = unpack(X, y)
+        X_val, y_val = unpack(X_val, y_val)
         check_group_arguments(groups, X_val, groups_val)
         if groups is None:
             groups, groups_val = y, None if X_val is None else y_val

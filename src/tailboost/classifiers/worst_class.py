@@ -192,7 +192,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -209,7 +209,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
         X : array-like, sparse matrix or data frame of shape (n, d)
             What the base learner takes.
         y : array-like of shape (n,)
-            Class labels of any type.
+            Class labels of any type; None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights; 2 is the row twice, 0 drops it.
         groups : array-like of shape (n,), optional

@@ -18,15 +18,15 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
 
     Members that share a prepared table have it prepared once, and one-tree members are asked together.
     """
-    prepared: dict[int, Any] = {}
+    prepared: dict[Any, Any] = {}
     for (table, mergeable), run in groupby(members, key=_kind):
         if table is None:
             for member in run:
                 yield np.asarray(member.predict(X)).astype(np.intp)
             continue
-        if id(table) not in prepared:
-            prepared[id(table)] = table.transform(X)
-        rows = prepared[id(table)]
+        if table not in prepared:
+            prepared[table] = table.transform(X)
+        rows = prepared[table]
         together = list(run)
         if mergeable and len(together) > 1 and rows.shape[0] >= ROWS_WORTH_MERGING:
             yield from predict_trees(together, rows)

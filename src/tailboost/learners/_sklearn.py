@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -23,6 +24,22 @@ def set_seeds(estimator: Any, seed: int) -> None:
     )
     seeds = np.random.SeedSequence(seed).generate_state(max(len(names), 1))
     estimator.set_params(**{k: int(s >> 1) for k, s in zip(names, seeds, strict=False)})
+
+
+def is_skorch(estimator: Any) -> bool:
+    """Whether an estimator is one of skorch's nets, or a pipeline or search around one."""
+    parts = [estimator, *estimator.get_params().values()]
+    return any(c.__module__.startswith("skorch.") for part in parts for c in type(part).__mro__)
+
+
+@contextmanager
+def _seeded_torch(seed: int) -> Iterator[None]:
+    """Seed PyTorch's own generators for a while: skorch's nets have no ``random_state``."""
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
 
 
 def weight_parameter(estimator: Any) -> str | None:
@@ -126,8 +143,6 @@ class SklearnSession:
         Metadata routed to the learner's ``fit``.
     """
 
-    concurrent = True
-
     def __init__(
         self,
         estimator: Any,
@@ -139,6 +154,8 @@ class SklearnSession:
     ) -> None:
         self.estimator, self.X, self.y, self.n_classes = estimator, X, y, n_classes
         self.sample_weight, self.fit_params = sample_weight, fit_params
+        self.skorch = is_skorch(estimator)
+        self.concurrent = not self.skorch  # PyTorch's generators are one for all threads
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None:
             warnings.warn(
@@ -175,7 +192,11 @@ class SklearnSession:
             return
         model = clone(self.estimator)
         set_seeds(model, seed)
-        for fitted in by(model, X, y, params):
+        fits = by(model, X, y, params)
+        if self.skorch:  # a net of theirs grows in one stage, and the generators are given back after it
+            with _seeded_torch(seed):
+                fits = iter(list(fits))
+        for fitted in fits:
             yield fitted if len(present) == self.n_classes else _OnPresentClasses(fitted, present)
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import difflib
 
 from tailboost.reproduce._experiment import Experiment, Settings
+from tailboost.reproduce.artificial_nets import EXPERIMENT as ARTIFICIAL_NETS
+from tailboost.reproduce.compas import EXPERIMENT as COMPAS
 from tailboost.reproduce.credit_default import EXPERIMENT as CREDIT_DEFAULT
 from tailboost.reproduce.domain_shift import EXPERIMENT as DOMAIN_SHIFT
+from tailboost.reproduce.images import EXPERIMENTS as IMAGES
 from tailboost.reproduce.variance import ROUNDS, STUMPS, TREES
 from tailboost.reproduce.variance_peers import EXPERIMENT as VARIANCE_PEERS
 from tailboost.reproduce.worst_class_artificial import EXPERIMENT as WORST_CLASS_ARTIFICIAL
@@ -23,6 +26,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         ROUNDS,
         VARIANCE_PEERS,
         WORST_CLASS_ARTIFICIAL,
+        ARTIFICIAL_NETS,
+        COMPAS,
+        *IMAGES,
     )
 }
 

@@ -20,6 +20,10 @@ BITS: Float = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bit
 BLOCK = 4096
 #: Units per block when bits are looked up: what belongs to a block stays in the cache.
 CACHED = 32768
+#: Units from which on sixteen hypotheses are looked up at once, in tables of 65,536.
+PAIRED = 200_000
+#: Units from which on those of equal weight are counted, 64 at once.
+COUNTED = 16384
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
 SINGLE = 2048
 
@@ -46,6 +50,9 @@ class BitLosses:
         # How many rows the last plane holds, over all objects that share it: the owner of the newest row may
         # append in place, any other object must copy the plane first.
         self._filled = [0]
+        # The same bits in the layouts of two kernels, made when first used.
+        self._pairs: tuple[npt.NDArray[np.uint16], ...] | None = None
+        self._packed: npt.NDArray[np.uint64] | None = None
 
     @classmethod
     def from_rows(cls, rows: npt.ArrayLike) -> Self:
@@ -133,8 +140,16 @@ class BitLosses:
 
     def combine(self, lam: npt.ArrayLike) -> Float:
         """Loss of every unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
-        tables = self._tables(lam)
-        used = [(plane, table) for plane, table in zip(self._planes, tables, strict=True) if table.any()]
+        # Every sum of λ over the subsets of eight hypotheses, one table of 256 per plane.
+        padded = np.zeros(8 * len(self._planes))
+        padded[: self._rows] = lam
+        tables: list[Float] = list(padded.reshape(-1, 8) @ BITS.T)
+        planes: tuple[npt.NDArray[Any], ...] = self._planes
+        if self._n >= PAIRED:
+            planes = self._paired()
+            joined = [np.add.outer(high, low).ravel() for low, high in zip(tables[::2], tables[1::2])]
+            tables = joined + tables[2 * len(joined) :]
+        used = [(plane, table) for plane, table in zip(planes, tables, strict=True) if table.any()]
         out = np.zeros(self._n)
         part = np.empty(min(CACHED, self._n))
         for start in range(0, self._n, CACHED):
@@ -143,26 +158,64 @@ class BitLosses:
                 total += np.take(table, plane[start : start + CACHED], out=part[: total.size], mode="clip")
         return out
 
-    def _tables(self, lam: npt.ArrayLike) -> Float:
-        """Every sum of λ over the subsets of eight hypotheses, one table of 256 per plane."""
-        padded = np.zeros(8 * len(self._planes))
-        padded[: self._rows] = lam
-        tables: Float = padded.reshape(-1, 8) @ BITS.T
-        return tables
+    def _paired(self) -> tuple[npt.NDArray[Any], ...]:
+        """Return the planes two by two as 16-bit numbers; the last alone where their number is odd."""
+        planes = self.planes()
+        if self._pairs is None:
+            self._pairs = tuple(
+                low | high.astype(np.uint16) << 8 for low, high in zip(planes[::2], planes[1::2])
+            )
+        return (*self._pairs, *planes[2 * len(self._pairs) :])
 
     def expectations(self, w: npt.ArrayLike) -> Float:
         """Compute the expected loss of every hypothesis: ⟨w, ℓ^t⟩, shape (T,)."""
         weights = np.asarray(w, dtype=float)
-        planes = self._planes
+        if weights.size >= COUNTED:
+            probe = weights[:: weights.size // 255]
+            if np.count_nonzero(probe) > 0.7 * probe.size and np.count_nonzero(probe == usual(probe)) == 1:
+                return self._weighted(weights, None)
         used = np.flatnonzero(weights)
-        if used.size < 0.7 * weights.size:
-            weights, planes = weights[used], tuple(plane[used] for plane in planes)
+        if used.size < 0.1 * weights.size:
+            return self._weighted(weights, used)
+        if weights.size < COUNTED:
+            return self._weighted(weights, used if used.size < 0.7 * weights.size else None)
+        # Most weights are often the same, the cap, or one of two: units of equal weight are counted.
+        counted = np.zeros(self._rows)
+        while used.size > 0.1 * weights.size:
+            common = usual(weights[used])
+            alike = weights == common
+            others = used[~alike[used]]
+            if others.size > 0.6 * used.size:
+                break
+            counted += common * self._counts(alike)
+            used = others
+        if used.size > 0.7 * weights.size:
+            return self._weighted(weights, None)
+        return counted + self._weighted(weights, used)
+
+    def _weighted(self, weights: Float, units: Index | None) -> Float:
+        """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
+        if units is None and self._n >= PAIRED:
+            pairs = self._paired()
+            both = [np.bincount(pair, weights, 65536).reshape(256, 256) for pair in pairs[: len(self._planes) // 2]]
+            sums = [side for pair in both for side in (pair.sum(axis=0), pair.sum(axis=1))]
+            sums += [np.bincount(plane, weights, 256) for plane in pairs[len(both) :]]
+            return (np.stack(sums) @ BITS).ravel()[: self._rows]
+        planes = self._planes
+        if units is not None:
+            weights, planes = weights[units], tuple(plane[units] for plane in planes)
         sums = np.zeros((len(planes), 256))
         for start in range(0, weights.size, CACHED):
             block = slice(start, start + CACHED)
             for plane, total in zip(planes, sums, strict=True):
                 total += np.bincount(plane[block], weights[block], 256)
         return (sums @ BITS).ravel()[: self._rows]
+
+    def _counts(self, units: Bool) -> npt.NDArray[np.int64]:
+        """Number of losses of every hypothesis among some units, shape (T,)."""
+        if self._packed is None:
+            self._packed = np.stack([_words(self.row(t)) for t in range(self._rows)])
+        return np.asarray(np.bitwise_count(self._packed & _words(units)).sum(axis=1, dtype=np.int64))
 
     def means(self, base: npt.ArrayLike | None = None) -> Float:
         """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
@@ -222,6 +275,12 @@ class BitLosses:
         return first, inverse
 
 
+def _words(units: Bool) -> npt.NDArray[np.uint64]:
+    """Pack booleans into words of 64."""
+    packed = np.packbits(units)
+    return np.pad(packed, (0, -packed.size % 8)).view(np.uint64)
+
+
 def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...]) -> BitLosses:
     out = cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
     out._filled = [(rows - 1) % 8 + 1 if rows else 0]
@@ -267,7 +326,8 @@ class DenseLosses:
             return _covariance(self, d, rough)
         total = d.sum()
         centred = self.array - (self.array @ d / total)[:, None] if total > 0 else self.array
-        return (centred * d) @ centred.T
+        centred = centred * np.sqrt(d)
+        return centred @ centred.T
 
     def select(self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> DenseLosses:
         """Select hypotheses and units by integer indices or boolean masks."""
@@ -297,29 +357,75 @@ class DenseLosses:
 
 def _covariance(losses: LossMatrix, d: Float, rough: int | None) -> Float:
     units = np.flatnonzero(d)
-    out = np.zeros((losses.shape[0],) * 2)
+    n_members = losses.shape[0]
     if not units.size:
-        return out
-    total = float(d.sum())
-    mean = losses.expectations(d) / total
+        return np.zeros((n_members, n_members))
     used = d[units]
+    total = float(used.sum())
     if rough and units.size > rough:
         # Systematic draws in proportion to d, so that all weigh the same.
-        units = units[np.searchsorted(used.cumsum(), (np.arange(rough) + 0.5) * (used.sum() / rough))]
+        drawn = (np.arange(rough) + 0.5) / rough
+        if used.min() == used.max():
+            units = units[(drawn * units.size).astype(np.intp)]
+        else:
+            units = units[np.searchsorted(used.cumsum(), drawn * used.sum())]
         used = np.ones(rough)
     elif rough is not None and units.size > SINGLE:
         large = used > 1e-3 * used.mean()
         units, used = units[large], used[large]
+    if isinstance(losses, BitLosses) and used.min() == used.max():
+        common = _common(losses, units)
+        moment = common.diagonal()
+        return (common - np.outer(moment, moment) / units.size) * (total / units.size)
     dtype = np.float64 if rough is None or units.size <= SINGLE else np.float32
-    mean, root = mean.astype(dtype), np.sqrt(used).astype(dtype)[:, None]
-    even = root.min() == root.max()
+    gram = np.zeros((n_members, n_members))
+    mean = (losses.expectations(d) / total).astype(dtype)
+    root = np.sqrt(used).astype(dtype)[:, None]
     for start in range(0, units.size, BLOCK):
         block = slice(start, start + BLOCK)
         centred = np.subtract(losses.raw_columns(units[block]), mean, dtype=dtype)
-        if not even:
-            centred *= root[block]
-        out += centred.T @ centred
-    return out * (total / used.sum() * (float(root[0, 0]) ** 2 if even else 1.0))
+        centred *= root[block]
+        gram += centred.T @ centred
+    return gram * (total / float(used.sum()))
+
+
+def usual(values: Float) -> float:
+    """Return the value that most of them have, if there is one: the median of some."""
+    return float(np.median(values[:: values.size // 63 | 1][:63]))
+
+
+class Gram:
+    """Σ_i d_i ℓ_i ℓ_i' of bits for weights d that are mostly alike, brought up to date as d changes."""
+
+    def __init__(self, losses: BitLosses, usual: float) -> None:
+        self.losses, self.usual = losses, usual
+        self.d = np.zeros(losses.shape[1])
+        self.gram = np.zeros((len(losses), len(losses)))
+
+    def covariance(self, d: Float) -> Float:
+        """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d; to the last digits."""
+        change = d - self.d
+        for sign in (1.0, -1.0):
+            # Counts of common losses are exact in single precision too.
+            units = np.flatnonzero(change == sign * self.usual)
+            change[units] = 0.0
+            self.gram += sign * self.usual * _common(self.losses, units)
+        units = np.flatnonzero(change)
+        if units.size:
+            columns = self.losses.columns(units)
+            self.gram += (columns * change[units, None]).T @ columns
+        self.d = d
+        moment = self.gram.diagonal()  # the losses are their own squares
+        return self.gram - np.outer(moment, moment) / d.sum()
+
+
+def _common(losses: BitLosses, units: Index) -> Float:
+    """Count the losses that every two hypotheses have in common among some units, shape (T, T)."""
+    out = np.zeros((len(losses), len(losses)))
+    for start in range(0, units.size, BLOCK):
+        columns = losses.raw_columns(units[start : start + BLOCK]).astype(np.float32)
+        out += columns.T @ columns
+    return out
 
 
 Losses = npt.ArrayLike | BitLosses

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailboost.solvers.bits import Float
-from tailboost.solvers.cvar import tail_boundary
+from tailboost.solvers.bits import Bool, Float
+from tailboost.solvers.cvar import tail
 from tailboost.solvers.linear_program import lexicographic_vertex
 from tailboost.solvers.problem import Optimum, Problem, feasible
 from tailboost.solvers.regularized import newton, quadratic
@@ -26,29 +26,32 @@ def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
     """Replace an optimum by the canonical one, or keep it where its face is not resolved well enough."""
     if optimum.canonical:
         return optimum
-    unique = _nonsingular(problem, optimum)
-    if unique is not None:
-        return unique
+    if not optimum.tried:
+        unique = vertex(problem, optimum.lam, optimum.w, optimum.tied, optimum.members, optimum.n_iter, optimum.method)
+        if unique is not None:
+            return unique
     w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
     # The closest weights tell best which conditions an optimal λ has to meet, if they are exact.
-    found = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.value)
-    lam = least_mixture(problem, found)
+    found = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
+    lam = least_mixture(problem, found, found.value)
     if lam is None:
-        lam = least_mixture(problem, optimum)
+        lam = least_mixture(problem, optimum, optimum.value)
     if lam is not None:
-        found.lam, found.value = lam, problem.value(lam)
+        problem.mix(found, lam)
     return found if found.gap <= max(optimum.gap, 10 * LOSS) else optimum
 
 
-def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
+def vertex(
+    problem: Problem, near: Float, near_w: Float, tied_units: Bool, used: Bool, n_iter: int, method: str
+) -> Optimum | None:
     """Solve for λ and w as vertices, where both are unique: as many tied units as members.
 
     With F the tied units and C the members, K = [[L_CF, −1], [1', 0]] gives (w_F, value) from the weight that
     is left and (−λ_C, η) from K'z = e: one factorisation for both. Units with equal losses count as one; the
-    closest weights share in proportion to p.
+    closest weights share in proportion to p. ``near`` and ``near_w`` are λ and w to a few digits.
     """
     cap, p = problem.cap, problem.p
-    tied, members = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.members)
+    tied, members = np.flatnonzero(tied_units), np.flatnonzero(used)
     if not tied.size or tied.size > 10 * members.size + 20:
         return None
     first, group = problem.losses.select(units=tied).patterns()
@@ -56,11 +59,11 @@ def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
     if max(first.size, members.size) > size + 20:
         return None
     # What an interior point leaves in doubt is nearest to its bound: left out on trial, checked in the end.
-    room = np.minimum(optimum.w, cap - optimum.w)[tied[first]] / cap[tied[first]]
+    room = np.minimum(near_w, cap - near_w)[tied[first]] / cap[tied[first]]
     kept = np.sort(np.argsort(room)[first.size - size :])
     tied, group = tied[np.isin(group, kept)], np.searchsorted(kept, group[np.isin(group, kept)])
-    members = np.sort(members[np.argsort(optimum.lam[members])[members.size - size :]])
-    w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
+    members = np.sort(members[np.argsort(near[members])[members.size - size :]])
+    w = np.where(near_w > 0.5 * cap, cap, 0.0)
     w[tied] = 0.0
     matrix = np.ones((size + 1, size + 1))
     matrix[:-1, :-1] = problem.losses.columns(tied[np.unique(group, return_index=True)[1]])[:, members].T
@@ -72,15 +75,14 @@ def _nonsingular(problem: Problem, optimum: Optimum) -> Optimum | None:
         return None
     shares = (inverse @ np.append(-settled[members], 1.0 - w.sum()))[:-1]
     w[tied] = shares[group] * p[tied] / np.bincount(group, p[tied])[group]
-    lam = np.zeros(optimum.lam.size)
+    lam = np.zeros(near.size)
     lam[members], eta = -inverse[-1, :-1], inverse[-1, -1]
     if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
         return None
-    found = problem.optimum(lam / lam.sum(), feasible(w, cap), optimum.n_iter, optimum.method)
-    found.closest = True
+    found = problem.optimum(lam / lam.sum(), feasible(w, cap), n_iter, method)
+    found.closest = found.canonical = True
     # Anything else at the boundary η or at the value would allow other optima.
-    distance = np.abs(problem.losses.combine(found.lam) - eta)
-    slack = problem.losses.expectations(w) - found.bound
+    distance, slack = np.abs(found.combined - eta), found.expected - found.bound
     alone = np.count_nonzero(distance <= CLEAR) == tied.size and np.count_nonzero(slack <= CLEAR) == size
     return found if alone and found.gap <= LOSS else None
 
@@ -94,9 +96,7 @@ def _closest_weights(problem: Problem, optimum: Optimum) -> Float:
     """
     cap = problem.cap
     w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
-    combined = problem.losses.combine(optimum.lam)
-    eta = tail_boundary(combined, problem.alpha, problem.p)
-    tied = np.flatnonzero(optimum.tied | (np.abs(combined - eta) <= 1e3 * CLEAR))
+    tied = np.flatnonzero(optimum.tied | (np.abs(optimum.combined - optimum.threshold) <= 1e3 * CLEAR))
     w[tied] = 0.0
     mass = 1.0 - float(w.sum())
     if not tied.size or not 0 < mass < cap[tied].sum():
@@ -112,44 +112,46 @@ def _closest_weights(problem: Problem, optimum: Optimum) -> Float:
     return optimum.w
 
 
-def least_mixture(problem: Problem, optimum: Optimum) -> Float | None:
+def least_mixture(problem: Problem, optimum: Optimum, value: float) -> Float | None:
     """Find the optimal mixture of least mean loss; among those, a vertex that prefers earlier members.
 
     By complementary slackness with any optimal w, λ is optimal exactly if it lives on the members with ⟨w,
     ℓ^t⟩ = value and its loss is at least η where w is at its cap, at most η where w is 0 and η in between.
     Few of these conditions matter: they enter the linear program as they are violated.
 
-    None where w is not exact enough for that.
+    None where w is not exact enough for that: ``value`` is the least that is known to be possible.
     """
     members = np.flatnonzero(optimum.members)
-    losses = problem.losses.select(members=members)
+    losses = problem.losses
     settled = ~optimum.tied
     high = optimum.w > 0.5 * problem.cap
     lower = np.where(settled & ~high, -np.inf, 0.0)
     upper = np.where(settled & high, np.inf, 0.0)
-    means = problem.losses.expectations(problem.p)[members]
-    preference = ((members + 1.0) / problem.losses.shape[0]) ** 2
+    means = losses.expectations(problem.p)[members]
+    preference = ((members + 1.0) / losses.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]
     rows = np.flatnonzero(optimum.tied)[: 2 * members.size]
     best: Float | None = None
     for _ in range(50):
         matrix = np.ones((rows.size + 1, members.size + 1))
-        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows), -1.0, 0.0
+        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows)[:, members], -1.0, 0.0
         vertex = lexicographic_vertex(costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0))
         if vertex is None:
             break
         lam = np.zeros(optimum.lam.size)
-        lam[members] = np.where(vertex[:-1] > 1e-12, vertex[:-1], 0.0)
-        if lam.sum() <= 0:
+        lam[members] = np.maximum(vertex[:-1], 0.0)
+        total = float(lam.sum())
+        if total <= 0:
             break
-        lam /= lam.sum()
-        excess = losses.combine(vertex[:-1]) - vertex[-1]
+        combined = losses.combine(lam)
+        excess = combined - vertex[-1]
         violation = np.maximum(lower - excess, excess - upper)
         violation[rows] = 0.0
-        worst = np.argsort(violation)[::-1][: 2 * members.size + 20]
-        worst = worst[violation[worst] > 1e-12]
-        if problem.value(lam) <= min(optimum.value, optimum.bound + 1e-9) + LOSS:
-            best = lam
+        worst = np.flatnonzero(violation > 1e-12)
+        worst = worst[np.argsort(violation[worst])[::-1][: 2 * members.size + 20]]
+        if float(tail(combined, problem.alpha, problem.p)[0] @ combined) / total <= min(value, optimum.bound + 1e-9) + LOSS:
+            best = np.where(lam > 1e-12, lam, 0.0)
+            best /= best.sum()
         if not worst.size or (best is not None and rows.size > ENOUGH * members.size):
             break
         rows = np.append(rows, worst)

@@ -62,9 +62,10 @@ def cvar_weights(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None
 def tail(losses: Float, alpha: float, p: Float) -> tuple[Float, float]:
     """Maximiser of (1) and its boundary η, the smallest loss of the tail, for a normalised base measure."""
     boundary = tail_boundary(losses, alpha, p)
-    above, tied = losses > boundary, losses == boundary
-    w = np.where(above, p / alpha, 0.0)
+    w = np.where(losses > boundary, p, 0.0)
+    w /= alpha
     rest = max(1.0 - float(w.sum()), 0.0)
+    tied = np.flatnonzero(losses == boundary)
     w[tied] = p[tied] * (rest / float(p[tied].sum()))
     return w, boundary
 
@@ -72,6 +73,9 @@ def tail(losses: Float, alpha: float, p: Float) -> tuple[Float, float]:
 def tail_boundary(losses: Float, alpha: float, p: Float) -> float:
     """Find the smallest loss of the worst ``alpha`` of the mass."""
     beyond = 0.0
+    if p.min() == p.max():
+        within = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
+        return float(np.partition(losses, within)[within])
     if losses.size > 8 * SAMPLE:
         # A sample brackets the boundary; only what lies between the brackets is sorted.
         every = slice(None, None, losses.size // SAMPLE)

@@ -12,12 +12,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from tailboost.solvers.bits import Bool, Float, LossMatrix
 
 MAX_ITER = 150
+#: Complementarity gap to begin with from a mixture that is nearly optimal.
+NEAR = 1e-3
 
 
 class InteriorPoint(NamedTuple):
@@ -54,12 +56,12 @@ def interior_point(
     n_members = losses.shape[0]
     # Σ w bounds every weight, so a cap above it only leaves room.
     cap = np.minimum(cap, 2.0 * mass)
-    lam = np.full(n_members, 1.0 / n_members) if start is None else 0.9 * start + 0.1 / n_members
+    lam = np.full(n_members, 1.0 / n_members) if start is None else 0.99 * start + 0.01 / n_members
     combined = losses.combine(lam)
     entropic = p is not None
     # Start at the centre for this λ, where w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ also for units of minute
     # mass.
-    mu = 1.0 / (2 * cap.size + n_members)
+    mu = (1.0 if start is None else NEAR) / (2 * cap.size + n_members)
 
     def shares(eta: Float | float) -> Float:
         # μ/w − μ/(c − w) = η − l: w = c / (1 + t + √(1 + t²)), t = (η − l) c/(2μ), written without
@@ -85,26 +87,28 @@ def interior_point(
     for iteration in range(1, MAX_ITER + 1):
         products = np.array([w @ x, room @ y, lam @ s])
         gap = float(products.sum())
-        if gap < best[0]:
-            best = (gap, lam, w, room, s, x, y, iteration)
-        if gap <= tol or gap > 1e3 * best[0]:
+        infeasible = g - rho - s
+        # From a near mixture the gap may be small before the conditions hold.
+        error = gap + float(np.abs(infeasible).max())
+        if error < best[0]:
+            best = (error, lam, w, room, s, x, y, iteration)
+        if error <= 10 * tol or gap <= tol or error > 1e3 * best[0]:
             break
         mu = gap / (2 * w.size + n_members)
         stationarity = combined - marginal(w) - eta + x - y
         curvature = x / w + y / room
         if entropic:
             curvature += 1.0 / (beta * w)
-        infeasible = g - rho - s
         inverse = 1.0 / curvature
         total = float(inverse.sum())
         mean = losses.expectations(inverse) / total
         matrix = losses.covariance(inverse)
         matrix[np.diag_indices(n_members)] += s / lam
-        try:
-            factor = cho_factor(matrix + np.eye(n_members) * (1e-15 * np.trace(matrix) / n_members))
-        except np.linalg.LinAlgError:
+        matrix[np.diag_indices(n_members)] += 1e-15 * np.trace(matrix) / n_members
+        factor, failed = dpotrf(matrix)
+        if failed:
             break
-        ones = cho_solve(factor, np.ones(n_members))
+        ones = dpotrs(factor, np.ones(n_members))[0]
 
         def direction(cx: Float, cy: Float, cl: Float) -> tuple[Float, ...]:
             # Right-hand sides of the complementarity rows: wx, (c − w)y and λs should move by cx, cy, cl.
@@ -112,7 +116,7 @@ def interior_point(
             dh = inverse * h
             missing = mass - float(w.sum()) - float(dh.sum())
             rhs = cl / lam - infeasible - losses.expectations(dh) - mean * missing
-            particular = cho_solve(factor, rhs)
+            particular = dpotrs(factor, rhs)[0]
             d_rho = (1.0 - float(lam.sum()) - float(particular.sum())) / float(ones.sum())
             d_lam = particular + d_rho * ones
             d_eta = float(mean @ d_lam) - missing / total
@@ -148,7 +152,10 @@ def interior_point(
         x, y, lam, eta = x + dual * d_x, y + dual * d_y, lam + dual * d_lam, eta + dual * d_eta
         combined = combined + dual * d_combined
         g = losses.expectations(w) + fixed
-    _, lam, w, room, s, x, y, iteration = best
+    error, lam, w, room, s, x, y, iteration = best
+    if error > 1e3 * tol and start is not None:
+        # That was too near a start.
+        return interior_point(losses, cap, tol, p=p, beta=beta, fixed=fixed, mass=mass)
     # The central path ends at a strictly complementary solution: of each pair one part is much the smaller.
     reach = float((x + y).mean())
     tied = (w / cap > x / reach) & (room / cap > y / reach)
@@ -158,4 +165,4 @@ def interior_point(
 
 def _step(value: Float, change: Float) -> float:
     """Largest step in [0, 1] that keeps ``value`` non-negative."""
-    return 1.0 / max(1.0, float(np.max(-change / value)))
+    return 1.0 / max(1.0, -float((change / value).min()))

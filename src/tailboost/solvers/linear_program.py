@@ -7,6 +7,7 @@ from typing import Any
 
 import highspy
 import numpy as np
+from scipy.linalg import qr, solve_triangular
 from scipy.sparse import csc_array
 
 from tailboost.solvers.bits import Float
@@ -47,8 +48,41 @@ def lexicographic_vertex(costs: Sequence[Float], matrix: Float, lower: Float, up
     tolerance on the objective.
     """
     n_columns = matrix.shape[1]
-    lower, upper = lower.copy(), upper.copy()
     floor = np.append(np.zeros(n_columns - 1), -np.inf)
+    even = lower == upper
+    if even.sum() > n_columns / 2:
+        origin, basis = _flat(matrix[even], lower[even])
+        if basis.shape[1] <= n_columns / 4:
+            # Few directions are left in which x may move: x = origin + basis y.
+            if np.abs(matrix[even] @ origin - lower[even]).max() > 10 * TOLERANCE:
+                return None
+            rows = np.vstack([matrix[~even], np.eye(n_columns)[:-1]])
+            low, high = np.append(lower[~even], floor[:-1]), np.append(upper[~even], np.full(n_columns - 1, np.inf))
+            at = rows @ origin
+            if not basis.shape[1]:
+                inside = (at >= low - 10 * TOLERANCE).all() and (at <= high + 10 * TOLERANCE).all()
+                return origin if inside else None
+            y = _vertex([cost @ basis for cost in costs], rows @ basis, low - at, high - at, None)
+            return None if y is None else origin + basis @ y
+    return _vertex(costs, matrix, lower, upper, floor)
+
+
+def _flat(matrix: Float, right: Float) -> tuple[Float, Float]:
+    """Solve ``matrix`` x = ``right``: the least solution and an orthonormal basis of directions (columns)."""
+    q, r, order = qr(matrix.T, pivoting=True)
+    diagonal = np.abs(r.diagonal())
+    rank = int((diagonal > 1e-10 * diagonal[0]).sum())
+    least = q[:, :rank] @ solve_triangular(r[:rank, :rank], right[order[:rank]], trans="T")
+    return least, q[:, rank:]
+
+
+def _vertex(
+    costs: Sequence[Float], matrix: Float, lower: Float, upper: Float, floor: Float | None
+) -> Float | None:
+    n_columns = matrix.shape[1]
+    lower, upper = lower.copy(), upper.copy()
+    if floor is None:
+        floor = np.full(n_columns, -np.inf)
     highs = _highs(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
     x: Float | None = None
     for k, cost in enumerate(costs):
@@ -60,7 +94,7 @@ def lexicographic_vertex(costs: Sequence[Float], matrix: Float, lower: Float, up
         solution = highs.getSolution()
         x = np.array(solution.col_value)
         scale = 1e-9 * max(1.0, float(np.abs(cost).max()))
-        for j in np.flatnonzero(np.abs(solution.col_dual)[:-1] > scale):
+        for j in np.flatnonzero((np.abs(solution.col_dual) > scale) & np.isfinite(floor)):
             highs.changeColBounds(int(j), 0.0, 0.0)
         duals = np.array(solution.row_dual)
         for i in np.flatnonzero(np.abs(duals) > scale):

@@ -37,23 +37,30 @@ class Optimum:
     Attributes
     ----------
     lam, w : the mixture and the weights
+    combined, expected : losses of all units under λ, expected losses of all members under w
     value, bound : their objectives, of the primal and of the dual
+    threshold : boundary η of the tail of ``combined``
     tied : units whose loss is at the boundary η in every optimum (a guess where the gap is open)
     members : hypotheses that an optimal mixture may use
     closest : whether w is the optimum closest to p
     canonical : whether λ is the canonical one too
+    tried : whether both were found not to be unique vertices
     """
 
     lam: Float
     w: Float
+    combined: Float
+    expected: Float
     value: float
     bound: float
+    threshold: float
     n_iter: int
     method: str
     tied: Bool
     members: Bool
     closest: bool = False
     canonical: bool = False
+    tried: bool = False
 
     @property
     def gap(self) -> float:
@@ -125,29 +132,40 @@ class Problem:
         """Largest weight of every unit of the reduced problem: p_i/α."""
         return self.p / self.alpha
 
-    def value(self, lam: Float) -> float:
-        """CVaR of a mixture in the reduced problem: an upper bound of the optimum."""
-        combined = self.losses.combine(lam)
-        return float(tail(combined, self.alpha, self.p)[0] @ combined)
+    def optimum(
+        self, lam: Float, w: Float | None, n_iter: int, method: str, combined: Float | None = None
+    ) -> Optimum:
+        """Collect a mixture and weights, and what complementary slackness says about all other optima.
 
-    def bound(self, w: Float) -> float:
-        """Least expected loss under weights w in the reduced problem: a lower bound of the optimum."""
-        return float(self.losses.expectations(w).min())
-
-    def optimum(self, lam: Float, w: Float, n_iter: int, method: str, value: float | None = None) -> Optimum:
-        """Collect a mixture and weights, and what complementary slackness says about all other optima."""
+        Without weights they are those of the worst tail, without losses ``combined`` they are computed.
+        """
+        if combined is None:
+            combined = self.losses.combine(lam)
+        worst, threshold = tail(combined, self.alpha, self.p)
+        value = float(worst @ combined)
+        if w is None:
+            w = worst
         expected = self.losses.expectations(w)
         bound = float(expected.min())
         return Optimum(
             lam,
             w,
-            self.value(lam) if value is None else value,
+            combined,
+            expected,
+            value,
             bound,
+            threshold,
             n_iter,
             method,
             tied=(w > 1e-7 * self.p) & (w < (1 - 1e-7) * self.cap),
             members=expected <= bound + 1e-9,
         )
+
+    def mix(self, optimum: Optimum, lam: Float) -> None:
+        """Put another mixture in the place of that of an optimum."""
+        optimum.lam, optimum.combined = lam, self.losses.combine(lam)
+        worst, optimum.threshold = tail(optimum.combined, self.alpha, self.p)
+        optimum.value = float(worst @ optimum.combined)
 
     def expand(self, w: Float) -> Float:
         """Weights of the full problem from weights of the reduced one."""

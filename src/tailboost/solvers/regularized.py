@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.solvers.bits import SINGLE, Float, Index, LossMatrix
+from tailboost.solvers.bits import CACHED, SINGLE, BitLosses, Float, Gram, Index, LossMatrix, usual
 from tailboost.solvers.cvar import tail, tail_boundary
 
 #: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
@@ -27,6 +27,10 @@ ROUGH = 4096
 
 #: Slopes of F below this have no sign: the Newton step is taken as it is.
 ROUNDING = 1e-13
+
+
+#: Width of a bracket of the step, relative to it, that is narrow enough.
+KINK = 0.2
 
 
 class Response(NamedTuple):
@@ -42,9 +46,10 @@ class Response(NamedTuple):
 
 
 class Newton(NamedTuple):
-    """Mixture, weights, gap, number of Newton steps, and the interval of losses with free weights."""
+    """Mixture and its losses, weights, gap, number of Newton steps, and the interval with free weights."""
 
     lam: Float
+    combined: Float
     w: Float
     gap: float
     n_iter: int
@@ -110,19 +115,34 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
     even = bool(p[0] == p.min() == p.max())
     top = 1.0 / alpha
 
+    def density(scaled: Float, bottom: float, out: Float) -> Float:
+        np.subtract(scaled, bottom, out=out)
+        return np.clip(out, 0.0, top, out=out)
+
+    def given(scaled: Float, bottom: float) -> tuple[float, float]:
+        """Mass given at θ = ε (1 + ``bottom``), and the mass of the units it varies with."""
+        total = slope = 0.0
+        part = np.empty(min(CACHED, scaled.size))
+        for start in range(0, scaled.size, CACHED):
+            block = slice(start, start + CACHED)
+            q = density(scaled[block], bottom, part[: scaled[block].size])
+            if even:
+                total += float(q.sum())
+                slope += np.count_nonzero(q) - np.count_nonzero(q == top)
+            else:
+                total += float(p[block] @ q)
+                slope += float(p[block] @ ((q > 0) & (q < top)))
+        return (p[0] * total, p[0] * slope) if even else (total, slope)
+
     def respond(combined: Float) -> Response:
         scaled = combined / epsilon
         # Newton on a monotone, piecewise linear function of θ/ε − 1, from where the last losses left it.
         low, high = float(scaled.min()) - top, float(scaled.max())
         guess = last[0] if last else tail_boundary(combined, alpha * mass, p) / epsilon - 1.0
         bottom = min(max(guess, low), high)
-        density = np.empty_like(scaled)
         for _ in range(100):
-            np.subtract(scaled, bottom, out=density)
-            np.clip(density, 0.0, top, out=density)
-            free = (density > 0) & (density < top)
-            excess = float(p @ density) - mass
-            slope = float(p[0] * np.count_nonzero(free)) if even else float(p[free].sum())
+            total, slope = given(scaled, bottom)
+            excess = total - mass
             low, high = (bottom, high) if excess > 0 else (low, bottom)
             new = bottom + excess / slope if slope > 0 else 0.5 * (low + high)
             if not low <= new <= high:
@@ -131,16 +151,24 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
                 break
             bottom = new
         last[:] = [bottom]
-        if not density.any():
+        w, d = np.empty_like(scaled), np.empty_like(scaled)
+        part, penalty = np.empty(min(CACHED, scaled.size)), 0.0
+        for start in range(0, scaled.size, CACHED):
+            block = slice(start, start + CACHED)
+            q = density(scaled[block], bottom, part[: scaled[block].size])
+            np.multiply(p[block], q, out=w[block])
+            np.multiply(p[block], (q > 0) & (q < top), out=d[block])
+            q -= 1.0
+            q *= q
+            penalty += float(p[block] @ q)
+        d /= epsilon
+        total = float(w.sum())
+        if total == 0:
             # ε is below the rounding of the losses: only the largest are left.
-            density[scaled == scaled.max()] = 1.0
-        w = p * density
-        w *= mass / w.sum()
-        density -= 1.0
-        density *= density
-        penalty = 0.5 * epsilon * float(p @ density)
-        d = free * (p[0] / epsilon) if even else np.where(free, p / epsilon, 0.0)
-        return Response(w, penalty, d, (epsilon * bottom, epsilon * (bottom + top)))
+            w = np.where(scaled == scaled.max(), p, 0.0)
+            total = float(w.sum())
+        w *= mass / total
+        return Response(w, 0.5 * epsilon * penalty, d, (epsilon * bottom, epsilon * (bottom + top)))
 
     return respond
 
@@ -151,36 +179,48 @@ def newton(
     start: Float,
     tol: float,
     *,
+    combined: Float | None = None,
     fixed: Float | float = 0.0,
     share: float = 0.0,
     max_iter: int = 60,
 ) -> Newton:
     """Minimise F over the simplex from ``start`` to a duality gap of ``tol``; ends early where it cannot.
 
-    ``fixed`` are expected losses (T,) of units whose weights are settled; a gap of ``share`` of R(w) will do.
+    ``combined`` are the losses of ``start``, ``fixed`` expected losses (T,) of units whose weights are
+    settled; a gap of ``share`` of R(w) will do.
     """
-    lam, combined = start, losses.combine(start)
+    lam = start
+    if combined is None:
+        combined = losses.combine(start)
     response = respond(combined)
     best: Newton | None = None
     exact: Float | None = None
+    gram: Gram | None = None
     before = np.inf
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
-            best = Newton(lam, response.w, gap, iteration, response.free)
+            best = Newton(lam, combined, response.w, gap, iteration, response.free)
         stalled = gap > 0.5 * before and gap < ROUNDING**0.5
         if gap <= max(tol, share * response.penalty) or stalled or iteration == max_iter:
             break
         rough = gap > 1e-4
+        if not rough and gram is None and isinstance(losses, BitLosses):
+            d = response.d[response.d > 0]
+            if d.size > SINGLE and np.count_nonzero(d == usual(d)) > 0.9 * d.size:
+                gram = Gram(losses, usual(d))
+        if not rough and gram is not None:
+            hessian, precise, exact = gram.covariance(response.d), True, response.d
         # An exact Hessian is kept while it serves and the free units stay the same, but for a few.
-        if exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
+        elif exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
             d = response.d
             free = int(np.count_nonzero(d))
             hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)
+            precise = free <= SINGLE
             exact = None if rough else d
         before = gap
-        ridge = 1e-12 if free <= SINGLE else 1e-6
+        ridge = 1e-12 if precise else 1e-6
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15), ridge)
         toward = losses.combine(target)
         drift = float(np.sum(fixed * (target - lam)))
@@ -206,7 +246,7 @@ def _line_search(
         return 1.0, respond(toward)
     low, high, step = 0.0, 1.0, 1.0
     slope_low = initial
-    for _ in range(40 if initial < 0 else 0):
+    for trials in range(40 if initial < 0 else 0):
         trial = respond(toward if step == 1.0 else combined + step * change)
         slope = float(trial.w @ change) + drift
         if abs(slope) <= 0.5 * abs(initial) or (step == 1.0 and slope < 0):
@@ -215,8 +255,12 @@ def _line_search(
             high, slope_high = step, slope
         else:
             low, slope_low, response = step, slope, trial
-        # Regula falsi kept away from the ends of the bracket.
-        step = low + (high - low) * float(np.clip(slope_low / (slope_low - slope_high), 0.1, 0.9))
+        # The minimum of pieces may be a kink, where no slope is small.
+        if low > 0 and high - low <= KINK * high:
+            break
+        # Regula falsi at first, kept away from the ends of the bracket; then bisection.
+        share = slope_low / (slope_low - slope_high) if trials < 2 else 0.5
+        step = low + (high - low) * float(np.clip(share, 0.1, 0.9))
     return low, response
 
 

@@ -15,87 +15,181 @@ units.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 
-from tailboost.solvers.bits import Bool, DenseLosses, Float
-from tailboost.solvers.canonical import least_mixture
-from tailboost.solvers.cvar import tail, tail_boundary
+from tailboost.solvers.bits import Bool, DenseLosses, Float, LossMatrix
+from tailboost.solvers.canonical import least_mixture, vertex
+from tailboost.solvers.cvar import tail_boundary
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.problem import Optimum, Problem, feasible
 from tailboost.solvers.regularized import Newton, newton, quadratic
 
 
-class _Restriction:
-    """The problem with the weights of units outside a part settled, at 0 or at their cap."""
+class _Part:
+    """Some units of a problem; the weights of all others are settled, at 0 or at their cap."""
 
-    def __init__(self, problem: Problem, part: Bool, above: Bool) -> None:
-        self.part, self.at_cap = part, above & ~part
-        settled = np.where(self.at_cap, problem.cap, 0.0)
-        self.units, self.settled = np.flatnonzero(part), settled
-        whole = self.units.size == part.size
-        self.p, self.cap = problem.p[self.units], problem.cap[self.units]
-        self.mass = 1.0 - float(settled.sum())
-        self.feasible = 0.0 < self.mass < self.cap.sum()
-        self.fixed: Float | float = 0.0 if whole else problem.losses.expectations(settled)
-        self.losses = problem.losses if whole else problem.losses.select(units=self.units)
+    def __init__(self, losses: LossMatrix, p: Float, cap: Float, mass: float, fixed: Float | float) -> None:
+        self.losses, self.p, self.cap = losses, p, cap
+        # What the settled weights leave to give, and the expected losses under them.
+        self.mass, self.fixed = mass, fixed
+        # Which units of the problem these are, and which of the part that was narrowed.
+        self.units = self.within = np.arange(p.size)
+        self.settled = np.zeros(p.size)
+        self.at_cap = np.zeros(p.size, dtype=bool)
 
-    def newton(self, alpha: float, epsilon: float, lam: Float, share: float) -> Newton:
-        respond = quadratic(self.p, alpha, epsilon, self.mass)
-        return newton(self.losses, respond, lam, 1e-14, fixed=self.fixed, share=share, max_iter=15)
+    @classmethod
+    def whole(cls, problem: Problem) -> _Part:
+        """Settle nothing."""
+        return cls(problem.losses, problem.p, problem.cap, 1.0, 0.0)
+
+    def narrow(self, keep: Bool, above: Bool) -> _Part:
+        """Settle the units that are not kept; the same part where that would leave no freedom."""
+        if keep.all():
+            return self
+        at_cap = above & ~keep
+        settled = np.where(at_cap, self.cap, 0.0)
+        units = np.flatnonzero(keep)
+        mass, cap = self.mass - float(settled.sum()), self.cap[units]
+        if not 0.0 < mass < cap.sum():
+            return self
+        fixed = self.fixed + self.losses.expectations(settled)
+        inner = _Part(self.losses.select(units=units), self.p[units], cap, mass, fixed)
+        inner.units, inner.within, inner.at_cap = self.units[units], units, at_cap
+        inner.settled = self.settled.copy()
+        inner.settled[self.units] = settled
+        return inner
+
+    def misplaced(self, combined: Float, low: float, high: float) -> Bool:
+        """Units, of the part that was narrowed, that were settled and should not have been."""
+        wrong = np.where(self.at_cap, combined < high, combined > low)
+        wrong[self.within] = False
+        return wrong
 
     def weights(self, w: Float, cap: Float) -> Float:
+        """Weights of all units of the problem."""
         out = self.settled.copy()
         out[self.units] = w
         return feasible(out, cap)
 
+    def newton(self, alpha: float, epsilon: float, lam: Float, share: float, combined: Float | None) -> Newton:
+        """Solve the regularised problem for these units."""
+        respond = quadratic(self.p, alpha, epsilon, self.mass)
+        start = dict(combined=combined, fixed=self.fixed)
+        return newton(self.losses, respond, lam, 1e-14, share=share, max_iter=15, **start)
+
+
+class _State(NamedTuple):
+    """A mixture that is good for some ε, and the Newton steps it took.
+
+    ``combined`` are the losses, ``free`` is the interval of losses with free weights, ``tied`` whether most units seem to tie.
+    """
+
+    lam: Float
+    epsilon: float
+    n_iter: int
+    combined: Float | None = None
+    free: tuple[float, float] = (-np.inf, np.inf)
+    tied: bool = False
+
 
 def by_newton(problem: Problem, start: Float | None) -> Optimum | None:
     """Solve the mixture LP by the method above; None where it does not apply or does not get there."""
-    losses, p, alpha = problem.losses, problem.p, problem.alpha
-    n_members, n_units = losses.shape
-    few = 6 * n_members
-    if n_units <= 2 * few:
+    n_members, n_units = problem.losses.shape
+    if n_units <= 2 * FEW * n_members:
         return None
+    # The first steps are those on a sample, or on samples of it.
+    levels = [problem]
+    while levels[-1].p.size > COARSE * n_members:
+        levels.append(_sample(levels[-1], levels[-1].p.size // COARSER))
+    first = levels[-1]
     lam = np.full(n_members, 1.0 / n_members) if start is None else start
-    steps, before = 0, n_units
-    combined = losses.combine(lam)
     # At a tiny α the weights are spread over more than the tail while ε is large.
-    epsilon = max(alpha, 0.01) * max(_spread(combined, alpha, p), 1e-3)
-    everything = part = above = np.ones(n_units, dtype=bool)
-    if start is not None:
-        # A near solution saves the first steps, which take all units.
-        epsilon /= WARM
-        low, high = quadratic(p, alpha, epsilon)(combined).free
-        part, above = _near(combined, low, high), combined >= high
+    spread = _spread(first.losses.combine(lam), problem.alpha, first.p)
+    epsilon = max(problem.alpha, 0.01) * max(spread, 1e-3)
+    state = _State(lam, epsilon if start is None else epsilon / WARM, 0)
+    cold = start is None
+    for level in reversed(levels[1:]):
+        below = _descend(level, _Part.whole(level), state, cold, False)
+        assert isinstance(below, _State)
+        state, cold = below, False
+    found = _descend_all(problem, state, cold)
+    return _in_doubt(problem, found) if isinstance(found, _State) else found
+
+
+def _descend_all(problem: Problem, state: _State, cold: bool) -> _State | Optimum:
+    """Descend with the units that a sample leaves in doubt, or with all."""
+    whole = _Part.whole(problem)
+    if not (cold or state.tied) and np.isfinite(state.free).all():
+        low, high = state.free
+        combined = problem.losses.combine(state.lam)
+        for margin in (1.0, 4.0):
+            base = whole.narrow(_near(combined, low, high, margin), combined >= high)
+            if base is whole:
+                break
+            found = _descend(problem, base, state, False, True)
+            if isinstance(found, Optimum):
+                return found
+            after = problem.losses.combine(found.lam)
+            if base.misplaced(after, *found.free).sum() <= FEW * found.lam.size:
+                return found._replace(combined=after)
+    return _descend(problem, whole, state, cold, True)
+
+
+def _sample(problem: Problem, size: int) -> Problem:
+    """Draw units in proportion to p, one at random from every stretch of equal mass."""
+    position = (np.arange(size) + np.random.default_rng(0).random(size)) / size
+    drawn = np.minimum(np.searchsorted(problem.p.cumsum(), position), problem.p.size - 1)
+    units, counts = np.unique(drawn, return_counts=True)
+    return replace(problem, losses=problem.losses.select(units=units), p=counts / size)
+
+
+def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bool) -> _State | Optimum:
+    """Let ε fall until few units are free, or all that stay free are found to tie."""
+    losses, alpha = base.losses, problem.alpha
+    few = (FEW if final else MANY) * losses.shape[0]
+    lam, epsilon, steps, _, _, tied = state
+    combined = losses.combine(lam)
+    part = base
+    if not (cold or tied):
+        low, high = quadratic(base.p, alpha, epsilon, base.mass)(combined).free
+        part = base.narrow(_near(combined, low, high, MARGIN), combined >= high)
+    before, margin = losses.shape[1], MARGIN
     for _ in range(40):
-        inside = _Restriction(problem, part, above)
-        if not inside.feasible:
-            inside = _Restriction(problem, everything, above)
-        solution = inside.newton(alpha, epsilon, lam, SHARE)
+        inside = combined if part is base else combined[part.within]
+        solution = part.newton(alpha, epsilon, lam, SHARE, inside)
         lam, steps = solution.lam, steps + solution.n_iter
-        combined = losses.combine(lam)
         low, high = solution.free
-        near = _near(combined, low, high)
-        part = inside.part
-        if (~part & np.where(inside.at_cap, combined < high, combined > low)).any():
-            near |= part
+        combined = solution.combined if part is base else losses.combine(lam)
+        wrong = part is not base and part.misplaced(combined, low, high).any()
+        known = part
+        if wrong:
+            margin *= 2
         else:
+            known, margin = None, MARGIN
             n_free = int(((combined > low) & (combined < high)).sum())
             if n_free <= few or epsilon < RESOLUTION:
                 break
             if n_free > 0.5 * before:
-                optimum = _all_tied(problem, inside, epsilon, lam, steps)
+                if not final:
+                    return _State(lam, epsilon, steps, combined, (low, high), tied=True)
+                optimum = _all_tied(problem, part, epsilon, solution, steps)
                 if optimum.closed:
                     return optimum
             before = n_free
             epsilon /= SHRINK
-        part, above = near, combined >= high
-    return _in_doubt(problem, lam, combined, steps)
+        near = _near(combined, low, high, margin)
+        if known is not None:
+            near[known.within] = True
+        part = base.narrow(near, combined >= high)
+    return _State(lam, epsilon, steps, combined, (low, high))
 
 
-def _near(combined: Float, low: float, high: float) -> Bool:
+def _near(combined: Float, low: float, high: float, margin: float) -> Bool:
     """Units whose weights are free, or nearly; all where they are many."""
-    margin = 0.5 * (high - low)
+    margin *= high - low
     near: Bool = (combined > low - margin) & (combined < high + margin)
     return near if near.sum() < near.size / 2 else np.ones_like(near)
 
@@ -107,42 +201,48 @@ def _spread(combined: Float, alpha: float, p: Float) -> float:
     return max(4 * float(np.quantile(np.abs(sample - eta), 0.1)), 0.3 * float(sample.std()))
 
 
-def _all_tied(problem: Problem, inside: _Restriction, epsilon: float, lam: Float, steps: int) -> Optimum:
+def _all_tied(problem: Problem, part: _Part, epsilon: float, near: Newton, steps: int) -> Optimum:
     """Build the optimum if the regularised weights, computed to the last digit, are already exact."""
-    solution = inside.newton(problem.alpha, epsilon, lam, 0.0)
-    w = inside.weights(solution.w, problem.cap)
-    optimum = problem.optimum(solution.lam, w, steps + solution.n_iter, "newton", value=0.0)
-    optimum.value, optimum.closest = optimum.bound, True
-    mixture = least_mixture(problem, optimum)
+    solution = part.newton(problem.alpha, epsilon, near.lam, 0.0, near.combined)
+    w = part.weights(solution.w, problem.cap)
+    optimum = problem.optimum(solution.lam, w, steps + solution.n_iter, "newton")
+    optimum.closest = True
+    mixture = least_mixture(problem, optimum, optimum.bound)
     if mixture is not None:
-        optimum.lam, optimum.canonical = mixture, True
-    optimum.value = problem.value(optimum.lam)
+        problem.mix(optimum, mixture)
+        optimum.canonical = True
     return optimum
 
 
-def _in_doubt(problem: Problem, lam: Float, combined: Float, steps: int) -> Optimum | None:
+def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
     """Solve exactly for the units nearest to the boundary; take in those on the wrong side of it, repeat."""
     n_members, n_units = problem.losses.shape
+    lam, _, steps, combined, *_ = state
+    assert combined is not None
     eta = tail_boundary(combined, problem.alpha, problem.p)
     distance = np.abs(combined - eta)
-    size = min(6 * n_members, n_units - 1)
+    size = min(FEW * n_members, n_units - 1)
     part = distance <= np.partition(distance, size)[size]
     best: Optimum | None = None
+    whole = _Part.whole(problem)
     while 2 * part.sum() < n_units:
-        inside = _Restriction(problem, part, combined > eta)
-        if not inside.feasible:
+        inside = whole.narrow(part, combined > eta)
+        if inside is whole:
             break
-        columns = DenseLosses(np.ascontiguousarray(problem.losses.columns(inside.units).T))
+        columns = DenseLosses(np.ascontiguousarray(inside.losses.columns(np.arange(inside.p.size)).T))
         solution = interior_point(columns, inside.cap, 1e-12, start=lam, fixed=inside.fixed, mass=inside.mass)
         steps += solution.n_iter
         lam = solution.lam / solution.lam.sum()
-        combined = problem.losses.combine(lam)
-        worst, eta = tail(combined, problem.alpha, problem.p)
         w = inside.weights(solution.w, problem.cap)
-        optimum = problem.optimum(lam, w, steps, "newton", value=float(worst @ combined))
-        optimum.tied[:] = False
-        optimum.tied[inside.units] = solution.tied
-        optimum.members = solution.members
+        tied = np.zeros(n_units, dtype=bool)
+        tied[inside.units] = solution.tied
+        unique = vertex(problem, lam, w, tied, solution.members, steps, "newton")
+        if unique is not None:
+            return unique
+        combined = problem.losses.combine(lam)
+        optimum = problem.optimum(lam, w, steps, "newton", combined)
+        eta = optimum.threshold
+        optimum.tied, optimum.members, optimum.tried = tied, solution.members, True
         if best is None or optimum.gap < best.gap:
             best = optimum
         wrong = ~part & (inside.at_cap != (combined > eta))
@@ -152,8 +252,16 @@ def _in_doubt(problem: Problem, lam: Float, combined: Float, steps: int) -> Opti
     return best
 
 
+#: Free units per member that end the fall of ε, on all units and on a sample.
+FEW, MANY = 6, 200
+#: Share of the units that make a sample, one in this number.
+COARSER = 8
+#: Units per member above which a sample is taken.
+COARSE = 1000
+#: Losses this far from the interval of free weights, in its widths, are settled, for a start.
+MARGIN = 0.5
 #: Gap, as a share of R(w), to which the problem is solved before ε falls.
-SHARE = 5e-2
+SHARE = 0.2
 #: Factor by which ε is smaller from the start if a mixture to start from is given.
 WARM = 5.0
 #: ε at which weights lose their digits to the rounding of losses.

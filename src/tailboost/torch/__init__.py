@@ -1,0 +1,17 @@
+"""Nets as learners (extra ``torch``): imported only when asked for, by ``tailboost.torch``."""
+
+from __future__ import annotations
+
+try:
+    import safetensors.torch  # noqa: F401
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"tailboost.torch needs PyTorch and safetensors ({error}): pip install 'tailboost[torch]'"
+    ) from error
+
+from tailboost.torch import losses, nets
+from tailboost.torch._data import read_dataset
+from tailboost.torch._learner import TorchLearner
+
+__all__ = ["TorchLearner", "losses", "nets", "read_dataset"]

@@ -1,0 +1,167 @@
+"""Rows for nets: tables and images as arrays, as tensors, and as what a module takes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+# Share of the free memory of a GPU that the data may take; beyond it batches travel one by one.
+SHARE_OF_DEVICE = 0.5
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How rows become what a module takes.
+
+    Parameters
+    ----------
+    row_shape : tuple of int
+        Shape of a row as it is given: (d,) for a table, (H, W) or (H, W, C) for an image.
+    pixels : bool
+        Whether rows are images of uint8, which a module sees divided by 255.
+    device : str
+        "auto" or a device as PyTorch names it.
+    """
+
+    row_shape: tuple[int, ...]
+    pixels: bool
+    device: str
+
+    @classmethod
+    def of(cls, X: NDArray[Any], device: str) -> Feed:
+        """Return the feed for rows like these."""
+        row_shape = tuple(X.shape[1:])
+        return cls(row_shape, len(row_shape) > 1 and X.dtype == np.uint8, device)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of a row as the module sees it: (d,), or channels first."""
+        if len(self.row_shape) == 1:
+            return self.row_shape
+        if len(self.row_shape) == 2:
+            return (1, *self.row_shape)
+        return (self.row_shape[-1], *self.row_shape[:-1])
+
+    def transform(self, X: Any) -> Tensor:
+        """Return rows as a tensor of uint8 or float32, on the device where it fits there.
+
+        Raises
+        ------
+        ValueError
+            If the rows have another shape, or hold what float32 cannot, or pixels of another range.
+        """
+        X = np.asarray(X)
+        if tuple(X.shape[1:]) != self.row_shape:
+            raise ValueError(
+                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape {self.row_shape}"
+            )
+        if not (self.pixels and X.dtype == np.uint8):
+            with np.errstate(over="ignore"):
+                X = X.astype(np.float32, copy=False)
+            low, high = (X.min(), X.max()) if X.size else (0.0, 0.0)
+            if not (np.isfinite(low) and np.isfinite(high)):
+                raise ValueError("X contains NaN, infinity or a value too large for float32")
+            if self.pixels and (low < 0 or high > 1):
+                raise ValueError(
+                    f"the net was fitted on pixels of uint8; as floats they must lie in [0, 1], X holds "
+                    f"{low:g} … {high:g}"
+                )
+        with warnings.catch_warnings():  # a read-only array is only read
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            table = torch.from_numpy(np.ascontiguousarray(X))
+        device = find_device(self.device)
+        if device.type == "cuda" and table.nbytes > SHARE_OF_DEVICE * torch.cuda.mem_get_info(device)[0]:
+            return table
+        return table.to(device)
+
+    def batch(self, rows: Tensor, device: torch.device) -> Tensor:
+        """Return some rows of a transformed table as the module takes them, float32."""
+        x = rows.to(device, non_blocking=True)
+        if x.dtype == torch.uint8:
+            x = x.float().div_(255)
+        if x.ndim == 2:
+            return x
+        return x.unsqueeze(1) if x.ndim == 3 else x.movedim(-1, 1)
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of a name; "auto" is the GPU where there is one, else the CPU.
+
+    Raises
+    ------
+    ValueError
+        If PyTorch knows no such device, or it is not there.
+    """
+    if name == "auto":
+        return (
+            torch.device("cuda", torch.cuda.current_device())
+            if torch.cuda.is_available()
+            else torch.device("cpu")
+        )
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"device={name!r} cannot be used here ({reason}); 'auto' takes what there is"
+        ) from None
+    return device
+
+
+def read_dataset(dataset: Dataset[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Read a dataset whose items are a row, or a pair of row and label, once from beginning to end.
+
+    Images come as arrays or pictures of shape H×W or H×W×C, or as tensors of shape C×H×W, which are turned
+    round. Transforms that draw at random are frozen by this: give them to the learner as ``augment``.
+
+    Parameters
+    ----------
+    dataset : torch.utils.data.Dataset
+        With a length.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d), (n, H, W) or (n, H, W, C)
+    y : ndarray of shape (n,) or None
+        None where items are no pairs.
+
+    Raises
+    ------
+    ValueError
+        If the dataset is empty, has no length, or its rows differ in shape.
+    """
+    if not hasattr(dataset, "__len__"):
+        raise ValueError(f"{type(dataset).__name__} has no length; a dataset that can be indexed is needed")
+    n = len(dataset)
+    if n == 0:
+        raise ValueError(f"the {type(dataset).__name__} is empty: it needs at least one row")
+    X: NDArray[Any] | None = None
+    labels = []
+    for i in range(n):
+        item = dataset[i]
+        if isinstance(item, (tuple, list)):
+            labels.append(np.asarray(item[1]).item())
+            item = item[0]
+        row = _array(item)
+        if X is None:
+            X = np.empty((n, *row.shape), dtype=row.dtype)
+        if row.shape != X.shape[1:]:
+            raise ValueError(f"row {i} of the dataset has shape {row.shape}, row 0 has {X.shape[1:]}")
+        X[i] = row
+    assert X is not None
+    return X, np.array(labels) if labels else None
+
+
+def _array(item: Any) -> NDArray[Any]:
+    if isinstance(item, Tensor):
+        item = item.detach().cpu()
+        return np.asarray(item.movedim(0, -1) if item.ndim > 2 else item)
+    return np.asarray(item)

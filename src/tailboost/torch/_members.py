@@ -1,0 +1,176 @@
+"""Fitted nets: built from an architecture and a state that lies in memory or in a file."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from tailboost._store import digest, write
+from tailboost.learners._base import Ints
+from tailboost.torch._data import Feed, find_device
+from tailboost.torch._training import Randomness
+
+
+@dataclass
+class Architecture:
+    """What a state is poured into: a module, or what makes one.
+
+    Parameters
+    ----------
+    module : nn.Module or callable
+        A callable is given (input_shape, n_classes) and returns an nn.Module.
+    input_shape : tuple of int
+        Shape of a row as the module sees it.
+    n_classes : int
+        K.
+    """
+
+    module: Any
+    input_shape: tuple[int, ...]
+    n_classes: int
+
+    def build(self) -> nn.Module:
+        """Return a new module; its first weights come from PyTorch's generator, or from the module given.
+
+        Raises
+        ------
+        TypeError
+            If what was given makes no module.
+        """
+        given = isinstance(self.module, nn.Module)
+        net = copy.deepcopy(self.module) if given else self.module(self.input_shape, self.n_classes)
+        if not isinstance(net, nn.Module):
+            raise TypeError(f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed")
+        if any(isinstance(p, nn.UninitializedParameter) for p in net.parameters()):
+            net.eval()(torch.zeros(2, *self.input_shape))  # lazy layers take their shape from the first rows
+        return net
+
+    @cached_property
+    def _pattern(self) -> nn.Module:
+        with Randomness(0, torch.device("cpu")).lent():
+            return self.build()
+
+    def with_state(self, state: dict[str, Tensor], device: torch.device) -> nn.Module:
+        """Return a module of its own in this state, ready to predict."""
+        net = copy.deepcopy(self._pattern)
+        net.load_state_dict(state)
+        return net.to(device).eval()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k != "_pattern"}
+
+
+class TorchMember:
+    """A fitted net that answers class numbers; its state is loaded only while it answers.
+
+    Attributes
+    ----------
+    table_ : Feed
+        How rows become what the net takes; equal for all members of a fit, so they are prepared once.
+    path : str or None
+        The file of the state (safetensors), where it does not lie in memory.
+    digest : str
+        Digest of the state, as bytes in the safetensors format.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        table: Feed,
+        eval_batch_size: int,
+        state: dict[str, Tensor],
+        folder: Path | None,
+    ) -> None:
+        self.architecture, self.table_, self.eval_batch_size = architecture, table, eval_batch_size
+        # Copies, on the CPU and apart: tied weights may not share memory in this format.
+        self.content: bytes | None = save(
+            {k: v.detach().cpu().clone().contiguous() for k, v in state.items()}
+        )
+        self.digest = digest(self.content)
+        self.folder = None if folder is None else str(folder.absolute())
+        self.path: str | None = None
+
+    def keep(self, folder: Any = None) -> None:
+        """Move the state to its folder, or see that it is there already; without a folder, do nothing.
+
+        Parameters
+        ----------
+        folder : path, optional
+            Serves a member without a folder of its own, or one whose folder has been moved there.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If the file is missing or damaged.
+        """
+        name = f"member-{self.digest}.safetensors"
+        if self.content is None and not Path(self._file).exists() and folder is not None:
+            self.path = str(Path(folder).absolute() / name)
+        elif self.content is not None and (own := self.folder or folder) is not None:
+            path = Path(own).absolute() / name
+            if not (path.exists() and digest(path.read_bytes()) == self.digest):
+                write(path, self.content, "the newest member")
+            self.path, self.content = str(path), None
+        self._bytes()
+
+    def fetch(self) -> None:
+        """Take the state back into memory; its file stays where it is."""
+        self.content, self.path, self.folder = self._bytes(), None, None
+
+    @property
+    def _file(self) -> str:
+        assert self.path is not None
+        return self.path
+
+    def _bytes(self) -> bytes:
+        if self.content is not None:
+            return self.content
+        try:
+            content = Path(self._file).read_bytes()
+        except FileNotFoundError:
+            raise ValueError(f"the member's file {self._file!r} is missing: the fit wrote it there") from None
+        if digest(content) != self.digest:
+            raise ValueError(
+                f"the member's file {self._file!r} is damaged: it is not what the fit wrote there"
+            )
+        return content
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the module's ``state_dict``, on the CPU."""
+        return load(self._bytes())
+
+    def net(self) -> nn.Module:
+        """Return the net as a module of its own, in evaluation mode, on its device."""
+        return self.architecture.with_state(self.state(), find_device(self.table_.device))
+
+    @torch.inference_mode()
+    def _logits(self, table: Tensor) -> Tensor:
+        net, device = self.net(), find_device(self.table_.device)
+        parts = (self.table_.batch(rows, device) for rows in torch.split(table, self.eval_batch_size))
+        return torch.cat([net(x).float() for x in parts])
+
+    def predict_table(self, table: Tensor) -> Ints:
+        """Return the class numbers for rows prepared by ``table_.transform``, shape (n,)."""
+        if not len(table):
+            return np.empty(0, dtype=np.intp)
+        return self._logits(table).argmax(dim=1).cpu().numpy().astype(np.intp)
+
+    def predict(self, X: Any) -> Ints:
+        """Return the class numbers for rows, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the softmax of the outputs, shape (n, K)."""
+        p = self._logits(self.table_.transform(X)).double().softmax(dim=1)
+        return np.asarray(p.cpu().numpy())

@@ -1,0 +1,289 @@
+"""Image loaders on files made in the published formats: pixels, labels, names, and clear errors."""
+
+import gzip
+import pickle
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tailboost import datasets
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of test data is not here")
+
+
+def pictures(*shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def labels(n, classes, seed=0):
+    return np.random.default_rng(seed).integers(0, classes, n)
+
+
+def as_rows(images):
+    """Red, green, then blue pixels, row by row: how CIFAR keeps an image."""
+    return np.array([[image[:, :, c].ravel() for c in range(3)] for image in images]).reshape(len(images), -1)
+
+
+def write_idx(path, array, zipped=False):
+    raw = bytes([0, 0, 8, array.ndim]) + b"".join(struct.pack(">I", n) for n in array.shape)
+    raw += array.astype(np.uint8).tobytes()
+    if zipped:
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(raw))
+    else:
+        path.write_bytes(raw)
+
+
+def dump(path, content):
+    # The published files were written by Python 2: protocol 2, bytes for text.
+    path.write_bytes(pickle.dumps(content, protocol=2))
+
+
+# --- CIFAR -------------------------------------------------------------------------------------------------
+
+CLASSES = ["airplane", "automobile", "bird"]
+
+
+def cifar10_python(folder):
+    folder.mkdir()
+    dump(folder / "batches.meta", {b"label_names": [c.encode() for c in CLASSES]})
+    for i, name in enumerate([f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]):
+        images, y = pictures(4, 32, 32, 3, seed=i), labels(4, 3, i)
+        dump(folder / name, {b"data": as_rows(images), b"labels": y.tolist(), b"filenames": [b"x"] * 4})
+
+
+def cifar10_binary(folder):
+    folder.mkdir()
+    (folder / "batches.meta.txt").write_text("\n".join(CLASSES) + "\n\n")
+    for i, name in enumerate([f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]):
+        images, y = pictures(4, 32, 32, 3, seed=i), labels(4, 3, i).astype(np.uint8)
+        (folder / f"{name}.bin").write_bytes(np.column_stack([y, as_rows(images)]).tobytes())
+
+
+@pytest.mark.parametrize(
+    ("write", "name"), [(cifar10_python, "cifar-10-batches-py"), (cifar10_binary, "cifar-10-batches-bin")]
+)
+def test_cifar10(tmp_path, write, name):
+    write(tmp_path / name)
+    for path in (tmp_path, tmp_path / name):
+        bunch = datasets.load_cifar10(path)
+        np.testing.assert_array_equal(
+            bunch.data, np.concatenate([pictures(4, 32, 32, 3, seed=i) for i in range(5)])
+        )
+        assert bunch.target.tolist() == np.concatenate([labels(4, 3, i) for i in range(5)]).tolist()
+        assert bunch.target_names.tolist() == CLASSES
+        X, y = datasets.load_cifar10(path, subset="test", return_X_y=True)
+        np.testing.assert_array_equal(X, pictures(4, 32, 32, 3, seed=5))
+        assert (X.dtype, y.dtype) == (np.uint8, np.int64)
+
+
+@pytest.mark.parametrize("kind", ["fine", "coarse"])
+@pytest.mark.parametrize("binary", [False, True])
+def test_cifar100(tmp_path, kind, binary):
+    images, fine, coarse = pictures(6, 32, 32, 3), labels(6, 5), labels(6, 2, 1)
+    names = {"fine": ["apple", "fish", "baby", "bear", "beaver"], "coarse": ["animals", "fruit"]}
+    folder = tmp_path / ("cifar-100-binary" if binary else "cifar-100-python")
+    folder.mkdir()
+    if binary:
+        rows = np.column_stack([coarse, fine, as_rows(images)]).astype(np.uint8)
+        (folder / "train.bin").write_bytes(rows.tobytes())
+        for k, of in names.items():
+            (folder / f"{k}_label_names.txt").write_text("\n".join(of) + "\n")
+    else:
+        content = {"data": as_rows(images), "fine_labels": fine.tolist(), "coarse_labels": coarse.tolist()}
+        dump(folder / "train", content)
+        dump(folder / "meta", {f"{k}_label_names": of for k, of in names.items()})
+    bunch = datasets.load_cifar100(tmp_path, labels=kind)
+    np.testing.assert_array_equal(bunch.data, images)
+    assert bunch.target.tolist() == (fine if kind == "fine" else coarse).tolist()
+    assert bunch.target_names.tolist() == names[kind]
+
+
+def test_a_pickle_that_calls_is_refused(tmp_path):
+    cifar10_python(tmp_path / "c")
+
+    class Evil:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "touched",)
+
+    dump(tmp_path / "c" / "data_batch_3", {"data": Evil()})
+    with pytest.raises(ValueError, match=r"it asks for .*no CIFAR file needs"):
+        datasets.load_cifar10(tmp_path / "c")
+    assert not (tmp_path / "touched").exists()
+
+
+# --- MNIST and its kin -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_mnist(tmp_path, zipped):
+    for part, n in (("train", 7), ("t10k", 3)):
+        write_idx(tmp_path / f"{part}-images-idx3-ubyte", pictures(n, 28, 28, seed=n), zipped)
+        write_idx(tmp_path / f"{part}-labels-idx1-ubyte", labels(n, 10, n), zipped)
+    for subset, n in (("train", 7), ("test", 3)):
+        X, y = datasets.load_mnist(tmp_path, subset=subset, return_X_y=True)
+        np.testing.assert_array_equal(X, pictures(n, 28, 28, 1, seed=n))
+        assert y.tolist() == labels(n, 10, n).tolist()
+
+
+@pytest.mark.parametrize("matlab", [False, True])
+def test_emnist_stands_upright_and_counts_from_0(tmp_path, matlab):
+    images, y = pictures(5, 28, 28), np.array([1, 3, 2, 2, 1])
+    lying = images.swapaxes(1, 2)
+    codes = np.array([[1, 65, 97], [2, 66, 98], [3, 67, 99]])
+    if matlab:
+        from scipy.io import savemat
+
+        part = {"images": lying.reshape(5, -1), "labels": y[:, None]}
+        savemat(tmp_path / "emnist-letters.mat", {"dataset": {"train": part, "test": part, "mapping": codes}})
+    else:
+        write_idx(tmp_path / "emnist-letters-train-images-idx3-ubyte", lying, True)
+        write_idx(tmp_path / "emnist-letters-train-labels-idx1-ubyte", y, True)
+        np.savetxt(tmp_path / "emnist-letters-mapping.txt", codes, fmt="%d")
+    bunch = datasets.load_emnist(tmp_path, split="letters")
+    np.testing.assert_array_equal(bunch.data[..., 0], images)
+    assert bunch.target.tolist() == [0, 2, 1, 1, 0]
+    assert bunch.target_names.tolist() == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("shape", [(28, 28), (28, 28, 3)])
+def test_medmnist(tmp_path, shape):
+    parts = {"train": 6, "val": 3, "test": 2}
+    arrays = {f"{p}_images": pictures(n, *shape, seed=n) for p, n in parts.items()}
+    arrays |= {f"{p}_labels": labels(n, 4, n)[:, None].astype(np.uint8) for p, n in parts.items()}
+    arrays["train_labels"][0] = 3
+    np.savez(tmp_path / "tissuemnist.npz", **arrays)
+    bunch = datasets.load_image_npz(tmp_path / "tissuemnist.npz", subset="validation")
+    np.testing.assert_array_equal(bunch.data.reshape(3, *shape), arrays["val_images"])
+    assert bunch.target.tolist() == arrays["val_labels"][:, 0].tolist()
+    assert len(bunch.target_names) == 4
+
+
+@needs_shared
+def test_copies_in_one_file():
+    X, y = datasets.load_image_npz(SHARED / "mnist.npz", subset="test", return_X_y=True)
+    assert X.shape == (10_000, 28, 28, 1)
+    assert np.bincount(y).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    bunch = datasets.load_image_npz(SHARED / "pneumoniamnist.npz", subset="validation")
+    assert np.bincount(bunch.target).tolist() == [135, 389]
+
+
+def test_more_than_one_label_per_image_is_refused(tmp_path):
+    np.savez(tmp_path / "chest.npz", train_images=pictures(4, 28, 28), train_labels=np.eye(4))
+    with pytest.raises(ValueError, match="4 labels per image"):
+        datasets.load_image_npz(tmp_path / "chest.npz")
+
+
+# --- folders of JPEG files ---------------------------------------------------------------------------------
+
+
+def write_picture(path, colour, size=(64, 64)):
+    Image = pytest.importorskip("PIL.Image")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, colour).save(path, quality=95)
+
+
+def test_tiny_imagenet(tmp_path):
+    folder = tmp_path / "tiny-imagenet-200"
+    shades = {"n02": 40, "n01": 200}
+    for name, shade in shades.items():
+        for i in range(2):
+            write_picture(folder / "train" / name / "images" / f"{name}_{i}.JPEG", (shade + i, 0, 0))
+    write_picture(folder / "val" / "images" / "val_0.JPEG", (0, 90, 0))
+    (folder / "wnids.txt").write_text("n02\nn01\n")
+    (folder / "words.txt").write_text("n01\tgoldfish, Carassius\nn02\tbull frog\nn03\tentity\n")
+    (folder / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn01\t0\t0\t63\t63\n")
+    bunch = datasets.load_tiny_imagenet(tmp_path)
+    assert bunch.data.shape == (4, 64, 64, 3)
+    assert bunch.target.tolist() == [0, 0, 1, 1]
+    np.testing.assert_allclose(bunch.data[:, 30, 30, 0], [40, 41, 200, 201], atol=2)
+    assert bunch.target_names.tolist() == ["bull frog", "goldfish, Carassius"]
+    X, y = datasets.load_tiny_imagenet(folder, subset="validation", return_X_y=True)
+    assert (y.tolist(), X.shape) == ([1], (1, 64, 64, 3))
+
+
+def test_celeba(tmp_path):
+    lines = ["4", "Blond_Hair Male Young"]
+    lines += ["1.jpg -1  1  1", "2.jpg  1 -1  1", "3.jpg  1  1 -1", "4.jpg -1 -1 -1"]
+    (tmp_path / "list_attr_celeba.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "list_eval_partition.txt").write_text("1.jpg 0\n2.jpg 0\n3.jpg 1\n4.jpg 2\n")
+    for i in range(1, 5):
+        write_picture(tmp_path / "img_align_celeba" / f"{i}.jpg", (20 * i, 0, 0), (178, 218))
+    bunch = datasets.load_celeba(tmp_path, size=32)
+    assert bunch.data.shape == (2, 32, 32, 3)
+    np.testing.assert_allclose(bunch.data[:, 5, 5, 0], [20, 40], atol=3)
+    assert bunch.target.tolist() == [0, 1]
+    assert bunch.groups["sex"].tolist() == ["male", "female"]
+    young = datasets.load_celeba(tmp_path, attribute="Young", subset="test", size=8)
+    assert young.target.tolist() == [0]
+    with pytest.raises(ValueError, match="no attribute 'Blond'; attributes are Blond_Hair, Male, Young"):
+        datasets.load_celeba(tmp_path, attribute="Blond")
+
+
+# --- what is not there, or broken --------------------------------------------------------------------------
+
+LOADERS = {
+    "load_image_npz": "medmnist.com",
+    "load_mnist": "idx files",
+    "load_emnist": "nist.gov",
+    "load_cifar10": "cifar-10-python.tar.gz of https",
+    "load_cifar100": "cifar-100-python.tar.gz of https",
+    "load_tiny_imagenet": "tiny-imagenet-200.zip",
+    "load_celeba": "img_align_celeba/",
+}
+
+
+@pytest.mark.parametrize(("loader", "says"), LOADERS.items())
+def test_what_is_absent_is_named(tmp_path, loader, says):
+    load = getattr(datasets, loader)
+    with pytest.raises(ValueError, match=rf"{loader} cannot read path=.*there is no.*must be.*{says}"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"subset='all'; allowed are train"):
+        load(tmp_path, subset="all")
+
+
+def test_damaged_files(tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 no zip")
+    with pytest.raises(ValueError, match="load_image_npz cannot read"):
+        datasets.load_image_npz(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", train_images=pictures(3, 8, 8), train_labels=np.zeros(2, int))
+    with pytest.raises(ValueError, match="3 images, 2 labels"):
+        datasets.load_image_npz(tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", x_train=pictures(2, 8, 8) / 255.0, y_train=np.zeros(2, int))
+    with pytest.raises(ValueError, match=r"must hold bytes.*float64"):
+        datasets.load_image_npz(tmp_path / "c.npz")
+    np.savez(tmp_path / "d.npz", x_test=pictures(2, 8, 8), y_test=np.zeros(2, int))
+    with pytest.raises(ValueError, match="no arrays train_images"):
+        datasets.load_image_npz(tmp_path / "d.npz")
+    write_idx(tmp_path / "train-images-idx3-ubyte", pictures(3, 28, 28))
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(b"nothing of the kind")
+    with pytest.raises(ValueError, match="train-labels-idx1-ubyte is no idx file"):
+        datasets.load_mnist(tmp_path)
+    cifar10_binary(tmp_path / "c")
+    (tmp_path / "c" / "data_batch_2.bin").write_bytes(b"\0" * 3000)
+    with pytest.raises(ValueError, match="load_cifar10 cannot read"):
+        datasets.load_cifar10(tmp_path / "c")
+    shutil.rmtree(tmp_path / "c")
+    cifar10_python(tmp_path / "c")
+    (tmp_path / "c" / "data_batch_2").write_bytes(b"\x80")
+    with pytest.raises(ValueError, match="load_cifar10 cannot read"):
+        datasets.load_cifar10(tmp_path / "c")
+
+
+def test_labels_out_of_range(tmp_path):
+    cifar10_binary(tmp_path / "c")
+    (tmp_path / "c" / "batches.meta.txt").write_text("one\n")
+    with pytest.raises(ValueError, match="there are 1 classes"):
+        datasets.load_cifar10(tmp_path / "c")
+
+
+def test_other_choices_are_named(tmp_path):
+    with pytest.raises(ValueError, match="split='all'; allowed are balanced"):
+        datasets.load_emnist(tmp_path, split="all")
+    with pytest.raises(ValueError, match="labels='super'; allowed are fine, coarse"):
+        datasets.load_cifar100(tmp_path, labels="super")
+    with pytest.raises(ValueError, match="size=0"):
+        datasets.load_celeba(tmp_path, size=0)

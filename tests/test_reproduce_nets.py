@@ -1,0 +1,250 @@
+"""The experiments with nets: they run at both scales, resume, and refuse what they cannot do."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+for module in ("safetensors", "typer", "rich", "matplotlib"):
+    pytest.importorskip(module)
+
+from sklearn.dummy import DummyClassifier  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
+from tailboost import cli  # noqa: E402
+from tailboost.reproduce import artificial_nets, compas, images  # noqa: E402
+from tailboost.reproduce import worst_class_artificial as artificial  # noqa: E402
+from tailboost.reproduce._experiment import Cells  # noqa: E402
+from tailboost.reproduce._nets import ALPHAS, judge_game  # noqa: E402
+from tailboost.torch import nets  # noqa: E402
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["reproduce", *(str(a) for a in arguments)])
+
+
+def test_scale_is_checked(tmp_path):
+    result = run("credit-default", "--scale", "large", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "--scale must be small or paper, got 'large'" in result.output
+
+
+def test_cells_tell_what_is_left(tmp_path):
+    told = []
+    cells = Cells(tmp_path / "cells.jsonl", told.append, total=2)
+    cells.get({"seed": 0}, dict)
+    assert "(1 of 2, about 0.0 min left)" in told[0]
+
+
+def test_judged_game_on_members_that_are_known():
+    """Two complementary members and ERM: the mixture is the coin, the average what it must be."""
+    zero, one = (DummyClassifier(strategy="constant", constant=k).fit([[0], [0]], [0, 1]) for k in (0, 1))
+    y = np.array([0] * 6 + [1] * 4)
+    sample = (np.zeros((10, 1)), y)
+    found = judge_game([zero, one], sample, sample, n_classes=2)
+    assert found["error"] == 0.4
+    curves = {name: dict(zip(ALPHAS, values, strict=True)) for name, values in found["curves"].items()}
+    assert curves["ERM"][0.2] == 1.0
+    assert curves["ERM"][0.8] == pytest.approx(0.5)
+    assert curves["AdaBoost + average"][0.05] == pytest.approx(0.5)
+    assert curves["AdaLPBoost"][0.1] == pytest.approx(0.5)
+    assert curves["AdaLPBoost"][1.0] == pytest.approx(0.4)
+    assert curves["AdaLPBoost + constants"] == curves["AdaLPBoost"]
+
+
+# --- COMPAS ------------------------------------------------------------------------------------------------
+
+
+def write_compas(folder, n=120):
+    rng = np.random.default_rng(0)
+    columns = ["juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count", "age", "c_charge_degree"]
+    columns += ["is_recid", "race", "sex", "age_cat"]
+    lines = [",".join(columns)]
+    for _ in range(n):
+        priors = rng.poisson(3)
+        recid = int(rng.random() < 0.2 + 0.1 * min(priors, 6))
+        person = [0, 0, 1, priors, rng.integers(18, 70), "F" if rng.random() < 0.6 else "M", recid]
+        lines.append(",".join(str(v) for v in [*person, "Caucasian", "Male", "25 - 45"]))
+    (folder / "compas-scores-two-years.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_compas(tmp_path, monkeypatch, scale):
+    monkeypatch.setattr(compas, "ROUNDS", {"small": 2, "paper": 3})
+    monkeypatch.setattr(compas, "STEPS", 3)
+    write_compas(tmp_path)
+    arguments = ("compas", "--data", tmp_path, "--repeats", 2, "--scale", scale, "--out", tmp_path / "out")
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "out" / "compas.json").read_text())
+    assert kept["command"].endswith("--repeats 2" + " --scale paper" * (scale == "paper"))
+    for cells in kept["games"].values():
+        assert [cell["rounds"] for cell in cells] == [compas.ROUNDS[scale]] * 2
+        assert all(len(c) == len(ALPHAS) for cell in cells for c in cell["curves"].values())
+    assert "| AdaLPBoost, λ from 20% held out | ours |" in (tmp_path / "out" / "compas.md").read_text()
+    assert (tmp_path / "out" / "compas.png").stat().st_size > 10_000
+    assert not (tmp_path / "out" / "checkpoints").exists()
+    monkeypatch.setattr(compas, "_cell", partial(pytest.fail, "computed again"))
+    assert run(*arguments).exit_code == 0
+
+
+def test_compas_without_its_file(tmp_path):
+    (tmp_path / "data").mkdir()
+    result = run("compas", "--data", tmp_path / "data", "--out", tmp_path)
+    assert result.exit_code != 0
+    assert "compas-scores-two-years.csv" in result.output
+
+
+def test_the_papers_split_of_compas():
+    data = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not data.is_dir():
+        pytest.skip("the folder of test data is not here")
+    from tailboost.reproduce import Settings
+
+    (X, y), (X_test, y_test) = compas.rows(Settings(out=Path(), data=data))
+    assert (X.shape, X_test.shape) == ((5049, 8), (2165, 8))
+    assert y.sum() + y_test.sum() == 3471
+
+
+# --- images ------------------------------------------------------------------------------------------------
+
+SHORT = {"steps": 3, "warmup_epochs": 0.1, "batch_size": 16}
+TINY = {
+    "rounds": 2,
+    "voters": 2,
+    "thetas": (0.3, 0.6),
+    "voter_epochs": 0.4,
+    "growth_epochs": 0.2,
+    "tested": 60,
+    "game": {"lr": 0.05, **SHORT},
+    "single": {"optimizer": "adam", "lr": 1e-3, "batch_size": 16, "epochs": 0.3},
+}
+
+
+def blobs(n, K, shape, seed):
+    """Images whose class is where their bright square lies."""
+    rng = np.random.default_rng(seed)
+    y = np.r_[np.arange(K).repeat(4), rng.integers(0, K, n - 4 * K)]
+    X = rng.integers(0, 60, (n, *shape), dtype=np.uint8)
+    for image, k in zip(X, y, strict=True):
+        row, column = divmod(int(k), 4)
+        image[7 * row : 7 * row + 7, 7 * column : 7 * column + 7] = 250
+    return X, y
+
+
+def write_images(folder, name, K=10, shape=(28, 28), validation=False):
+    parts = {"train": blobs(260, K, shape, 0), "test": blobs(80, K, shape, 1)}
+    if validation:
+        parts["val"] = blobs(60, K, shape, 2)
+    arrays = {f"x_{part}": X for part, (X, _) in parts.items()} | {f"y_{p}": y for p, (_, y) in parts.items()}
+    np.savez(folder / f"{name}.npz", **arrays)
+
+
+def thin_resnet18(input_shape, n_classes):
+    return nets._ResNet(input_shape[0], n_classes, (2, 2, 2, 2), width=4, imagenet=True)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Protocols of a few steps, at both scales, with the nets and optimisers that they have."""
+    monkeypatch.setattr(nets, "resnet18", thin_resnet18)
+    for title, task in images.TASKS.items():
+        small = replace(task.small, **TINY, largest=60)
+        paper = replace(task.paper, **TINY | {"game": task.paper.game | SHORT}, largest=60)
+        monkeypatch.setitem(images.TASKS, title, replace(task, small=small, paper=paper))
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "files"),
+    [
+        (
+            "mnist-imbalanced",
+            "small",
+            [("mnist", 10, (28, 28), False), ("pneumoniamnist", 2, (28, 28), True)],
+        ),
+        ("cifar10", "small", [("cifar10", 10, (32, 32, 3), False)]),
+        ("cifar10-imbalanced", "paper", [("cifar10", 10, (32, 32, 3), False)]),
+        ("tissuemnist", "paper", [("tissuemnist", 8, (28, 28), True)]),
+    ],
+)
+def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
+    for file in files:
+        write_images(tmp_path, *file)
+    some = {k: images.TITLES[k] for k in ("cross_entropy", "naive", "influence_balanced", "vs")}
+    monkeypatch.setattr(images, "TITLES", some)
+    out = tmp_path / "out"
+    arguments = (name, "--data", tmp_path, "--repeats", 1, "--scale", scale, "--out", out)
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    kept = json.loads((out / f"{name}.json").read_text())
+    assert len(kept["results"]) == len(files)
+    for title, by_method in kept["results"].items():
+        assert {"AdaLPBoost", "cross_entropy", "class game, mixture", "OCO boosting"} <= by_method.keys()
+        assert ("worst-class boosting" in by_method) == (title != "PneumoniaMNIST")
+        assert ("vs" in by_method) == (title != "CIFAR-10")  # it is cross-entropy on equal classes
+        for cells in by_method.values():
+            judged = cells[0]["test"]
+            assert judged["worst"] == max(judged["class errors"])
+            assert 0 <= judged["mean"] <= judged["worst"] <= 1
+    assert (out / f"{name}.png").stat().st_size > 10_000
+    text = (out / f"{name}.md").read_text()
+    assert ("Fashion-MNIST, imbalanced: left out" in text) == (name == "mnist-imbalanced")
+    assert "coin flip | 0.900" in text or "coin flip | 0.875" in text
+    assert not (out / "checkpoints").exists()
+    monkeypatch.setattr(images, "_cell", partial(pytest.fail, "computed again"))
+    assert run(*arguments).exit_code == 0
+
+
+def test_images_that_are_not_there(tmp_path):
+    result = run("tissuemnist", "--data", tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code != 0
+    assert "tissuemnist.npz" in result.output
+    assert "medmnist.com" in result.output
+
+
+def test_cut_classes():
+    y = np.repeat(np.arange(10), 100)
+    sample = (np.arange(1000), y)
+    X, kept = images._cut(sample, 64, 16.0, 10, np.random.default_rng(0))
+    counts = np.bincount(kept)
+    assert (counts[0], counts[-1]) == (64, 4)
+    np.testing.assert_allclose(counts, 64 * 16.0 ** (-np.arange(10) / 9), atol=0.5)
+    assert (y[X] == kept).all()
+    assert len(np.unique(X)) == len(X)
+    _, kept = images._cut(
+        (np.arange(300), np.repeat([0, 1], [200, 100])), 50, 1.0, 2, np.random.default_rng(0)
+    )
+    assert np.bincount(kept).tolist() == [50, 25]
+    assert images._cut(sample, None, 1.0, 10, np.random.default_rng(0)) is sample
+
+
+def test_test_rows_are_weighed_as_training_rows(tmp_path):
+    write_images(tmp_path, "mnist")
+    task = images.TASKS["MNIST, imbalanced"]
+    data = images.prepare(task, replace(task.small, largest=25), tmp_path, seed=0)
+    of_test = np.bincount(data.test[1], weights=data.weight)
+    fit = np.bincount(data.fit[1], minlength=10)
+    assert fit[0] > fit[-1]
+    np.testing.assert_allclose(of_test / of_test.sum(), fit / fit.sum(), atol=1e-12)
+
+
+# --- artificial data ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_artificial_nets(tmp_path, monkeypatch, scale):
+    hidden = artificial.SCALES[scale].hidden
+    tiny = artificial.Scale(hidden if scale == "small" else (64, 32), 2, 100, 50, 20, 2)
+    monkeypatch.setitem(artificial.SCALES, scale, tiny)
+    monkeypatch.setattr(artificial, "GAMMA", 0.4)
+    monkeypatch.setattr(artificial, "CASES", artificial.CASES[:2])
+    result = run("artificial-nets", "--repeats", 1, "--scale", scale, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "artificial-nets.json").read_text())["results"]
+    assert {*artificial_nets.LOSSES, "naive"} - {"CE", "weighted CE"} <= kept["Table I"].keys()
+    assert (tmp_path / "artificial-nets.png").stat().st_size > 10_000
