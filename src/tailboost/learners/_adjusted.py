@@ -30,8 +30,8 @@ LEAST_PROBABILITY = 1e-3
 # A class's rows are multiplied by a number of few bits: sums of such weights are exact, whether a row weighs
 # 2 or is there twice.
 SIGNIFICANT_BITS = 10
-# Weights that agree to this are the same: those of the player come rounded, and so do these.
-SAME = 2.0 ** (2 - SIGNIFICANT_BITS)
+# Weights that agree to this are the same: the player's come rounded to 16 bits.
+SAME = 1e-3
 
 
 class TableForest(ExtraTreesClassifier):
@@ -128,21 +128,25 @@ class AdjustedSession:
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return the best answer to the classes' weights; ``seed`` takes no part, so that fits are shared."""
-        used = weight if rows is None else np.where(rows, weight, 0.0)
+        used, own = (w if rows is None else np.where(rows, w, 0.0) for w in (weight, self.sample_weight))
         mass = np.bincount(self.y, weights=used, minlength=self.n_classes)
         if np.count_nonzero(mass) == 1:
             return constant(int(mass.argmax()), self.n_classes)
         with np.errstate(divide="ignore"):
             log_weight = np.log(mass / mass.sum())
-        own = self._balanced(self.sample_weight if rows is None else np.where(rows, self.sample_weight, 0.0))
-        balanced = self._balanced(used)
-        # A class that the player forgot is in the shared fit all the same: its logarithm −∞ silences it.
-        if not np.allclose(balanced, np.where(mass[self.y] > 0.0, own, 0.0), rtol=SAME, atol=0.0):
-            return Adjusted(self._fit(balanced, rows), log_weight)
+        played = mass[self.y] > 0.0  # a class without weight is silenced by its −∞
+        if not np.allclose(self._share(used)[played], self._share(own)[played], rtol=SAME, atol=0.0):
+            return Adjusted(self._fit(used, rows), log_weight)
         key = _key(rows)
         if key not in self.shared:
             self.shared[key] = self._fit(own, rows)
         return Adjusted(self.shared[key], log_weight)
+
+    def _share(self, weight: Floats) -> Floats:
+        """Weight of each row as a share of its class's."""
+        mass = np.bincount(self.y, weights=weight, minlength=self.n_classes)
+        share: Floats = weight / np.where(mass > 0.0, mass, 1.0)[self.y]
+        return share
 
     def _balanced(self, weight: Floats) -> Floats:
         """Let every class weigh as many rows as there are on average.
@@ -153,11 +157,12 @@ class AdjustedSession:
         mass = np.bincount(self.y, weights=weight, minlength=self.n_classes)
         kept = self.sample_weight[weight > 0.0].sum()
         mantissa, exponent = np.frexp(kept / np.count_nonzero(mass) / np.where(mass > 0.0, mass, 1.0))
-        share = np.ldexp(np.rint(mantissa * 2.0**SIGNIFICANT_BITS), exponent - SIGNIFICANT_BITS)
-        balanced: Floats = weight * share[self.y]
+        factor = np.ldexp(np.rint(mantissa * 2.0**SIGNIFICANT_BITS), exponent - SIGNIFICANT_BITS)
+        balanced: Floats = weight * factor[self.y]
         return balanced
 
     def _fit(self, weight: Floats, rows: Mask | None) -> LogProbabilities:
+        weight = self._balanced(weight)
         return LogProbabilities(
             [
                 self._fit_one(learner, weight) if opened is None else opened.fit(weight, 0, rows)

@@ -1,0 +1,113 @@
+"""Logit adjustment: the best answer to weighted classes, from fits that are shared."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from conftest import noisy
+from scipy.stats import multivariate_normal
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tailboost.learners import LogitAdjustedClassifier, open_session, predict_members
+from tailboost.metrics import class_errors
+
+K = 3
+
+
+class Counted(ClassifierMixin, BaseEstimator):
+    """A tree that counts its fits and remembers the weights."""
+
+    fits: ClassVar[list] = []
+
+    def fit(self, X, y, sample_weight=None):
+        Counted.fits.append(np.bincount(y, weights=sample_weight, minlength=K))
+        self.tree_ = DecisionTreeClassifier(max_depth=2).fit(X, y, sample_weight)
+        self.classes_ = self.tree_.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.tree_.predict_proba(X)
+
+
+def opened(X, y, estimators=None, weight=None):
+    return open_session(
+        LogitAdjustedClassifier(estimators), X, y, K, np.ones(len(y)) if weight is None else weight, {}
+    )
+
+
+@parametrize_with_checks([LogitAdjustedClassifier(random_state=0)])
+def test_scikit_learn_checks(estimator, check):
+    pytest.importorskip("xgboost")
+    check(estimator)
+
+
+def test_best_answer_to_every_weighting_where_the_probabilities_are_right():
+    """Two Gaussians, for which logistic regression is the truth: beside the Bayes rule of each weighting."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [3000, 300])
+    X = rng.normal(size=(len(y), 2)) + 1.2 * y[:, None]
+    session = open_session(LogitAdjustedClassifier([LogisticRegression(C=1e6)]), X, y, 2, np.ones(len(y)), {})
+    Z, z = np.random.default_rng(1).normal(size=(20_000, 2)), np.repeat([0, 1], 10_000)
+    Z += 1.2 * z[:, None]
+    log_density = np.column_stack([multivariate_normal([m, m]).logpdf(Z) for m in (0.0, 1.2)])
+    for w in ([0.5, 0.5], [0.9, 0.1], [0.2, 0.8]):
+        model = session.fit(np.array(w)[y] / np.bincount(y)[y], 0)
+        bayes = (log_density + np.log(w)).argmax(axis=1)
+        risk, least = (
+            np.dot(w, list(class_errors(z, answers).values())) for answers in (model.predict(Z), bayes)
+        )
+        assert risk <= least + 0.003
+
+
+def test_one_fit_for_all_weightings_of_the_classes():
+    X, y = noisy(0, n=90, K=K)
+    own = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
+    Counted.fits.clear()
+    session = opened(X, y, [Counted()], own)
+    rows = np.arange(len(y)) % 3 > 0
+    for w in ([1, 1, 1], [1, 5, 2], [0.1, 3, 0], [0, 0, 1]):
+        for part in (None, rows):
+            model = session.fit(own * np.array(w, float)[y], 7, part)
+            answers = session.predict(model, part)
+            assert np.array_equal(answers, model.predict(X if part is None else X[part]))
+            assert np.isin(answers, np.flatnonzero(w)).all()  # what weighs nothing is not answered
+    assert len(Counted.fits) == 2
+    assert all(np.allclose(mass, mass.mean(), rtol=2e-3) for mass in Counted.fits)  # classes weigh the same
+    session.fit(own * (1.0 + (X[:, 0] > 0)), 7)  # weights that differ within a class need a fit of their own
+    assert len(Counted.fits) == 3
+
+
+def test_answers_are_shifted_logarithms():
+    X, y = noisy(2, n=80, K=K)
+    trees = [DecisionTreeClassifier(max_depth=d, min_samples_leaf=10, random_state=0) for d in (2, 3)]
+    session = opened(X, y, trees)
+    w = np.array([0.2, 0.5, 0.3])
+    model = session.fit(w[y] / np.bincount(y)[y], 0)
+    P = [np.maximum(m.predict_proba(X), 1e-3) for m in model.table_.models]
+    expected = (np.log(P).mean(axis=0) + np.log(w)).argmax(axis=1)
+    assert np.array_equal(model.predict(X), expected)
+    other = session.fit((1 - w)[y], 0)
+    for member, answers in zip((model, other), predict_members([model, other], X), strict=True):
+        assert np.array_equal(answers, member.predict(X))
+
+
+def test_class_the_rows_lack():
+    X, y = noisy(3, n=60, K=K)
+    session = opened(X, y)
+    rows = y != 1
+    model = session.fit(np.ones(len(y)), 0, rows)
+    assert not (session.predict(model) == 1).any()
+    assert np.array_equal(session.predict(session.fit((y == 2) * 1.0, 0)), np.full(len(y), 2))
+
+
+@pytest.mark.parametrize(
+    ("estimators", "says"),
+    [([], "at least one classifier"), ([Perceptron()], "Perceptron needs predict_proba and sample_weight")],
+)
+def test_refused(estimators, says):
+    X, y = noisy(0, K=K)
+    with pytest.raises(ValueError, match=says):
+        LogitAdjustedClassifier(estimators).fit(X, y)
