@@ -65,7 +65,7 @@ class WorstClassBoostClassifier(WeakLearningGame):
         takes the largest of .1, …, .9, .95 for which the balanced model of round 1 meets the weak-learning
         condition on the validation rows (indicator), or that the mixture meets there (error).
     gamma : float in (0, 0.5] or "auto", default="auto"
-        γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``.
+        γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Takes no part in the error game.
     q : float in (0, 1], default=0.8
         Share of the classes that must be fine in round 1, for ``gamma="auto"``.
     n_estimators : int or "auto", default="auto"
@@ -74,7 +74,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
-        "auto" is "indicator" where a target is stated (``theta`` or ``gamma``) and γ > 0, else "error".
+        "auto" is the published game, "indicator", where a target is stated (``theta`` or ``gamma``) and γ > 0,
+        else "error". To have a target met, whatever the game, say "error".
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first rounds, as many as have the least largest class error on the
         validation rows; "mixture" the optimal λ. "auto" is "vote" in the indicator game, else "mixture".
