@@ -74,8 +74,8 @@ class WorstClassBoostClassifier(WeakLearningGame):
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
-        "auto" is the published game, "indicator", where a target is stated (``theta`` or ``gamma``) and γ > 0,
-        else "error". To have a target met, whatever the game, say "error".
+        "auto" is the published game, "indicator", where a target is stated (``theta`` or ``gamma``) and
+        γ > 0, else "error". To have a target met, whatever the game, say "error".
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first rounds, as many as have the least largest class error on the
         validation rows; "mixture" the optimal λ. "auto" is "vote" in the indicator game, else "mixture".
