@@ -9,6 +9,7 @@ the mixture with the least one, whose errors are those expected of the randomise
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -116,7 +117,9 @@ def perceptrons(scale: Scale) -> Family:
             if ce_of_class.max() < least:
                 least, best = ce_of_class.max(), copy.deepcopy(model)
             worst = y == ce_of_class.argmax()
-            model.partial_fit(X[worst], y[worst])
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Got `batch_size`")  # the class may have fewer rows
+                model.partial_fit(X[worst], y[worst])
         return best
 
     return Family(net, {"CE": ce, "weighted CE": partial(ce, class_weight="balanced"), "naive": naive})
