@@ -236,6 +236,20 @@ def test_equal_members_give_way_to_the_first():
     np.testing.assert_allclose(solution.weights[:4], minimize_cvar_mixture(losses, 0.3).weights, atol=1e-9)
 
 
+@pytest.mark.parametrize("real", [False, True])
+def test_many_members_of_few_kinds_are_solved_as_few(real):
+    rng = np.random.default_rng(1)
+    kinds = rng.random((20, 60)) if real else rng.random((20, 60)) < 0.35
+    copies = np.concatenate([np.arange(20), rng.integers(0, 20, 1480)])
+    start = rng.random(1500)
+    solution = minimize_cvar_mixture(kinds[copies], 0.3, start=start)
+    check_mixture(solution, kinds[copies], 0.3, None)
+    single = minimize_cvar_mixture(kinds, 0.3)
+    np.testing.assert_array_equal(solution.weights[20:], 0)
+    np.testing.assert_allclose(solution.weights[:20], single.weights, atol=1e-9)
+    assert solution.value == pytest.approx(single.value, abs=1e-12)
+
+
 def test_the_coin_flip_of_two_constants():
     positive = np.arange(100) < 30
     noise = np.random.default_rng(0).random((3, 100)) < 0.45

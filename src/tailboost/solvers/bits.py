@@ -213,9 +213,12 @@ class BitLosses:
 
     def _counts(self, units: Bool) -> npt.NDArray[np.int64]:
         """Number of losses of every hypothesis among some units, shape (T,)."""
+        return np.asarray(np.bitwise_count(self._words() & _words(units)).sum(axis=1, dtype=np.int64))
+
+    def _words(self) -> npt.NDArray[np.uint64]:
         if self._packed is None:
             self._packed = np.stack([_words(self.row(t)) for t in range(self._rows)])
-        return np.asarray(np.bitwise_count(self._packed & _words(units)).sum(axis=1, dtype=np.int64))
+        return self._packed
 
     def means(self, base: npt.ArrayLike | None = None) -> Float:
         """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
@@ -259,6 +262,12 @@ class BitLosses:
         for plane in self.planes():
             same &= plane == plane[unit]
         return same
+
+    def keys(self) -> list[Any]:
+        """Numbers that are equal for hypotheses with the same losses, and hardly else."""
+        some = self._words()[:, :: self._n // 2**17 + 1]
+        salt = np.random.default_rng(0).integers(2**64, size=some.shape[1], dtype=np.uint64)
+        return [int(key) for key in (some * (salt | np.uint64(1))).sum(axis=1)]
 
     def patterns(self) -> tuple[Index, Index]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
@@ -340,6 +349,11 @@ class DenseLosses:
         for row in self.array[1:]:
             same &= row == row[unit]
         return same
+
+    def keys(self) -> list[Any]:
+        """Numbers that are equal for hypotheses with the same losses, and hardly else."""
+        some = self.array[:, :: self.array.shape[1] // 64 + 1] + 0.0  # −0.0 is 0.0
+        return [row.tobytes() for row in some]
 
     def patterns(self) -> tuple[Index, Index]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""

@@ -128,7 +128,7 @@ def least_mixture(problem: Problem, optimum: Optimum, value: float) -> Float | N
     lower = np.where(settled & ~high, -np.inf, 0.0)
     upper = np.where(settled & high, np.inf, 0.0)
     means = losses.expectations(problem.p)[members]
-    preference = ((members + 1.0) / losses.shape[0]) ** 2
+    preference = ((problem.members[members] + 1.0) / problem.full.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]
     rows = np.flatnonzero(optimum.tied)[: 2 * members.size]
     best: Float | None = None

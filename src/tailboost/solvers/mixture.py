@@ -157,7 +157,7 @@ def mixture_path(
 
 
 def _given(problem: Problem, start: npt.ArrayLike | None) -> Float | None:
-    return None if start is None else members_of(start, problem.losses.shape[0])
+    return None if start is None else problem.reduce_mixture(members_of(start, problem.full.shape[0]))
 
 
 def _solve(problem: Problem, start: Float | None, canonical: bool) -> MixtureSolution:
@@ -245,15 +245,16 @@ METHODS: tuple[Callable[[Problem, Float | None], Optimum | None], ...] = (
 
 def _certify(problem: Problem, optimum: Optimum) -> MixtureSolution:
     """Both objectives on the full problem, from the weights that are returned."""
-    w, value, dual_value, threshold = optimum.w, optimum.value, optimum.bound, optimum.threshold
+    w, lam = optimum.w, problem.expand_mixture(optimum.lam)
+    value, dual_value, threshold = optimum.value, optimum.bound, optimum.threshold
     # Where nothing was reduced they are known.
     if problem.losses is not problem.full:
         w = problem.expand(w)
-        combined = problem.full.combine(optimum.lam)
+        combined = problem.full.combine(lam)
         worst, threshold = tail(combined, problem.alpha, problem.full_p)
         value, dual_value = float(worst @ combined), float(problem.full.expectations(w).min())
     gap = value - dual_value
     # A negative gap would mean weights that are not feasible.
     if not abs(gap) <= problem.tolerance(value):
         raise problem.error("minimize_cvar_mixture", gap, problem.tolerance(value))
-    return MixtureSolution(optimum.lam, value, dual_value, gap, w, optimum.n_iter, optimum.method, threshold)
+    return MixtureSolution(lam, value, dual_value, gap, w, optimum.n_iter, optimum.method, threshold)

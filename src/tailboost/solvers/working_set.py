@@ -155,7 +155,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
     part = base
     if not (cold or tied):
         low, high = quadratic(base.p, alpha, epsilon, base.mass)(combined).free
-        part = base.narrow(_near(combined, low, high, MARGIN), combined >= high)
+        part = base.narrow(_near(combined, low, high, 4 * MARGIN), combined >= high)
     before, margin = losses.shape[1], MARGIN
     for _ in range(40):
         inside = combined if part is base else combined[part.within]
