@@ -100,7 +100,7 @@ def entropic_weights(
 
 
 #: Gap the methods aim at, on the reduced problem (losses in [0, 1]).
-_TARGET = 5e-9
+_TARGET = 9e-9
 
 
 def _by_newton(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
