@@ -45,6 +45,7 @@ class Optimum:
     closest : whether w is the optimum closest to p
     canonical : whether λ is the canonical one too
     tried : whether both were found not to be unique vertices
+    regular : the mixture, ε and interval of free losses of the regularised problem whose weights these are
     """
 
     lam: Float
@@ -61,6 +62,7 @@ class Optimum:
     closest: bool = False
     canonical: bool = False
     tried: bool = False
+    regular: tuple[Float, float, tuple[float, float]] | None = None
 
     @property
     def gap(self) -> float:
