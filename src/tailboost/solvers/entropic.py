@@ -138,4 +138,6 @@ def _certify(
     combined = problem.losses.combine(lam)
     best = entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
     dual_value = 1.0 - problem.offset - problem.scale * (float(best.w @ combined) - best.penalty)
-    return EntropicSolution(weights, problem.expand_mixture(lam), value, dual_value, value - dual_value, n_iter, method)
+    return EntropicSolution(
+        weights, problem.expand_mixture(lam), value, dual_value, value - dual_value, n_iter, method
+    )

@@ -183,7 +183,7 @@ def _single_member(problem: Problem) -> Optimum | None:
     That is so with one member, with one unit, at α = 1 and not rarely at large α. The member has the least
     mean loss of all mixtures and the weights are those closest to p, so both are canonical.
     """
-    p, (n_members, n_units) = problem.p, problem.losses.shape
+    p, n_units = problem.p, problem.p.size
     if n_units > 4 * SAMPLE and problem.alpha < ERM:
         # A sample tells where it is far from the optimum.
         units = np.arange(0, n_units, n_units // SAMPLE)

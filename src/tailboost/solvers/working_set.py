@@ -74,17 +74,28 @@ class _Part:
         out[self.units] = w
         return feasible(out, cap)
 
-    def newton(self, alpha: float, epsilon: float, lam: Float, share: float, combined: Float | None) -> Newton:
+    def newton(
+        self, alpha: float, epsilon: float, lam: Float, share: float, combined: Float | None
+    ) -> Newton:
         """Solve the regularised problem for these units."""
         respond = quadratic(self.p, alpha, epsilon, self.mass)
-        start = dict(combined=combined, fixed=self.fixed)
-        return newton(self.losses, respond, lam, 1e-14, share=share, max_iter=15, **start)
+        return newton(
+            self.losses,
+            respond,
+            lam,
+            1e-14,
+            combined=combined,
+            fixed=self.fixed,
+            share=share,
+            max_iter=15,
+        )
 
 
 class _State(NamedTuple):
     """A mixture that is good for some ε, and the Newton steps it took.
 
-    ``combined`` are the losses, ``free`` is the interval of losses with free weights, ``tied`` whether most units seem to tie.
+    ``combined`` are its losses, ``free`` is the interval of losses with free weights, ``tied`` whether most
+    units seem to tie.
     """
 
     lam: Float
@@ -187,7 +198,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
         low, high = solution.free
         combined = solution.combined if part is base else losses.combine(lam)
         wrong = part is not base and part.misplaced(combined, low, high).any()
-        known = part
+        known: _Part | None = part
         if wrong:
             margin *= 2
         else:
