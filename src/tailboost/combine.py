@@ -16,6 +16,8 @@ from tailboost.validation import Bits, Rows
 
 # Shares closer than this are a tie.
 TIE_DECIMALS = 9
+# Errors of units are kept to this, so that the order in which rows are summed is not seen in λ.
+LOSS_DECIMALS = 12
 
 Kind = Literal["cvar", "worst_row", "worst_class", "worst_group"]
 
@@ -120,7 +122,8 @@ class Ledger:
         share = weight / np.bincount(index, weights=weight)[index]
 
         def errors(wrong: Bits) -> Floats:
-            return np.bincount(index, weights=share * wrong[inside], minlength=len(used)).astype(np.float64)
+            sums = np.bincount(index, weights=share * wrong[inside], minlength=len(used))
+            return sums.astype(np.float64).round(LOSS_DECIMALS)
 
         known, t = self._known.setdefault(objective.kind, []), self.boosted.shape[0]
         known += [errors(self.boosted.row(s)) for s in range(len(known), t)]

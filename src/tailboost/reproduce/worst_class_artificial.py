@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.class_weight import compute_sample_weight
@@ -104,7 +105,9 @@ def perceptrons(scale: Scale) -> Family:
 
     def ce(X: Table, y: Labels, seed: int, class_weight: Any = None) -> Any:
         model = clone(net).set_params(random_state=seed)
-        return model.fit(X, y, sample_weight=compute_sample_weight(class_weight, y))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are meant to end it
+            return model.fit(X, y, sample_weight=compute_sample_weight(class_weight, y))
 
     def naive(X: Table, y: Labels, seed: int) -> Any:
         """Every epoch on the class with the largest mean cross-entropy; the best net on the way is kept."""
@@ -377,11 +380,13 @@ def _text(settings: Settings, results: Results) -> str:
                     _pair(case.again.get(name)),
                 ]
             )
-        played = results[case.title][BOOSTING]
-        rounds = ", ".join(f"{c['rounds']} (prefix {c['prefix']})" for c in played)
+        played = results[case.title]
+        rounds = ", ".join(f"{c['rounds']} (prefix {c['prefix']})" for c in played[BOOSTING])
+        oco = ", ".join(str(c["rounds"]) for c in played[OCO])
         parts.append(
             f"### {case.title}: θ = {case.theta:g}, γ = {GAMMA:g}\n\n{markdown(header, body)}\n\n"
-            f"Rounds of {BOOSTING}: {rounds}."
+            f"Rounds of {BOOSTING}: {rounds}; of {OCO}, which ends where a grown net is no weak learner: "
+            f"{oco} (at most {scale.oco_rounds})."
         )
     return "\n\n".join(parts)
 

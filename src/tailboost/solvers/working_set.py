@@ -135,7 +135,7 @@ def by_neighbour(problem: Problem, near: Optimum) -> Optimum | None:
         return None
     lam, epsilon, (low, high) = near.regular
     combined = problem.losses.combine(lam)
-    part = _Part.whole(problem).narrow(_near(combined, low, high, 1.0), combined >= high)
+    part = _Part.whole(problem).narrow(_near(combined, low, high, MARGIN, 0.8), combined >= high)
     optimum = _all_tied(problem, part, epsilon, lam, combined[part.units], 0)
     return optimum if optimum.closed else None
 
@@ -154,7 +154,7 @@ def _descend_all(problem: Problem, state: _State, cold: bool) -> _State | Optimu
         return _descend(problem, whole, state, cold, True)
     combined = problem.losses.combine(state.lam)
     if state.tied:
-        part = whole.narrow(_near(combined, low, high, 1.0), combined >= high)
+        part = whole.narrow(_near(combined, low, high, MARGIN, 0.8), combined >= high)
         optimum = _all_tied(problem, part, state.epsilon, state.lam, combined[part.units], state.n_iter)
         if optimum.closed:
             return optimum
@@ -219,11 +219,11 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
     return _State(lam, epsilon, steps, combined, (low, high))
 
 
-def _near(combined: Float, low: float, high: float, margin: float) -> Bool:
-    """Units whose weights are free, or nearly; all where they are many."""
+def _near(combined: Float, low: float, high: float, margin: float, many: float = 0.5) -> Bool:
+    """Units whose weights are free, or nearly; all where they are ``many``, a share."""
     margin *= high - low
     near: Bool = (combined > low - margin) & (combined < high + margin)
-    return near if near.sum() < near.size / 2 else np.ones_like(near)
+    return near if near.sum() < many * near.size else np.ones_like(near)
 
 
 def _spread(combined: Float, alpha: float, p: Float) -> float:
@@ -237,9 +237,24 @@ def _all_tied(
     problem: Problem, part: _Part, epsilon: float, lam: Float, combined: Float, steps: int
 ) -> Optimum:
     """Build the optimum if the regularised weights, computed to the last digit, are already exact."""
-    solution = part.newton(problem.alpha, epsilon, lam, 0.0, combined)
+    for _ in range(4):
+        solution = part.newton(problem.alpha, epsilon, lam, 0.0, combined)
+        lam, steps = solution.lam, steps + solution.n_iter
+        low, high = solution.free
+        everywhere = problem.losses.combine(lam)
+        wrong = np.where(part.settled > 0, everywhere < high, everywhere > low)
+        wrong[part.units] = False
+        if not wrong.any():
+            break
+        # Settled on the wrong side: these weights are not those of the problem with all units.
+        near = wrong | _near(everywhere, low, high, MARGIN)
+        near[part.units] = True
+        part = _Part.whole(problem).narrow(near, everywhere >= high)
+        combined = everywhere[part.units]
     w = part.weights(solution.w, problem.cap)
-    optimum = problem.optimum(solution.lam, w, steps + solution.n_iter, "newton")
+    optimum = problem.optimum(lam, w, steps, "newton", everywhere)
+    if wrong.any():
+        return optimum
     optimum.closest, optimum.regular = True, (solution.lam, epsilon, solution.free)
     mixture = least_mixture(problem, optimum, optimum.bound)
     if mixture is not None:
