@@ -388,3 +388,14 @@ def test_medium_size_of_every_kind():
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         minimize_cvar_mixture(**{"losses": [[0.0, 1.0], [1.0, 0.0]], "alpha": 0.5} | arguments)
+
+
+def test_members_that_are_hardly_used_do_not_end_the_interior_point():
+    # Their part of the normal equations is 10⁸ times that of the members in use: a ridge in common was too
+    # small for the one and too large for the other, and the mixture was smeared over all.
+    errors = np.array(
+        [[49, 34], [47, 37], [45, 43], [43, 43], [39, 46], [41, 46], [54, 36], [0, 87], [78, 0]]
+    ) / [78, 87]  # fmt: skip
+    solution = minimize_cvar_mixture(errors, 0.5)
+    np.testing.assert_allclose(solution.weights, [0] * 7 + [0.5, 0.5], rtol=0, atol=1e-12)
+    assert abs(solution.value - 0.5) <= 1e-12
