@@ -105,6 +105,10 @@ class BitLosses:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self._n, self._rows, self.planes())
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is stored with a model need not hold what can be made again.
+        return self.__dict__ | {"_pairs": None, "_packed": None}
+
     def __repr__(self) -> str:
         return f"BitLosses(T={self._rows}, n={self._n})"
 
