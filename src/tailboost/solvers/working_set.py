@@ -11,6 +11,8 @@ complementary slackness.
 
 Both give weights that are feasible for all units, hence a true lower bound, and the value is that of all
 units.
+
+Where there are very many units, ε falls on a sample first, which only leaves some of them in doubt.
 """
 
 from __future__ import annotations
