@@ -141,9 +141,13 @@ def mixture(n_units, n_members, seed, repeats, alphas=ALPHAS, with_others=True):
             row["gap"] = true_gap(solution, losses, alpha)
             if with_others:
                 row["highspy"], value = seconds(lambda: highs_dual(dense, alpha))  # noqa: B023
-                row["cvxpy"], other = seconds(lambda: cvxpy_dual(dense, alpha))  # noqa: B023
-                row["difference"] = max(abs(value - solution.value), abs(other - solution.value))
-                row["ratio"] = min(row["highspy"], row["cvxpy"]) / ours
+                row["difference"], best = abs(value - solution.value), row["highspy"]
+                if alpha == 0.1:
+                    # The same solver with a compilation on top: one level shows how much.
+                    row["cvxpy"], other = seconds(lambda: cvxpy_dual(dense, alpha))  # noqa: B023
+                    row["difference"] = max(row["difference"], abs(other - solution.value))
+                    best = min(best, row["cvxpy"])
+                row["ratio"] = best / ours
             rows.append(row)
             show(row)
     return rows

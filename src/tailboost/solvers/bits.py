@@ -22,7 +22,7 @@ BLOCK = 4096
 CACHED = 32768
 #: Units from which on sixteen hypotheses are looked up at once, in tables of 65,536.
 PAIRED = 200_000
-#: Units from which on those of equal weight are counted, 64 at once.
+#: Units from which on those of equal weight are counted, 64 at once, and others summed two planes at once.
 COUNTED = 16384
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
 SINGLE = 2048
@@ -105,6 +105,10 @@ class BitLosses:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self._n, self._rows, self.planes())
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is stored with a model need not hold what can be made again.
+        return self.__dict__ | {"_pairs": None, "_packed": None}
+
     def __repr__(self) -> str:
         return f"BitLosses(T={self._rows}, n={self._n})"
 
@@ -173,7 +177,7 @@ class BitLosses:
         weights = np.asarray(w, dtype=float)
         if weights.size >= COUNTED:
             probe = weights[:: weights.size // 255]
-            if np.count_nonzero(probe) > 0.7 * probe.size and np.count_nonzero(probe == usual(probe)) == 1:
+            if np.count_nonzero(probe) > 0.7 * probe.size and np.count_nonzero(probe == usual(probe)) <= 1:
                 return self._weighted(weights, None)
         used = np.flatnonzero(weights)
         if used.size < 0.1 * weights.size:
@@ -196,7 +200,7 @@ class BitLosses:
 
     def _weighted(self, weights: Float, units: Index | None) -> Float:
         """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
-        if units is None and self._n >= PAIRED:
+        if units is None and self._n >= COUNTED:
             pairs, n_both = self._paired(), len(self._planes) // 2
             both = [np.bincount(pair, weights, 65536).reshape(256, 256) for pair in pairs[:n_both]]
             each = [side for pair in both for side in (pair.sum(axis=0), pair.sum(axis=1))]

@@ -11,6 +11,8 @@ complementary slackness.
 
 Both give weights that are feasible for all units, hence a true lower bound, and the value is that of all
 units.
+
+Where there are very many units, ε falls on a sample first, which only leaves some of them in doubt.
 """
 
 from __future__ import annotations
@@ -135,7 +137,7 @@ def by_neighbour(problem: Problem, near: Optimum) -> Optimum | None:
         return None
     lam, epsilon, (low, high) = near.regular
     combined = problem.losses.combine(lam)
-    part = _Part.whole(problem).narrow(_near(combined, low, high, MARGIN, 0.8), combined >= high)
+    part = _Part.whole(problem).narrow(_near(combined, low, high, MARGIN / 2, 0.8), combined >= high)
     optimum = _all_tied(problem, part, epsilon, lam, combined[part.units], 0)
     return optimum if optimum.closed else None
 
@@ -154,7 +156,7 @@ def _descend_all(problem: Problem, state: _State, cold: bool) -> _State | Optimu
         return _descend(problem, whole, state, cold, True)
     combined = problem.losses.combine(state.lam)
     if state.tied:
-        part = whole.narrow(_near(combined, low, high, MARGIN, 0.8), combined >= high)
+        part = whole.narrow(_near(combined, low, high, MARGIN / 2, 0.8), combined >= high)
         optimum = _all_tied(problem, part, state.epsilon, state.lam, combined[part.units], state.n_iter)
         if optimum.closed:
             return optimum
