@@ -49,7 +49,7 @@ from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 SETS = {
     name: (LOADERS | RARE_CLASSES)[name]
     for name in (
-        "ecoli", "glass", "yeast", "wine, red", "image segmentation", "page blocks", "wine, 7 classes",
+        "ecoli", "glass", "yeast", "wine, red", "image segmentation", "page blocks", "wine, white",
         "credit default", "adult", "bank", "w8a", "letter",
     )
 }  # fmt: skip
@@ -200,10 +200,17 @@ def report(cells: dict[str, dict[str, list[dict[str, Any]]]], data: dict[str, Da
         runs = {t: [c for c in of if "failed" not in c] for t, of in by_method.items()}
         runs = {t: of for t, of in runs.items() if of}
         rows = [
-            [title, _text(of, "worst"), _text(of, "error"), _seconds(of), len(by_method[title]) - len(of)]
+            [
+                title,
+                len(of),
+                _text(of, "worst"),
+                _text(of, "error"),
+                _seconds(of),
+                len(by_method[title]) - len(of),
+            ]
             for title, of in sorted(runs.items(), key=lambda run: _mean(run[1], "worst"))
         ]
-        header = ["method", "worst class", "mean error", "fit s", "failed"]
+        header = ["method", "splits", "worst class", "mean error", "fit s", "failed"]
         counts = np.bincount(data[name].y)
         print(f"\n### {name}: {data[name].n_classes} classes of {counts.min()} to {counts.max()} rows\n")
         print(markdown(header, rows))
