@@ -99,7 +99,7 @@ PARAMETERS = [
     ("estimator", (3, "tree", RecordingClassifier), MIXTURES),
     ("outlier_fraction", (-0.1, 1, "few"), ("ada", "lp", "reg", "average")),
     ("include_constants", ("yes", 3), VALIDATED),
-    ("class_weight", ("heavy", 3), set(MIXTURES) - {"worst"}),
+    ("class_weight", ("heavy", 3), [m for m in MIXTURES if m != "worst"]),
     ("n_iter_no_change", (0, 1.5), VALIDATED),
     ("tol", (-1, "small"), VALIDATED),
     ("max_time", (0, -1), MIXTURES),

@@ -12,10 +12,11 @@ torch = pytest.importorskip("torch")
 for module in ("safetensors", "typer", "rich", "matplotlib"):
     pytest.importorskip(module)
 
+from conftest import InterruptedTree  # noqa: E402
 from sklearn.dummy import DummyClassifier  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from tailboost import cli  # noqa: E402
+from tailboost import AdaLPBoostClassifier, cli  # noqa: E402
 from tailboost.reproduce import artificial_nets, compas, images  # noqa: E402
 from tailboost.reproduce import worst_class_artificial as artificial  # noqa: E402
 from tailboost.reproduce._experiment import Cells  # noqa: E402
@@ -38,6 +39,16 @@ def test_cells_tell_what_is_left(tmp_path):
     cells = Cells(tmp_path / "cells.jsonl", told.append, total=2)
     cells.get({"seed": 0}, dict)
     assert "(1 of 2, about 0.0 min left)" in told[0]
+
+
+def test_an_interrupted_fit_is_no_finished_cell(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    InterruptedTree.count, InterruptedTree.at = 0, 3
+    classifier = AdaLPBoostClassifier(InterruptedTree(max_depth=1), n_estimators=5, validation="train")
+    cells = Cells(tmp_path / "cells.jsonl", print)
+    with pytest.raises(KeyboardInterrupt):
+        cells.get({"seed": 0}, lambda: {"rounds": classifier.fit(X, y).n_iter_})
+    assert {"seed": 0} not in Cells(tmp_path / "cells.jsonl", print)
 
 
 def test_judged_game_on_members_that_are_known():

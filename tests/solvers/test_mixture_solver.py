@@ -13,6 +13,7 @@ from tailboost.solvers import (
     minimize_cvar_mixture,
     mixture_path,
     totally_corrective_weights,
+    working_set,
 )
 from tailboost.solvers import mixture as mixture_module
 from tailboost.solvers.problem import Problem
@@ -100,6 +101,34 @@ def test_fast_method_against_highs():
             assert solution.value == pytest.approx(highs_value(losses, alpha, base), abs=1e-8), seed
         fast += solution.method == "newton"
     assert fast > 60
+
+
+def test_samples_first_against_highs(monkeypatch):
+    # As on a million units: the first steps are those on a sample, the exact ones on what it leaves in doubt.
+    monkeypatch.setattr(working_set, "COARSE", 25)
+    monkeypatch.setattr(working_set, "MANY", 4)
+    fast = 0
+    for seed in range(48):
+        losses, alpha, base = larger_game(seed)
+        solution = minimize_cvar_mixture(losses, alpha, base)
+        check_mixture(solution, losses, alpha, base)
+        if measure(base, losses.shape[1]).min() > 1e-9:
+            assert solution.value == pytest.approx(highs_value(losses, alpha, base), abs=1e-8), seed
+        fast += solution.method == "newton"
+    assert fast > 20
+
+
+def test_path_of_ties_is_that_of_single_solves():
+    rng = np.random.default_rng(0)
+    losses = rng.random((12, 2500)) < rng.beta(0.5, 2, 2500)
+    losses[-1] = ~losses[0]
+    losses = BitLosses.from_rows(losses)
+    alphas = np.linspace(0.02, 0.98, 20)
+    for alpha, solution in zip(alphas, mixture_path(losses, alphas), strict=True):
+        single = minimize_cvar_mixture(losses, alpha)
+        assert solution.value == pytest.approx(single.value, abs=1e-9)
+        np.testing.assert_allclose(solution.weights, single.weights, atol=1e-7)
+        np.testing.assert_allclose(solution.sample_weights, single.sample_weights, atol=1e-8)
 
 
 def test_hands_over_and_says_so(monkeypatch):
@@ -236,6 +265,20 @@ def test_equal_members_give_way_to_the_first():
     np.testing.assert_allclose(solution.weights[:4], minimize_cvar_mixture(losses, 0.3).weights, atol=1e-9)
 
 
+@pytest.mark.parametrize("real", [False, True])
+def test_many_members_of_few_kinds_are_solved_as_few(real):
+    rng = np.random.default_rng(1)
+    kinds = rng.random((20, 60)) if real else rng.random((20, 60)) < 0.35
+    copies = np.concatenate([np.arange(20), rng.integers(0, 20, 1480)])
+    start = rng.random(1500)
+    solution = minimize_cvar_mixture(kinds[copies], 0.3, start=start)
+    check_mixture(solution, kinds[copies], 0.3, None)
+    single = minimize_cvar_mixture(kinds, 0.3)
+    np.testing.assert_array_equal(solution.weights[20:], 0)
+    np.testing.assert_allclose(solution.weights[:20], single.weights, atol=1e-9)
+    assert solution.value == pytest.approx(single.value, abs=1e-12)
+
+
 def test_the_coin_flip_of_two_constants():
     positive = np.arange(100) < 30
     noise = np.random.default_rng(0).random((3, 100)) < 0.45
@@ -345,3 +388,14 @@ def test_medium_size_of_every_kind():
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         minimize_cvar_mixture(**{"losses": [[0.0, 1.0], [1.0, 0.0]], "alpha": 0.5} | arguments)
+
+
+def test_members_that_are_hardly_used_do_not_end_the_interior_point():
+    # Their part of the normal equations is 10⁸ times that of the members in use: a ridge in common was too
+    # small for the one and too large for the other, and the mixture was smeared over all.
+    errors = np.array(
+        [[49, 34], [47, 37], [45, 43], [43, 43], [39, 46], [41, 46], [54, 36], [0, 87], [78, 0]]
+    ) / [78, 87]  # fmt: skip
+    solution = minimize_cvar_mixture(errors, 0.5)
+    np.testing.assert_allclose(solution.weights, [0] * 7 + [0.5, 0.5], rtol=0, atol=1e-12)
+    assert abs(solution.value - 0.5) <= 1e-12

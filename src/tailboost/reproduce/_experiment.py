@@ -6,6 +6,7 @@ import datetime
 import json
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+
+from tailboost.classifiers import FitInterruptedWarning
 
 _PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "xgboost", "xgboost-cpu", "torch")
 
@@ -102,13 +105,23 @@ class Cells:
         self.asked += 1
         if name not in self._done:
             began = time.perf_counter()
-            values = compute()
+            values = self._whole(compute)
             with self.file.open("a", encoding="utf-8") as out:
                 out.write(json.dumps({"key": key, "values": values}) + "\n")
             self._done[name] = values
             self.seconds.append(time.perf_counter() - began)
             self.say(f"{', '.join(str(v) for v in key.values())}: {self.seconds[-1]:.1f} s{self._rest()}")
         return self._done[name]
+
+    @staticmethod
+    def _whole(compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Compute a cell; Ctrl-C ends it, though a fit would settle for the rounds it has."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FitInterruptedWarning)
+            try:
+                return compute()
+            except FitInterruptedWarning as interrupted:
+                raise KeyboardInterrupt from interrupted
 
     def _rest(self) -> str:
         if not self.total:

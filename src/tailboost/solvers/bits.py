@@ -147,7 +147,7 @@ class BitLosses:
         planes: tuple[npt.NDArray[Any], ...] = self._planes
         if self._n >= PAIRED:
             planes = self._paired()
-            joined = [np.add.outer(high, low).ravel() for low, high in zip(tables[::2], tables[1::2])]
+            joined = [np.add.outer(tables[k + 1], tables[k]).ravel() for k in range(0, len(tables) - 1, 2)]
             tables = joined + tables[2 * len(joined) :]
         used = [(plane, table) for plane, table in zip(planes, tables, strict=True) if table.any()]
         out = np.zeros(self._n)
@@ -163,7 +163,8 @@ class BitLosses:
         planes = self.planes()
         if self._pairs is None:
             self._pairs = tuple(
-                low | high.astype(np.uint16) << 8 for low, high in zip(planes[::2], planes[1::2])
+                planes[k] | planes[k + 1].astype(np.uint16) << np.uint16(8)
+                for k in range(0, len(planes) - 1, 2)
             )
         return (*self._pairs, *planes[2 * len(self._pairs) :])
 
@@ -196,11 +197,11 @@ class BitLosses:
     def _weighted(self, weights: Float, units: Index | None) -> Float:
         """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
         if units is None and self._n >= PAIRED:
-            pairs = self._paired()
-            both = [np.bincount(pair, weights, 65536).reshape(256, 256) for pair in pairs[: len(self._planes) // 2]]
-            sums = [side for pair in both for side in (pair.sum(axis=0), pair.sum(axis=1))]
-            sums += [np.bincount(plane, weights, 256) for plane in pairs[len(both) :]]
-            return (np.stack(sums) @ BITS).ravel()[: self._rows]
+            pairs, n_both = self._paired(), len(self._planes) // 2
+            both = [np.bincount(pair, weights, 65536).reshape(256, 256) for pair in pairs[:n_both]]
+            each = [side for pair in both for side in (pair.sum(axis=0), pair.sum(axis=1))]
+            each += [np.bincount(plane, weights, 256) for plane in pairs[n_both:]]
+            return (np.stack(each) @ BITS).ravel()[: self._rows]
         planes = self._planes
         if units is not None:
             weights, planes = weights[units], tuple(plane[units] for plane in planes)
@@ -212,10 +213,13 @@ class BitLosses:
         return (sums @ BITS).ravel()[: self._rows]
 
     def _counts(self, units: Bool) -> npt.NDArray[np.int64]:
-        """Number of losses of every hypothesis among some units, shape (T,)."""
+        """Count the losses of every hypothesis among some units, shape (T,)."""
+        return np.asarray(np.bitwise_count(self._words() & _words(units)).sum(axis=1, dtype=np.int64))
+
+    def _words(self) -> npt.NDArray[np.uint64]:
         if self._packed is None:
             self._packed = np.stack([_words(self.row(t)) for t in range(self._rows)])
-        return np.asarray(np.bitwise_count(self._packed & _words(units)).sum(axis=1, dtype=np.int64))
+        return self._packed
 
     def means(self, base: npt.ArrayLike | None = None) -> Float:
         """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
@@ -259,6 +263,12 @@ class BitLosses:
         for plane in self.planes():
             same &= plane == plane[unit]
         return same
+
+    def keys(self) -> list[Any]:
+        """Numbers that are equal for hypotheses with the same losses, and hardly else."""
+        some = self._words()[:, :: self._n // 2**17 + 1]
+        salt = np.random.default_rng(0).integers(2**64, size=some.shape[1], dtype=np.uint64)
+        return [int(key) for key in (some * (salt | np.uint64(1))).sum(axis=1)]
 
     def patterns(self) -> tuple[Index, Index]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
@@ -340,6 +350,11 @@ class DenseLosses:
         for row in self.array[1:]:
             same &= row == row[unit]
         return same
+
+    def keys(self) -> list[Any]:
+        """Numbers that are equal for hypotheses with the same losses, and hardly else."""
+        some = self.array[:, :: self.array.shape[1] // 64 + 1] + 0.0  # −0.0 is 0.0
+        return [row.tobytes() for row in some]
 
     def patterns(self) -> tuple[Index, Index]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""

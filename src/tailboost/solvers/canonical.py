@@ -27,7 +27,9 @@ def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
     if optimum.canonical:
         return optimum
     if not optimum.tried:
-        unique = vertex(problem, optimum.lam, optimum.w, optimum.tied, optimum.members, optimum.n_iter, optimum.method)
+        unique = vertex(
+            problem, optimum.lam, optimum.w, optimum.tied, optimum.members, optimum.n_iter, optimum.method
+        )
         if unique is not None:
             return unique
     w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
@@ -128,7 +130,7 @@ def least_mixture(problem: Problem, optimum: Optimum, value: float) -> Float | N
     lower = np.where(settled & ~high, -np.inf, 0.0)
     upper = np.where(settled & high, np.inf, 0.0)
     means = losses.expectations(problem.p)[members]
-    preference = ((members + 1.0) / losses.shape[0]) ** 2
+    preference = ((problem.members[members] + 1.0) / problem.full.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]
     rows = np.flatnonzero(optimum.tied)[: 2 * members.size]
     best: Float | None = None
@@ -149,7 +151,10 @@ def least_mixture(problem: Problem, optimum: Optimum, value: float) -> Float | N
         violation[rows] = 0.0
         worst = np.flatnonzero(violation > 1e-12)
         worst = worst[np.argsort(violation[worst])[::-1][: 2 * members.size + 20]]
-        if float(tail(combined, problem.alpha, problem.p)[0] @ combined) / total <= min(value, optimum.bound + 1e-9) + LOSS:
+        if (
+            float(tail(combined, problem.alpha, problem.p)[0] @ combined) / total
+            <= min(value, optimum.bound + 1e-9) + LOSS
+        ):
             best = np.where(lam > 1e-12, lam, 0.0)
             best /= best.sum()
         if not worst.size or (best is not None and rows.size > ENOUGH * members.size):

@@ -74,8 +74,8 @@ def tail_boundary(losses: Float, alpha: float, p: Float) -> float:
     """Find the smallest loss of the worst ``alpha`` of the mass."""
     beyond = 0.0
     if p.min() == p.max():
-        within = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
-        return float(np.partition(losses, within)[within])
+        last = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
+        return float(np.partition(losses, last)[last])
     if losses.size > 8 * SAMPLE:
         # A sample brackets the boundary; only what lies between the brackets is sorted.
         every = slice(None, None, losses.size // SAMPLE)

@@ -87,7 +87,7 @@ def entropic_weights(
     """
     beta = check_number(beta, "beta", 0)
     problem = Problem.build(losses, alpha, base)
-    first = members_of(start, problem.losses.shape[0])
+    first = problem.reduce_mixture(members_of(start, problem.full.shape[0]))
     best: EntropicSolution | None = None
     for method in METHODS:
         solution = _certify(problem, beta, *method(problem, beta * problem.scale, first))
@@ -100,7 +100,7 @@ def entropic_weights(
 
 
 #: Gap the methods aim at, on the reduced problem (losses in [0, 1]).
-_TARGET = 5e-9
+_TARGET = 9e-9
 
 
 def _by_newton(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
@@ -138,4 +138,6 @@ def _certify(
     combined = problem.losses.combine(lam)
     best = entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
     dual_value = 1.0 - problem.offset - problem.scale * (float(best.w @ combined) - best.penalty)
-    return EntropicSolution(weights, lam, value, dual_value, value - dual_value, n_iter, method)
+    return EntropicSolution(
+        weights, problem.expand_mixture(lam), value, dual_value, value - dual_value, n_iter, method
+    )

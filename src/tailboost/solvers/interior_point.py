@@ -20,6 +20,8 @@ from tailboost.solvers.bits import Bool, Float, LossMatrix
 MAX_ITER = 150
 #: Complementarity gap to begin with from a mixture that is nearly optimal.
 NEAR = 1e-3
+#: Added to the unit diagonal of the normal equations.
+RIDGE = 1e-14
 
 
 class InteriorPoint(NamedTuple):
@@ -104,11 +106,14 @@ def interior_point(
         mean = losses.expectations(inverse) / total
         matrix = losses.covariance(inverse)
         matrix[np.diag_indices(n_members)] += s / lam
-        matrix[np.diag_indices(n_members)] += 1e-15 * np.trace(matrix) / n_members
+        # Brought to a unit diagonal, so that the ridge is small beside members in use and others alike.
+        scale = 1.0 / np.sqrt(matrix.diagonal())
+        matrix *= scale * scale[:, None]
+        matrix[np.diag_indices(n_members)] += RIDGE
         factor, failed = dpotrf(matrix)
         if failed:
             break
-        ones = dpotrs(factor, np.ones(n_members))[0]
+        ones = scale * dpotrs(factor, scale)[0]
 
         def direction(cx: Float, cy: Float, cl: Float) -> tuple[Float, ...]:
             # Right-hand sides of the complementarity rows: wx, (c − w)y and λs should move by cx, cy, cl.
@@ -116,7 +121,7 @@ def interior_point(
             dh = inverse * h
             missing = mass - float(w.sum()) - float(dh.sum())
             rhs = cl / lam - infeasible - losses.expectations(dh) - mean * missing
-            particular = dpotrs(factor, rhs)[0]
+            particular = scale * dpotrs(factor, scale * rhs)[0]
             d_rho = (1.0 - float(lam.sum()) - float(particular.sum())) / float(ones.sum())
             d_lam = particular + d_rho * ones
             d_eta = float(mean @ d_lam) - missing / total

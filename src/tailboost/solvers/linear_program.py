@@ -57,7 +57,10 @@ def lexicographic_vertex(costs: Sequence[Float], matrix: Float, lower: Float, up
             if np.abs(matrix[even] @ origin - lower[even]).max() > 10 * TOLERANCE:
                 return None
             rows = np.vstack([matrix[~even], np.eye(n_columns)[:-1]])
-            low, high = np.append(lower[~even], floor[:-1]), np.append(upper[~even], np.full(n_columns - 1, np.inf))
+            low, high = (
+                np.append(lower[~even], floor[:-1]),
+                np.append(upper[~even], np.full(n_columns - 1, np.inf)),
+            )
             at = rows @ origin
             if not basis.shape[1]:
                 inside = (at >= low - 10 * TOLERANCE).all() and (at <= high + 10 * TOLERANCE).all()

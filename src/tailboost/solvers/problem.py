@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,7 @@ class Optimum:
     closest : whether w is the optimum closest to p
     canonical : whether λ is the canonical one too
     tried : whether both were found not to be unique vertices
+    regular : the mixture, ε and interval of free losses of the regularised problem whose weights these are
     """
 
     lam: Float
@@ -61,6 +62,7 @@ class Optimum:
     closest: bool = False
     canonical: bool = False
     tried: bool = False
+    regular: tuple[Float, float, tuple[float, float]] | None = None
 
     @property
     def gap(self) -> float:
@@ -78,12 +80,14 @@ class Problem:
     """A game between T hypotheses and n units, and the smaller equivalent one that is solved.
 
     Units without mass are dropped, units with equal losses merged (their base measures add up: they get
-    weight in proportion to p) and real losses moved to [0, 1].
+    weight in proportion to p), members with equal losses too (the first stands for all) and real losses moved
+    to [0, 1].
 
     Attributes
     ----------
     losses, p : the reduced problem; p is normalised
     alpha : tail mass
+    members : the members of the full problem that the reduced one has
     scale, offset : a loss of the full problem is ``offset + scale * loss``
     """
 
@@ -96,6 +100,8 @@ class Problem:
     offset: float
     pattern: Index | None
     kept: Index | None
+    members: Index
+    alike: Index
 
     @classmethod
     def build(cls, losses: Losses, alpha: float, base: npt.ArrayLike | None) -> Self:
@@ -115,6 +121,9 @@ class Problem:
         if base is not None and not full_p.all():
             kept = np.flatnonzero(full_p)
             reduced, p = full.select(units=kept), full_p[kept]
+        members, alike = _distinct(reduced)
+        if members.size < alike.size:
+            reduced = reduced.select(members=members)
         merged = _merge(reduced)
         if merged is not None:
             first, pattern = merged
@@ -125,7 +134,7 @@ class Problem:
             offset = float(array.min())
             scale = float(array.max() / 2 - offset / 2) * 2 or 1.0
             reduced = DenseLosses((array - offset) / scale)
-        return cls(full, full_p, reduced, p, alpha, scale, offset, pattern, kept)
+        return cls(full, full_p, reduced, p, alpha, scale, offset, pattern, kept, members, alike)
 
     @cached_property
     def cap(self) -> Float:
@@ -178,6 +187,16 @@ class Problem:
             w = out
         return w
 
+    def expand_mixture(self, lam: Float) -> Float:
+        """Mixture of all members from one of those of the reduced problem."""
+        out = np.zeros(self.alike.size)
+        out[self.members] = lam
+        return out
+
+    def reduce_mixture(self, lam: Float) -> Float:
+        """Mixture of the members of the reduced problem from one of all."""
+        return np.bincount(self.alike, lam, self.members.size).astype(np.float64)
+
     def tolerance(self, value: float) -> float:
         """Largest gap allowed at this value of the full problem, never below the rounding of its losses."""
         return max(GAP * (1.0 + abs(value)), 1e-13 * (self.scale + abs(self.offset)))
@@ -189,6 +208,24 @@ class Problem:
             f"{what}: no method closed the duality gap, {gap:.3g} is left where {tolerance:.3g} is allowed "
             f"(n = {n_units}, T = {n_members}, alpha = {self.alpha:g})"
         )
+
+
+def _distinct(losses: LossMatrix) -> tuple[Index, Index]:
+    """Members with distinct losses, the first of each kind, and for every member which of them it equals."""
+    first: list[int] = []
+    kinds: dict[Any, list[int]] = {}
+    alike = np.empty(losses.shape[0], dtype=np.intp)
+    for t, key in enumerate(losses.keys()):
+        same = kinds.setdefault(key, [])
+        for kind in same:
+            if np.array_equal(losses.row(first[kind]), losses.row(t)):
+                alike[t] = kind
+                break
+        else:
+            alike[t] = len(first)
+            same.append(len(first))
+            first.append(t)
+    return np.array(first, dtype=np.intp), alike
 
 
 def _merge(losses: LossMatrix) -> tuple[Index, Index] | None:

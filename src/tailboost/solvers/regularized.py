@@ -66,6 +66,7 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
     """Response for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
     cap = p / alpha
     most = float(np.log(1.0 / alpha))
+    last: list[float] = []
 
     def respond(combined: Float) -> Response:
         top = float(combined.max())
@@ -79,8 +80,14 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
         with np.errstate(over="ignore"):
             w = p * np.exp(exponent)
         # Σ min(c, κ w) = 1 is concave in κ: Newton from the left only ever adds to the capped units, so it
-        # ends. Units up to η take at least what they have in the tail, which gives a κ to the left.
+        # ends. Units up to η take at least what they have in the tail, which gives a κ to the left; so does a
+        # Newton step from anywhere, for instance from where the last losses left it.
         left, kappa = 1.0, reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
+        if last:
+            above = combined > last[0]
+            given, rest = float(p @ above) / alpha, float(w[~above].sum())
+            if given < 1 and rest > 0:
+                kappa = max(kappa, (1 - given) / rest * (1 - 1e-12))
         capped = np.zeros(p.size, dtype=bool)
         fresh = np.flatnonzero(w * kappa >= cap)
         while True:
@@ -104,6 +111,7 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
         else:
             penalty = divergence(w, p) / beta
         highest = top + (most - float(np.log(kappa))) / beta if kappa > 0 else top
+        last[:] = [highest]
         return Response(w, float(penalty), d, (-np.inf, highest))
 
     return respond

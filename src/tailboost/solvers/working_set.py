@@ -74,17 +74,28 @@ class _Part:
         out[self.units] = w
         return feasible(out, cap)
 
-    def newton(self, alpha: float, epsilon: float, lam: Float, share: float, combined: Float | None) -> Newton:
+    def newton(
+        self, alpha: float, epsilon: float, lam: Float, share: float, combined: Float | None
+    ) -> Newton:
         """Solve the regularised problem for these units."""
         respond = quadratic(self.p, alpha, epsilon, self.mass)
-        start = dict(combined=combined, fixed=self.fixed)
-        return newton(self.losses, respond, lam, 1e-14, share=share, max_iter=15, **start)
+        return newton(
+            self.losses,
+            respond,
+            lam,
+            1e-14,
+            combined=combined,
+            fixed=self.fixed,
+            share=share,
+            max_iter=15,
+        )
 
 
 class _State(NamedTuple):
     """A mixture that is good for some ε, and the Newton steps it took.
 
-    ``combined`` are the losses, ``free`` is the interval of losses with free weights, ``tied`` whether most units seem to tie.
+    ``combined`` are its losses, ``free`` is the interval of losses with free weights, ``tied`` whether most
+    units seem to tie.
     """
 
     lam: Float
@@ -113,28 +124,51 @@ def by_newton(problem: Problem, start: Float | None) -> Optimum | None:
     cold = start is None
     for level in reversed(levels[1:]):
         below = _descend(level, _Part.whole(level), state, cold, False)
-        assert isinstance(below, _State)
-        state, cold = below, False
+        state, cold = below if isinstance(below, _State) else _tied(below), False
     found = _descend_all(problem, state, cold)
     return _in_doubt(problem, found) if isinstance(found, _State) else found
+
+
+def by_neighbour(problem: Problem, near: Optimum) -> Optimum | None:
+    """Solve the mixture LP as the same one was at a near α, if most units tied there and do so here."""
+    if near.regular is None:
+        return None
+    lam, epsilon, (low, high) = near.regular
+    combined = problem.losses.combine(lam)
+    part = _Part.whole(problem).narrow(_near(combined, low, high, MARGIN, 0.8), combined >= high)
+    optimum = _all_tied(problem, part, epsilon, lam, combined[part.units], 0)
+    return optimum if optimum.closed else None
+
+
+def _tied(optimum: Optimum) -> _State:
+    assert optimum.regular is not None
+    lam, epsilon, free = optimum.regular
+    return _State(lam, epsilon, optimum.n_iter, None, free, tied=True)
 
 
 def _descend_all(problem: Problem, state: _State, cold: bool) -> _State | Optimum:
     """Descend with the units that a sample leaves in doubt, or with all."""
     whole = _Part.whole(problem)
-    if not (cold or state.tied) and np.isfinite(state.free).all():
-        low, high = state.free
-        combined = problem.losses.combine(state.lam)
-        for margin in (1.0, 4.0):
-            base = whole.narrow(_near(combined, low, high, margin), combined >= high)
-            if base is whole:
-                break
-            found = _descend(problem, base, state, False, True)
-            if isinstance(found, Optimum):
-                return found
-            after = problem.losses.combine(found.lam)
-            if base.misplaced(after, *found.free).sum() <= FEW * found.lam.size:
-                return found._replace(combined=after)
+    low, high = state.free
+    if cold or not np.isfinite(low):
+        return _descend(problem, whole, state, cold, True)
+    combined = problem.losses.combine(state.lam)
+    if state.tied:
+        part = whole.narrow(_near(combined, low, high, MARGIN, 0.8), combined >= high)
+        optimum = _all_tied(problem, part, state.epsilon, state.lam, combined[part.units], state.n_iter)
+        if optimum.closed:
+            return optimum
+        return _descend(problem, whole, state, cold, True)
+    for margin in (1.0, 4.0):
+        base = whole.narrow(_near(combined, low, high, margin), combined >= high)
+        if base is whole:
+            break
+        found = _descend(problem, base, state, False, True)
+        if isinstance(found, Optimum):
+            return found
+        after = problem.losses.combine(found.lam)
+        if base.misplaced(after, *found.free).sum() <= FEW * found.lam.size:
+            return found._replace(combined=after)
     return _descend(problem, whole, state, cold, True)
 
 
@@ -155,7 +189,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
     part = base
     if not (cold or tied):
         low, high = quadratic(base.p, alpha, epsilon, base.mass)(combined).free
-        part = base.narrow(_near(combined, low, high, MARGIN), combined >= high)
+        part = base.narrow(_near(combined, low, high, 4 * MARGIN), combined >= high)
     before, margin = losses.shape[1], MARGIN
     for _ in range(40):
         inside = combined if part is base else combined[part.within]
@@ -164,7 +198,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
         low, high = solution.free
         combined = solution.combined if part is base else losses.combine(lam)
         wrong = part is not base and part.misplaced(combined, low, high).any()
-        known = part
+        known: _Part | None = part
         if wrong:
             margin *= 2
         else:
@@ -173,9 +207,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
             if n_free <= few or epsilon < RESOLUTION:
                 break
             if n_free > 0.5 * before:
-                if not final:
-                    return _State(lam, epsilon, steps, combined, (low, high), tied=True)
-                optimum = _all_tied(problem, part, epsilon, solution, steps)
+                optimum = _all_tied(problem, part, epsilon, lam, solution.combined, steps)
                 if optimum.closed:
                     return optimum
             before = n_free
@@ -187,11 +219,11 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
     return _State(lam, epsilon, steps, combined, (low, high))
 
 
-def _near(combined: Float, low: float, high: float, margin: float) -> Bool:
-    """Units whose weights are free, or nearly; all where they are many."""
+def _near(combined: Float, low: float, high: float, margin: float, many: float = 0.5) -> Bool:
+    """Units whose weights are free, or nearly; all where they are ``many``, a share."""
     margin *= high - low
     near: Bool = (combined > low - margin) & (combined < high + margin)
-    return near if near.sum() < near.size / 2 else np.ones_like(near)
+    return near if near.sum() < many * near.size else np.ones_like(near)
 
 
 def _spread(combined: Float, alpha: float, p: Float) -> float:
@@ -201,12 +233,29 @@ def _spread(combined: Float, alpha: float, p: Float) -> float:
     return max(4 * float(np.quantile(np.abs(sample - eta), 0.1)), 0.3 * float(sample.std()))
 
 
-def _all_tied(problem: Problem, part: _Part, epsilon: float, near: Newton, steps: int) -> Optimum:
+def _all_tied(
+    problem: Problem, part: _Part, epsilon: float, lam: Float, combined: Float, steps: int
+) -> Optimum:
     """Build the optimum if the regularised weights, computed to the last digit, are already exact."""
-    solution = part.newton(problem.alpha, epsilon, near.lam, 0.0, near.combined)
+    for _ in range(4):
+        solution = part.newton(problem.alpha, epsilon, lam, 0.0, combined)
+        lam, steps = solution.lam, steps + solution.n_iter
+        low, high = solution.free
+        everywhere = problem.losses.combine(lam)
+        wrong = np.where(part.settled > 0, everywhere < high, everywhere > low)
+        wrong[part.units] = False
+        if not wrong.any():
+            break
+        # Settled on the wrong side: these weights are not those of the problem with all units.
+        near = wrong | _near(everywhere, low, high, MARGIN)
+        near[part.units] = True
+        part = _Part.whole(problem).narrow(near, everywhere >= high)
+        combined = everywhere[part.units]
     w = part.weights(solution.w, problem.cap)
-    optimum = problem.optimum(solution.lam, w, steps + solution.n_iter, "newton")
-    optimum.closest = True
+    optimum = problem.optimum(lam, w, steps, "newton", everywhere)
+    if wrong.any():
+        return optimum
+    optimum.closest, optimum.regular = True, (solution.lam, epsilon, solution.free)
     mixture = least_mixture(problem, optimum, optimum.bound)
     if mixture is not None:
         problem.mix(optimum, mixture)
