@@ -113,6 +113,7 @@ LOADERS: dict[str, Callable[[Path], Data]] = {
 
 # Small sets with rare classes, for the worst class alone.
 RARE_CLASSES: dict[str, Callable[[Path], Data]] = {
+    "wine, white": LOADERS["wine, 7 classes"],
     "wine, red": _table("winequality_red", "quality"),
     "ecoli": _table("ecoli", "class", ["name"]),
     "glass": _table("glass", "type", ["id"]),

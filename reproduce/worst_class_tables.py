@@ -49,7 +49,7 @@ from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 SETS = {
     name: (LOADERS | RARE_CLASSES)[name]
     for name in (
-        "ecoli", "glass", "yeast", "wine, red", "image segmentation", "page blocks", "wine, 7 classes",
+        "ecoli", "glass", "yeast", "wine, red", "image segmentation", "page blocks", "wine, white",
         "credit default", "adult", "bank", "w8a", "letter",
     )
 }  # fmt: skip
@@ -176,7 +176,7 @@ def main() -> None:
     record = Record(args.out.with_suffix(".jsonl"), args.recorded)
     data = {name: without_rare_classes(SETS[name](args.data)) for name in args.sets}
     cells: dict[str, dict[str, list[dict[str, Any]]]] = {
-        name: {t: [] for t in args.methods if of.n_classes == 2 or not t.endswith("tuned")}
+        name: {t: [] for t in args.methods if not t.endswith("vote" if of.n_classes == 2 else "tuned")}
         for name, of in data.items()
     }
     for seed in range(args.repeats):
@@ -200,10 +200,17 @@ def report(cells: dict[str, dict[str, list[dict[str, Any]]]], data: dict[str, Da
         runs = {t: [c for c in of if "failed" not in c] for t, of in by_method.items()}
         runs = {t: of for t, of in runs.items() if of}
         rows = [
-            [title, _text(of, "worst"), _text(of, "error"), _seconds(of), len(by_method[title]) - len(of)]
+            [
+                title,
+                len(of),
+                _text(of, "worst"),
+                _text(of, "error"),
+                _seconds(of),
+                len(by_method[title]) - len(of),
+            ]
             for title, of in sorted(runs.items(), key=lambda run: _mean(run[1], "worst"))
         ]
-        header = ["method", "worst class", "mean error", "fit s", "failed"]
+        header = ["method", "splits", "worst class", "mean error", "fit s", "failed"]
         counts = np.bincount(data[name].y)
         print(f"\n### {name}: {data[name].n_classes} classes of {counts.min()} to {counts.max()} rows\n")
         print(markdown(header, rows))
@@ -232,11 +239,10 @@ def variants_table(cells: dict[str, dict[str, list[dict[str, Any]]]]) -> Iterato
     for variant in VARIANTS:
         differences, times, splits = [], [], 0
         for by_method in cells.values():
-            default = {c["seed"]: c for c in by_method.get(OURS, [])}
+            fitted = {t: [c for c in of if "failed" not in c] for t, of in by_method.items()}
+            default = {c["seed"]: c for c in fitted.get(OURS, [])}
             pairs = [
-                (c, default[c["seed"]])
-                for c in by_method.get(f"{OURS}, {variant}", [])
-                if c["seed"] in default
+                (c, default[c["seed"]]) for c in fitted.get(f"{OURS}, {variant}", []) if c["seed"] in default
             ]
             if pairs:
                 of = [[c["predict"][f] - d["predict"][f] for f in ("worst", "error")] for c, d in pairs]

@@ -27,6 +27,8 @@ from tailboost.learners._table import TableReader
 
 # What a forest has seen nowhere is not impossible: a class with enough weight must still be answered.
 LEAST_PROBABILITY = 1e-3
+# Share of the weight in a leaf of the forest: it bounds a tree's size where there are very many rows.
+SMALLEST_LEAF = 5e-5
 # A class's rows are multiplied by a number of few bits: sums of such weights are exact, whether a row weighs
 # 2 or is there twice.
 SIGNIFICANT_BITS = 10
@@ -211,7 +213,8 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     estimators : list of classifiers, optional
         With ``predict_proba`` and sample weights in ``fit``; the logarithms of their probabilities are
         averaged. None takes boosted trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per
-        class, learning rate 0.1) and 100 extremely randomised trees, which err on different rows.
+        class, learning rate 0.1) and 100 extremely randomised trees of at most 20,000 leaves, which err on
+        different rows.
     n_jobs : int, optional
         Threads of the default estimators.
     random_state : int, RandomState or None
@@ -247,7 +250,7 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
                 HistBoostClassifier(
                     n_trees=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
                 ),
-                TableForest(n_jobs=self.n_jobs),
+                TableForest(min_weight_fraction_leaf=SMALLEST_LEAF, n_jobs=self.n_jobs),
             ]
         else:
             chosen = [clone(e) for e in self.estimators]

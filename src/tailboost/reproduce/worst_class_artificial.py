@@ -292,10 +292,7 @@ def boosted(clf: Any, rows: Rows, draw: bool, mixed: bool = False) -> dict[str, 
         errors = np.array([class_errors(np.eye(K)[a], rows.y) for a in said(members, rows.X)])
         rules["best prefix"] = clf.estimator_weights_
         rules["mixture"] = minimize_cvar_mixture(errors, 1.0 / K).weights
-        values |= {
-            "prefix": int(np.count_nonzero(clf.estimator_weights_)),
-            "members": errors.round(5).tolist(),
-        }
+        values["prefix"] = int(np.count_nonzero(clf.estimator_weights_))
     return values | {"rules": judge(rows, members, rules, draw)}
 
 
@@ -340,7 +337,6 @@ def run(settings: Settings, name: str, family: Callable[[Scale], Family]) -> str
     text = _text(settings, results)
     _picture(settings, name, results)
     for cell in (c for by_method in results.values() for of in by_method.values() for c in of):
-        cell.pop("members", None)
         for rule in cell["rules"].values():
             rule.pop("grid", None)
     write(settings, name, {"repeats": settings.repeats, "scale": settings.scale, "results": results}, text)
@@ -427,7 +423,7 @@ def _picture(settings: Settings, name: str, results: Results) -> None:
             ax.set(xticks=[], yticks=[], title=title)
             ax.title.set_fontsize(8)
         line[0].set_ylabel(case.title, fontsize=9)
-    figure.savefig(settings.out / f"{name}.png", dpi=130)
+    figure.savefig(settings.out / f"{name}.png", dpi=90)
     plt.close(figure)
 
 
