@@ -49,6 +49,7 @@ TITLES = {
     "cdt": "CDT",
     "vs": "VS",
 }
+INFLUENCE = frozenset(name for name in TITLES if name.startswith("influence_balanced"))
 # What is CE, or IB, up to a factor where classes have equally many rows.
 SAME_IF_BALANCED = frozenset(
     ["weighted_cross_entropy", "class_balanced", "influence_balanced_cb", "logit_adjustment", "cdt", "vs"]
@@ -286,7 +287,7 @@ def _cell(
     data = opened()
     began = time.process_time()
     if method in TITLES:
-        net = _learner(protocol.net, data, protocol.single, loss=method, random_state=seed).fit(*data.fit)
+        net = _single(protocol, data, method, seed)
         found = {"test": _errors(data.test[1], net.predict(data.test[0]))}
     else:
         with checkpoints(settings, name, method, seed) as folder, warnings.catch_warnings():
@@ -294,6 +295,16 @@ def _cell(
             given: dict[str, Any] = {"checkpoint_dir": folder, "random_state": seed}
             found = (_game if method == GAME else _vote)(protocol, data, method, given)
     return found | {"seconds": round(time.process_time() - began, 1)}
+
+
+def _single(protocol: Protocol, data: Data, loss: str, seed: int) -> Any:
+    """Train one net by one loss; the influence-balanced ones take over a net trained by CE, as published."""
+    params, net = protocol.single, protocol.net
+    if loss not in INFLUENCE:
+        return _learner(net, data, params, loss=loss, random_state=seed).fit(*data.fit)
+    half = params | {"epochs": params["epochs"] / 2}
+    first = _learner(net, data, half, loss=CE, random_state=seed).fit(*data.fit)
+    return _learner(first.member_.net(), data, half, loss=loss, random_state=seed).fit(*data.fit)
 
 
 def _game(protocol: Protocol, data: Data, _: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -362,14 +373,14 @@ def _epoch(data: Data, params: Mapping[str, Any]) -> int:
     return int(-(-len(data.fit[1]) // params["batch_size"]))
 
 
-def _learner(net: str, data: Data, params: dict[str, Any], **more: Any) -> Any:
+def _learner(net: Any, data: Data, params: dict[str, Any], **more: Any) -> Any:
     from tailboost.torch import TorchLearner, nets
 
     params = params | more
     for epochs, steps in (("epochs", "steps"), ("warmup_epochs", "warmup_steps")):
         if epochs in params:
             params[steps] = round(params.pop(epochs) * _epoch(data, params))
-    return TorchLearner(getattr(nets, net), **params)
+    return TorchLearner(getattr(nets, net) if isinstance(net, str) else net, **params)
 
 
 # -- experiments -----------------------------------------------------------------------------------------
