@@ -4,6 +4,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import noisy
 from scipy.optimize import linprog
@@ -736,3 +737,12 @@ def test_models_can_be_stored(tmp_path, params):
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
     assert again.get_params()["theta"] == clf.theta
     np.testing.assert_array_equal(again.class_errors_, clf.class_errors_)
+
+
+def test_data_frames_pass_without_a_word():
+    X, y = noisy(5, n=120)
+    frame = pd.DataFrame(X).add_prefix("column ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = WorstClassBoostClassifier(random_state=0).fit(frame, y)
+        assert fitted.predict(frame[::-1]).tolist() == fitted.predict(frame)[::-1].tolist()

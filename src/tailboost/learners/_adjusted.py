@@ -71,9 +71,17 @@ class LogProbabilities:
         total = np.zeros((X.shape[0], self.n_classes))
         for model in self.models:
             P = np.zeros_like(total)
-            P[:, np.asarray(model.classes_, dtype=np.intp)] = model.predict_proba(X)
+            P[:, np.asarray(model.classes_, dtype=np.intp)] = _probabilities(model, X)
             total += np.log(np.maximum(P, LEAST_PROBABILITY))
         return total / len(self.models)
+
+
+def _probabilities(model: Any, X: Any) -> Floats:
+    if not hasattr(model, "predict_proba_table"):
+        return np.asarray(model.predict_proba(X), dtype=np.float64)
+    # Fitted on an opened table, it knows the table's columns, not the names that scikit-learn asks for.
+    P: Floats = model.predict_proba_table(model.table_.transform(X))
+    return P
 
 
 class Adjusted:

@@ -322,6 +322,13 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             return np.searchsorted(self.model_.classes_, self.model_.predict(dense))
         return self._index(self._margin(table))
 
+    def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
+        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
+        if self.backend_ == "sklearn":
+            dense = table.toarray() if sp.issparse(table) else table
+            return np.asarray(self.model_.predict_proba(dense), dtype=np.float64)
+        return self._probabilities(self._margin(table))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
@@ -330,11 +337,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
-        table = self.table_.transform(self._checked(X))
-        if self.backend_ == "sklearn":
-            dense = table.toarray() if sp.issparse(table) else table
-            return np.asarray(self.model_.predict_proba(dense), dtype=np.float64)
-        return self._probabilities(self._margin(table))
+        return self.predict_proba_table(self.table_.transform(self._checked(X)))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
