@@ -28,7 +28,7 @@ is_recid. Source: {_SOURCE}
 
 
 def load_compas(path: str | Path | None = None, *, return_X_y: bool = False, as_frame: bool = True) -> Any:
-    """Load COMPAS from ProPublica's file, prepared as in [1]_ (binary classification).
+    """Load COMPAS from ProPublica's file, prepared as for CVaR boosting [1]_ (binary classification).
 
     The target is ``is_recid`` (3,471 of 7,214 rows), as in that paper, not the more usual ``two_year_recid``
     (3,251). No row is filtered out.

@@ -17,7 +17,7 @@ _GAUSSIAN_SHIFT = 2.0 / np.sqrt(_GAUSSIAN_DIM)
 
 
 def make_squares(n_samples: int = 100, *, random_state: Any = None) -> Sample:
-    """Draw the five overlapping squares of [1]_ (2 features, 5 classes of equal size).
+    """Draw five overlapping squares [1]_ (2 features, 5 classes of equal size).
 
     Each class is uniform in a square of side 2 standing on a corner, centred at (0, 1.4), (1.4, 1.4), (2.8,
     1.4), (1.4, 2.8), (1.4, 0); the square of class 1 overlaps the other four. The coordinates are as drawn;
@@ -56,7 +56,7 @@ def make_squares(n_samples: int = 100, *, random_state: Any = None) -> Sample:
 
 
 def make_discs(n_min: int = 100, *, ratio: int = 10, random_state: Any = None) -> Sample:
-    """Draw the four overlapping discs of [1]_ (2 features, 3 large classes and a small one).
+    """Draw four overlapping discs [1]_ (2 features, 3 large classes and a small one).
 
     Each class is uniform in a disc of radius 1. Classes 0, 1, 2 are centred at (0, 0), (0, 1), (1, 1) and
     have ``ratio * n_min`` rows, class 3 at (1, 0) has ``n_min``.
