@@ -113,9 +113,9 @@ def demo(
     jobs: Jobs = 1,
     verbose: Verbose = False,
 ) -> None:
-    """Compare the CVaR family, group and worst-class boosting with plain methods on the bundled credit default clients.
+    """Compare ours with plain methods on the bundled credit default clients.
 
-    Groups are sex, age band and education.
+    Ours are the CVaR family, group DRO boosting and worst-class boosting; groups are sex, age band and education.
     """
     with _exit_codes(verbose):
         _make_folder(out)
