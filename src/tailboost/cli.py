@@ -115,7 +115,7 @@ def demo(
 ) -> None:
     """Compare ours with plain methods on the bundled credit default clients.
 
-    Ours are the CVaR family, group DRO boosting and worst-class boosting; groups are sex, age band and education.
+    Ours are the CVaR family, group DRO and worst-class boosting; groups are sex, age band and education.
     """
     with _exit_codes(verbose):
         _make_folder(out)
