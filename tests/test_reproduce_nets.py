@@ -1,5 +1,6 @@
 """The experiments with nets: they run at both scales, resume, and refuse what they cannot do."""
 
+import gzip
 import json
 from dataclasses import replace
 from functools import partial
@@ -80,7 +81,9 @@ def write_compas(folder, n=120):
         recid = int(rng.random() < 0.2 + 0.1 * min(priors, 6))
         person = [0, 0, 1, priors, rng.integers(18, 70), "F" if rng.random() < 0.6 else "M", recid]
         lines.append(",".join(str(v) for v in [*person, "Caucasian", "Male", "25 - 45"]))
-    (folder / "compas-scores-two-years.csv").write_text("\n".join(lines) + "\n")
+    text = "\n".join(lines) + "\n"
+    (folder / "compas-scores-two-years.csv").write_text(text)
+    (folder / "compas-scores-two-years.csv.gz").write_bytes(gzip.compress(text.encode()))  # one will do
 
 
 @pytest.mark.parametrize("scale", ["small", "paper"])

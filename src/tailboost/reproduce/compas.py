@@ -55,8 +55,9 @@ GAMES: dict[str, tuple[Any, dict[str, Any], bool]] = {
 def rows(settings: Settings) -> tuple[Sample, Sample]:
     """Return training and test rows; the same for all repeats."""
     assert settings.data is not None  # needs_data
-    found = [settings.data / name for name in FILES if (settings.data / name).is_file()]
-    X, y = load_compas(*(found or [settings.data / FILES[0]]), return_X_y=True, as_frame=False)
+    files = [settings.data / name for name in FILES]
+    found = next((file for file in files if file.is_file()), files[0])
+    X, y = load_compas(found, return_X_y=True, as_frame=False)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=SPLIT_SEED)
     return (X, y), (X_test, y_test)
 

@@ -192,8 +192,8 @@ def _npz_or(name: str, load: Callable[..., Any], *folders: str) -> Callable[[Pat
             return None
         if (file := folder / f"{name}.npz").is_file():
             return datasets.load_image_npz(file, subset=subset, return_X_y=True)
-        found = [folder / f for f in folders if (folder / f).is_dir()]
-        return load(*(found or [folder]), subset=subset, return_X_y=True)
+        found = next((folder / f for f in folders if (folder / f).is_dir()), folder)
+        return load(found, subset=subset, return_X_y=True)
 
     return read
 
