@@ -9,28 +9,24 @@ Every gap is recomputed in double precision from the weights that were returned.
 processor, one thread for all. ``--out`` is updated part by part: what it holds of other parts stays.
 """
 
-import os
+import argparse
+import functools
+import json
+import platform
+import resource
+import time
+from importlib.metadata import version
+from pathlib import Path
 
-# Before NumPy loads, or its threads are set already: hence the late imports.
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
+import cvxpy as cp
+import highspy
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
-import argparse  # noqa: E402
-import functools  # noqa: E402
-import json  # noqa: E402
-import platform  # noqa: E402
-import resource  # noqa: E402
-import time  # noqa: E402
-from importlib.metadata import version  # noqa: E402
-
-import cvxpy as cp  # noqa: E402
-import highspy  # noqa: E402
-import numpy as np  # noqa: E402
-from scipy.optimize import brentq  # noqa: E402
-from scipy.special import logsumexp  # noqa: E402
-from sklearn.tree import DecisionTreeClassifier  # noqa: E402
-
-from tailboost.solvers import (  # noqa: E402
+from tailboost.solvers import (
     BitLosses,
     cvar,
     entropic_weights,
@@ -373,6 +369,7 @@ def hunt(count, seed):
 
 
 def main():
+    threadpool_limits(1)
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -386,9 +383,8 @@ def main():
     options = parser.parse_args()
     packages = ("numpy", "scipy", "highspy", "cvxpy", "clarabel", "scikit-learn")
     results = {}
-    if options.out and os.path.exists(options.out):
-        with open(options.out, encoding="utf-8") as file:
-            results = json.load(file)
+    if options.out and Path(options.out).exists():
+        results = json.loads(Path(options.out).read_text(encoding="utf-8"))
     results |= dict(
         machine=platform.processor() or platform.machine(),
         python=platform.python_version(),

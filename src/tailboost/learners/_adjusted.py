@@ -11,16 +11,13 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.utils import (
     Tags,
     _safe_indexing,
-    check_consistent_length,
     check_random_state,
-    column_or_1d,
     get_tags,
 )
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost._rows import refuse_empty, refuse_missing
-from tailboost.learners._base import Floats, Ints, Mask, constant
+from tailboost._rows import refuse_empty
+from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows, constant
 from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners._table import TableReader
@@ -306,23 +303,9 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X, y or sample_weight is not as described, or y holds fewer than two classes.
         """
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        refuse_missing(y, "y")
-        X, y = self._checked(X, y)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        classes, index = np.unique(y, return_inverse=True)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
         used = np.flatnonzero(weight)
-        if len(np.unique(index[used])) < 2:
-            raise ValueError(
-                "y holds one class only among the rows that weigh something; at least two are needed"
-            )
-        session = self.open_session(
-            _safe_indexing(X, used), index[used].astype(np.intp), len(classes), weight[used]
-        )
+        session = self.open_session(_safe_indexing(X, used), index[used], len(classes), weight[used])
         fitted = session.fit(weight[used], seed=0)
         self.table_, self.log_weight_ = fitted.table_, fitted.log_weight
         self.classes_ = classes

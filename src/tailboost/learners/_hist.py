@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost._rows import refuse_empty, refuse_missing
-from tailboost.learners._base import Floats, Ints, Mask, last
+from tailboost._rows import refuse_empty
+from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows, last
 from tailboost.learners._sklearn import fit_whole, grow, set_seeds
 from tailboost.learners._table import Table, TableReader, cuts
 
@@ -270,23 +269,10 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X, y or sample_weight is not as described, or y holds fewer than two classes.
         """
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        refuse_missing(y, "y")
-        X, y = self._checked(X, y)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        classes, index = np.unique(y, return_inverse=True)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        used = weight > 0
-        if not used.any():
-            raise ValueError("sample_weight: all weights are zero, at least one must be positive")
-        if len(np.unique(index[used])) < 2:
-            raise ValueError(f"y holds one class only ({classes[index[used][0]]!r}); at least two are needed")
-        rows = np.flatnonzero(used)
-        kept = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-        session = self.open_session(kept, index[used].astype(np.intp), len(classes))
+        X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
+        used = np.flatnonzero(weight)
+        kept = X.iloc[used] if hasattr(X, "iloc") else X[used]
+        session = self.open_session(kept, index[used], len(classes))
         fitted = session.fit(weight[used], seed=0 if self.random_state is None else _seed(self.random_state))
         for name in ("table_", "backend_", "model_"):
             setattr(self, name, getattr(fitted, name))

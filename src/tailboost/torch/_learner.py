@@ -12,15 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from tailboost._rows import check_row_shape, fingerprint, hash_rows, refuse_missing, unpack
+from tailboost._rows import check_row_shape, fingerprint, hash_rows, unpack
 from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
-from tailboost.learners._base import Floats, Ints, Mask
+from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows
 from tailboost.torch._data import Feed, find_device
 from tailboost.torch._members import Architecture, TorchMember
 from tailboost.torch._training import Randomness, Recipe, Start, Training
@@ -368,19 +367,8 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
             If an argument is not as described, or the module does not fit the data; nothing is trained then.
         """
         X, y = unpack(X, y)
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        refuse_missing(y, "y")
-        X, y = self._checked(X, y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        classes, index = np.unique(y, return_inverse=True)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.any():
-            raise ValueError("sample_weight: all weights are zero, at least one must be positive")
-        if len(np.unique(index[weight > 0])) < 2:
-            raise ValueError(f"y holds one class only ({classes[0]!r}); at least two are needed")
-        session = self.open_session(X, index.astype(np.intp), len(classes), weight)
+        X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
+        session = self.open_session(X, index, len(classes), weight)
         member = session.fit(weight, session.seed)
         member.keep()
         self.classes_, self.member_ = classes, member
