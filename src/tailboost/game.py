@@ -7,6 +7,7 @@ A unit is whatever carries weight: a sample, a class or a group. Nothing here kn
 
 from __future__ import annotations
 
+import enum
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -75,6 +76,11 @@ class Units:
             loss_share=loss_weight / np.where(measured > 0, measured, 1.0)[loss_index],
         )
 
+    @property
+    def grouped(self) -> bool:
+        """Whether units are groups (or classes) of rows, rather than the rows themselves."""
+        return self.loss_index is not None
+
     def density(self, w: Floats) -> Floats:
         """Density ``u`` of the weights over all rows, shape (n,); its mean under the sample weights is 1."""
         u: Floats = w / self.mass
@@ -87,23 +93,85 @@ class Units:
         return np.bincount(self.loss_index, weights=self.loss_share * row_losses, minlength=len(self.base))
 
 
+class StopKind(enum.Enum):
+    """Why a game ended; the words of a `Stop` are for people, this is for programs."""
+
+    PLAYED = "all rounds played"
+    PLATEAU = "the objective no longer falls"
+    ZERO = "the objective reached 0"
+    TARGET = "what was aimed at is reached"
+    RULE = "the weight player is done"
+    LEARNER = "the learner does not meet its demand"
+    TIME = "time limit"
+    INTERRUPT = "interrupted"
+    CALLBACK = "stopped by a callback"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A reason to end a game.
+
+    Parameters
+    ----------
+    kind : StopKind
+        The reason, to decide by.
+    words : str
+        The reason in words, with its numbers.
+    """
+
+    kind: StopKind
+    words: str
+
+    @property
+    def early(self) -> bool:
+        """Whether the game was cut short from outside, so that the user should be told."""
+        return self.kind in (StopKind.TIME, StopKind.INTERRUPT)
+
+
 class Rule(Protocol[State]):
     """A weight player: frozen hyper-parameters and three pure functions."""
 
     def start(self, units: Units) -> State:
         """State before the first round."""
+        ...
 
     def weights(self, state: State) -> Floats:
         """Return the player's weights for the coming round, on the simplex, shape (m,)."""
+        ...
 
     def update(self, state: State, losses: NDArray[Any]) -> State:
         """State after the newest hypothesis showed its losses; never changes the old state."""
+        ...
 
     def gap(self, state: State) -> float:
         """Optimality gap of the solve behind the weights; 0 where they have a closed form."""
+        return 0.0
 
-    def finished(self, state: State) -> str:
-        """Words for why no further round makes sense, or the empty string."""
+    def finished(self, state: State) -> Stop | None:
+        """Return why no further round makes sense, or None to go on."""
+        return None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the learner is told in a round.
+
+    Parameters
+    ----------
+    t : int
+        Number of the round, from 1.
+    w : ndarray of shape (m,)
+        The player's weights on the units.
+    u : ndarray of shape (n,)
+        Their density over the rows, mean 1 under the sample weights.
+    seed : int
+        Seed of the round.
+    """
+
+    t: int
+    w: Floats
+    u: Floats
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -125,11 +193,9 @@ class Response:
     answers: Ints
 
 
-Oracle = Callable[[Floats, int], Response]
-
-
-class EndOfGame(Exception):
-    """Raised by an oracle that has no answer to give: the game ends, for that reason, with its rounds."""
+Oracle = Callable[[Turn], "Response | Stop"]
+# Takes a response and the player's new state into the ensemble; returns (value, gap) of the combination now.
+Take = Callable[[Response, Any], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -161,13 +227,15 @@ class Trace:
         Objective of the combined classifier after the round (``nan`` where nothing is optimised).
     weights : ndarray of shape (T, m) or None
         The player's weights, kept for games over few units (classes, groups).
+    stop : Stop or None
+        Why the fit ended; None while it runs.
     stop_reason : str
-        Why the fit ended, in words.
+        The same in words.
     """
 
     rounds: list[Round] = field(default_factory=list)
     unit_weights: list[Floats] | None = None
-    stop_reason: str = ""
+    stop: Stop | None = None
 
     def __len__(self) -> int:
         return len(self.rounds)
@@ -202,6 +270,10 @@ class Trace:
     def weights(self) -> Floats | None:  # noqa: D102
         return None if self.unit_weights is None else np.array(self.unit_weights)
 
+    @property
+    def stop_reason(self) -> str:  # noqa: D102
+        return "" if self.stop is None else self.stop.words
+
 
 @dataclass(frozen=True)
 class Stopping:
@@ -210,32 +282,44 @@ class Stopping:
     Parameters
     ----------
     patience : int or None
-        Stop when the last ``patience`` rounds together lowered the value by no more than ``tol``, or the
-        value is 0 and cannot fall; ``None`` plays all rounds.
+        Stop when the last ``patience`` rounds together lowered the value by no more than ``tol``; ``None``
+        does not ask.
     tol : float
         A fall must be larger to count.
     max_time : float or None
         Seconds after which no further round is begun.
+    zero : float or None
+        A value up to which nothing is left to gain; ``None`` does not ask.
+    target : float or None
+        A value that is good enough once ``planned`` rounds are played; ``None`` does not ask.
+    planned : int
+        For ``target``.
     """
 
     patience: int | None = None
     tol: float = 0.0
     max_time: float | None = None
+    zero: float | None = None
+    target: float | None = None
+    planned: int = 0
 
-    def reason(self, trace: Trace, elapsed: float) -> str:
-        """Words for why to stop before the next round, or the empty string to go on."""
-        if self.max_time is not None and trace.rounds and elapsed >= self.max_time:
-            return f"time limit of {self.max_time:g} s reached after {len(trace)} rounds"
-        if self.patience is None or not trace.rounds:
-            return ""
-        value = trace.value
-        if value[-1] <= 0.0:
-            return f"the objective reached 0 in round {len(trace)}"
-        if len(value) > self.patience:
+    def reason(self, trace: Trace, elapsed: float) -> Stop | None:
+        """Return why to stop before the next round, or None to go on."""
+        if not trace.rounds:
+            return None
+        t, value = len(trace), trace.value
+        if self.max_time is not None and elapsed >= self.max_time:
+            return Stop(StopKind.TIME, f"time limit of {self.max_time:g} s reached after {t} rounds")
+        if self.zero is not None and value[-1] <= self.zero:
+            return Stop(StopKind.ZERO, f"the objective reached 0 in round {t}")
+        if self.patience is not None and t > self.patience:
             before, since = value[: -self.patience].min(), value[-self.patience :].min()
             if before - since <= self.tol:
-                return f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
-        return ""
+                words = f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
+                return Stop(StopKind.PLATEAU, words)
+        if self.target is not None and t >= self.planned and value[-1] <= self.target:
+            return Stop(StopKind.TARGET, f"all targets are met on the validation rows after {t} rounds")
+        return None
 
 
 @dataclass
@@ -250,13 +334,39 @@ class Game(Generic[State]):
     @classmethod
     def new(cls, rule: Rule[State], units: Units) -> Game[State]:
         """Set up a game that has not been played yet."""
-        keep = units.loss_index is not None and len(units.base) <= KEEP_WEIGHTS_UP_TO
+        keep = units.grouped and len(units.base) <= KEEP_WEIGHTS_UP_TO
         return cls(rule, units, rule.start(units), Trace(unit_weights=[] if keep else None))
 
     @property
     def n_rounds(self) -> int:
         """Rounds played so far."""
         return len(self.trace)
+
+    def turn(self, entropy: int) -> Turn:
+        """Return what the learner is told in the coming round."""
+        w, t = self.rule.weights(self.state), self.n_rounds
+        return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
+
+    def advance(self, w: Floats, response: Response, take: Take, began: float) -> None:
+        """Add one whole round, in which the learner answered weights ``w`` with ``response``.
+
+        The game is changed at the very end, so that an interrupt leaves it as it was. ``began`` is the time
+        (``time.perf_counter()``) at which the round began.
+        """
+        losses = self.units.losses(response.losses)
+        state = self.rule.update(self.state, losses)
+        value, gap = take(response, state)
+        played = Round(
+            weighted_loss=float(w @ losses.astype(np.float64)),  # bits do not multiply fast
+            effective_size=float(1.0 / (w @ (w / self.units.base))),
+            seconds=time.perf_counter() - began,
+            gap=max(gap, self.rule.gap(self.state)),
+            value=value,
+        )
+        self.state = state
+        self.trace.rounds.append(played)
+        if self.trace.unit_weights is not None:
+            self.trace.unit_weights.append(w)
 
 
 def round_seed(entropy: int, t: int) -> int:
@@ -270,9 +380,9 @@ def play(
     n_rounds: int,
     *,
     entropy: int,
-    judge: Callable[[Response, Any], tuple[float, float]] = lambda response, state: (np.nan, 0.0),
+    take: Take = lambda response, state: (np.nan, 0.0),
     stopping: Stopping | None = None,
-    observe: Callable[[Game[State]], bool] = lambda game: False,
+    observe: Callable[[Game[State], Response], bool] = lambda game, newest: False,
 ) -> None:
     """Play until ``n_rounds`` rounds are done in all, or there is a reason to stop.
 
@@ -282,62 +392,49 @@ def play(
         The game, new or to be continued; changed in place, one whole round at a time, so that it is
         consistent whenever this function is left, also by an exception.
     oracle : callable
-        ``oracle(u, seed) -> Response``: a learner fitted for the density ``u`` of the rows, shape (n,).
+        ``oracle(turn) -> Response``: a learner fitted for the density ``turn.u`` of the rows; or a `Stop`
+        where it has no answer to give.
     n_rounds : int
         Number of rounds the game has in all when it ends without other reason.
     entropy : int
         Root of the seeds; round t gets the same seed whatever was played before.
-    judge : callable
-        ``judge(response, state) -> (value, gap)``: takes the response and the player's new state into the
+    take : callable
+        ``take(response, state) -> (value, gap)``: takes the response and the player's new state into the
         ensemble and says how good the combination is now.
     stopping : Stopping, optional
         When further rounds are needless.
     observe : callable
-        Called after every round; true ends the game.
+        ``observe(game, newest_response)``, called after every round; true ends the game.
 
     Raises
     ------
-    EndOfGame
-        Only when the learner has no answer in the first round.
     KeyboardInterrupt
         Only when interrupted before the first round was finished; later the game ends with the rounds
-        it has and ``trace.stop_reason`` says so.
+        it has and ``trace.stop`` says so.
     """
     stopping = stopping or Stopping()
-    rule, units, trace = game.rule, game.units, game.trace
-    trace.stop_reason = f"all {n_rounds} rounds played"
+    rule, trace = game.rule, game.trace
     began = time.perf_counter()
+    trace.stop = None
     try:
-        for t in range(len(trace), n_rounds):
-            reason = rule.finished(game.state) or stopping.reason(trace, time.perf_counter() - began)
-            if reason:
-                trace.stop_reason = reason
+        while game.n_rounds < n_rounds:
+            stop = rule.finished(game.state) or stopping.reason(trace, time.perf_counter() - began)
+            if stop is None:
+                round_began = time.perf_counter()
+                turn = game.turn(entropy)
+                answer = oracle(turn)
+                if isinstance(answer, Stop):
+                    stop = answer
+                else:
+                    game.advance(turn.w, answer, take, round_began)
+                    if observe(game, answer):
+                        words = f"stopped by a callback after round {turn.t}"
+                        stop = Stop(StopKind.CALLBACK, words)
+            if stop is not None:
+                trace.stop = stop
                 return
-            round_began = time.perf_counter()
-            w = rule.weights(game.state)
-            response = oracle(units.density(w), round_seed(entropy, t))
-            losses = units.losses(response.losses)
-            state = rule.update(game.state, losses)
-            value, gap = judge(response, state)
-            played = Round(
-                weighted_loss=float(w @ losses.astype(np.float64)),  # bits do not multiply fast
-                effective_size=float(1.0 / (w @ (w / units.base))),
-                seconds=time.perf_counter() - round_began,
-                gap=max(gap, rule.gap(game.state)),
-                value=value,
-            )
-            game.state = state
-            trace.rounds.append(played)
-            if trace.unit_weights is not None:
-                trace.unit_weights.append(w)
-            if observe(game):
-                trace.stop_reason = f"stopped by a callback after round {t + 1}"
-                return
-    except EndOfGame as reason:
-        if not trace.rounds:
-            raise
-        trace.stop_reason = str(reason)
+        trace.stop = Stop(StopKind.PLAYED, f"all {n_rounds} rounds played")
     except KeyboardInterrupt:
         if not trace.rounds:
             raise
-        trace.stop_reason = f"interrupted after {len(trace)} rounds"
+        trace.stop = Stop(StopKind.INTERRUPT, f"interrupted after {len(trace)} rounds")

@@ -16,6 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from tailboost.data import Rows
 from tailboost.game import Floats, Ints, Response
 from tailboost.learners import Session, grown, stages
 
@@ -25,7 +26,7 @@ Bits = NDArray[np.bool_]
 # What one stage of a learner's growth shows: the losses that drive the player, and the answers by which it
 # is judged.
 Look = tuple[NDArray[Any], Ints]
-# How far from good enough that is: a learner grows until this is 0 or less, or as far as it can.
+# Distance of what a stage shows from what is asked for: growth ends at the first stage with 0 or less.
 Goal = Callable[[NDArray[Any], Ints], float]
 
 SIGNIFICANT_BITS = 16
@@ -39,16 +40,6 @@ def round_significant(x: Floats, bits: int = SIGNIFICANT_BITS) -> Floats:
     mantissa, exponent = np.frexp(x)
     scale = float(2**bits)
     return np.ldexp(np.rint(mantissa * scale) / scale, exponent)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows on which members are judged: class numbers, sample weights and, if any, group numbers."""
-
-    y: Ints
-    weight: Floats
-    groups: Ints | None
-    words: str
 
 
 class Scheme(Protocol):

@@ -1,7 +1,7 @@
 """The scikit-learn faces of the games."""
 
 from tailboost.classifiers._base import FitInterruptedWarning
-from tailboost.classifiers._weak_learning import BoundNotMetWarning
+from tailboost.classifiers._plan import BoundNotMetWarning
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,

@@ -5,42 +5,29 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
 from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
-from tailboost.game import Floats, Game, Ints, Response
-
-if TYPE_CHECKING:
-    from tailboost.classifiers._base import BaseBoostClassifier
-    from tailboost.validation import Goal, Look, Mask, Rows, Scheme
-
+from tailboost.data import Rows
+from tailboost.game import Floats, Ints, Response
+from tailboost.validation import Goal, Look, Mask, Scheme
 
 # What may change from one fit to the next that continues it.
 _FREE = frozenset(
-    {
-        "n_estimators",
-        "n_jobs",
-        "verbose",
-        "checkpoint_dir",
-        "warm_start",
-        "max_time",
-        "max_rounds",
-        "tol",
-        "n_iter_no_change",
-    }
+    {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
 )
 
 
-def fixed_params(classifier: BaseBoostClassifier) -> dict[str, str]:
+def fixed_params(classifier: Any, n_estimators_too: bool) -> dict[str, str]:
     """Return the parameters, as text, that must stay the same for a fit to be continued."""
-    free = _FREE - ({"n_estimators"} if classifier._tied_to_rounds() else set())
+    free = _FREE if n_estimators_too else _FREE | {"n_estimators"}
     return describe_params(classifier, but=free)
 
 
 def keep(member: Any, folder: Any) -> None:
-    """Have a member that can live in a file go there; a member that is there already looks whether it is."""
+    """Move a member's state to ``folder``, or verify the file if it was moved before."""
     if hasattr(member, "keep"):
         member.keep(folder)
 
@@ -56,22 +43,21 @@ class Checkpoints:
     same: str = ""
 
     @classmethod
-    def open(cls, folder: Any, classifier: BaseBoostClassifier, data: str) -> Checkpoints:
-        """Open (or make) the folder for a fit with these parameters and this data."""
+    def open(cls, folder: Any, estimator: Any, identity: str) -> Checkpoints:
+        """Open (or make) the folder for a fit that is recognised by ``identity``."""
         if folder is None:
             return cls(None)
         try:
-            pickle.dumps(classifier.estimator)
+            pickle.dumps(estimator)
         except Exception as error:  # what cannot be pickled raises almost anything
             raise ValueError(
                 f"checkpoint_dir needs an estimator that can be pickled, this one cannot ({error}); "
                 "functions that it holds, as a net's, must be defined at the top of a module"
             ) from None
-        text = f"{data} {classifier._entropy} {fixed_params(classifier)}"
         path = make_folder(folder, "checkpoint_dir")
         for part in path.glob("*.part"):  # what a killed fit was writing
             part.unlink(missing_ok=True)
-        return cls(path, digest(text.encode()))
+        return cls(path, digest(identity.encode()))
 
     def _write(self, name: str, what: str, **content: Any) -> None:
         if self.folder is not None:
@@ -95,26 +81,18 @@ class Checkpoints:
             raise _damaged(path, error) from error
         return kept
 
-    def save(self, game: Game[Any], newest: Response) -> None:
-        """Write the newest round; a rename makes it whole or absent."""
-        t = game.n_rounds
-        self._write(_round(t), f"the checkpoint of round {t}", response=newest, round=game.trace.rounds[-1])
+    def write(self, t: int, response: Response, seconds: float) -> None:
+        """Write round ``t``; a rename makes it whole or absent."""
+        self._write(_round(t), f"the checkpoint of round {t}", response=response, seconds=seconds)
+
+    def read(self, t: int) -> tuple[Response, float] | None:
+        """Return the response of round ``t`` and the seconds it took, or None."""
+        kept = self._read(_round(t))
+        return None if kept is None else (kept["response"], kept["seconds"])
 
     def before_round_1(self, scheme: Scheme) -> Scheme:
         """Return the scheme as it serves before the first round: its answers are kept, as those of rounds."""
         return scheme if self.folder is None else _Kept(scheme, self)
-
-    def replay(self, classifier: BaseBoostClassifier) -> None:
-        """Bring the classifier's game to the last round on disk."""
-        game = classifier._game
-        while game.n_rounds < classifier._last_round() and (kept := self._read(_round(game.n_rounds + 1))):
-            response = kept["response"]
-            w = game.rule.weights(game.state)
-            game.state = game.rule.update(game.state, game.units.losses(response.losses))
-            classifier._take_in(response, game.state)
-            game.trace.rounds.append(kept["round"])
-            if game.trace.unit_weights is not None:
-                game.trace.unit_weights.append(w)
 
 
 def _round(t: int) -> str:

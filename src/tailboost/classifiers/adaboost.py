@@ -1,45 +1,68 @@
-"""Plain AdaBoost on the same game: the reference for all additive classifiers."""
+"""Plain AdaBoost on the same game: the reference for all additive ones."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.game import Rule, Units
+from tailboost.classifiers._docs import documented
+from tailboost.data import Problem
+from tailboost.game import Units
 from tailboost.rules.adaboost import AdaBoost
+from tailboost.validation import Scheme
 
 
+@documented
 class AdaBoostClassifier(AdditiveClassifier):
     """AdaBoost (for K > 2 classes SAMME), as the reference for the variance-penalised and robust ones.
 
     Parameters
     ----------
-    estimator : classifier, optional
-        The base learner; None is `HistTreeClassifier`, one binned tree of depth 5.
-    n_estimators : int, default=50
-        Largest number of rounds.
-    validation : float in (0, 1) or None
-        Fraction of the rows held out to decide when to stop; hypotheses are not fitted on them.
-    n_iter_no_change : int or None
-        Stop when the validation error has not dropped for so many rounds, and keep the best prefix.
-    class_weight, max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
-        As in `AdaLPBoostClassifier`.
+    {{additive_estimator}}
+    {{additive_n_estimators}}
+    {{additive_validation}}
+    {{class_weight}}
+    {{additive_n_iter_no_change}}
+    {{additive_tol}}
+    {{max_time}}
+    {{checkpoint_dir}}
+    {{warm_start}}
+    {{n_jobs}}
+    {{random_state}}
+    {{verbose}}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    estimators_ : list
-        The hypotheses kept.
+    {{classes_}}
+    {{additive_ensemble_}}
+    {{additive_estimators_}}
     estimator_weights_ : ndarray
         Their steps a; (K−1)/K times those of scikit-learn's AdaBoostClassifier.
     log_costs_ : ndarray of shape (n_iter_,)
         Logarithm of the mean exponential loss after each round.
-    n_iter_, trace_, gap_, n_features_in_
-        As in `AdaLPBoostClassifier`.
+    {{n_iter_}}
+    {{trace_}}
+    {{additive_gap_}}
+    {{n_features_in_}}
+
+    See Also
+    --------
+    VadaBoostClassifier : With a penalty on the variance of the loss.
+    DROBoostClassifier : For the worst case over a ball around the data.
 
     References
     ----------
-    Freund, Schapire 1997; Zhu, Zou, Rosset, Hastie 2009 (SAMME).
+    Freund, Schapire: A Decision-Theoretic Generalization of On-Line Learning, 1997.
+    Zhu, Zou, Rosset, Hastie: Multi-class AdaBoost, 2009 (SAMME).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tailboost import AdaBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = AdaBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> float(clf.score(X, y)) > 0.9
+    True
     """
 
     def __init__(
@@ -47,9 +70,10 @@ class AdaBoostClassifier(AdditiveClassifier):
         estimator: Any = None,
         *,
         n_estimators: int = 50,
-        validation: float | None = None,
-        n_iter_no_change: int | None = None,
+        validation: Any = "auto",
         class_weight: Any = None,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-3,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
         warm_start: bool = False,
@@ -60,8 +84,9 @@ class AdaBoostClassifier(AdditiveClassifier):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.validation = validation
-        self.n_iter_no_change = n_iter_no_change
         self.class_weight = class_weight
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
         self.max_time = max_time
         self.checkpoint_dir = checkpoint_dir
         self.warm_start = warm_start
@@ -69,5 +94,5 @@ class AdaBoostClassifier(AdditiveClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _rule(self, units: Units) -> Rule[Any]:
-        return AdaBoost(len(self.classes_))
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdaBoost:
+        return AdaBoost(problem.n_classes)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -12,8 +11,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples
 
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers._base import Problem, take
-from tailboost.game import Rule, Units, round_seed
+from tailboost.classifiers._docs import documented
+from tailboost.classifiers._input import ValidationRows
+from tailboost.classifiers._warn import warn_user
+from tailboost.data import Problem, take
+from tailboost.game import Units
 from tailboost.robustness import dro_radius
 from tailboost.rules.additive import AdditiveState
 from tailboost.rules.dro import WorstCase, critical_radius
@@ -22,6 +24,7 @@ from tailboost.solvers.worst_case import Uncertainty
 from tailboost.validation import Scheme
 
 
+@documented
 class DROBoostClassifier(AdditiveClassifier):
     """Boosting for the worst case over a ball of distributions around the data.
 
@@ -35,8 +38,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     Parameters
     ----------
-    estimator : classifier, optional
-        The base learner; None is `HistTreeClassifier`, one binned tree of depth 5.
+    {{additive_estimator}}
     n_estimators : int, default=50
         Largest number of rounds; the fit ends earlier when no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"
@@ -52,18 +54,22 @@ class DROBoostClassifier(AdditiveClassifier):
         L(m): e^(−m); log(1 + e^(−m)); 0 from m = 1 on, (1 − m)²/2 down to 0, then ½ − m.
     learning_rate : float in (0, 1], default=1.0
         Share of each step that is taken.
-    validation : float in (0, 1) or None
-        Fraction of the rows held out to decide when to stop; hypotheses are not fitted on them.
-    n_iter_no_change : int or None
-        Stop when the validation error has not dropped for so many rounds, and keep the best prefix.
-    class_weight, max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
-        As in `AdaLPBoostClassifier`.
+    {{additive_validation}}
+    {{class_weight}}
+    {{additive_n_iter_no_change}}
+    {{additive_tol}}
+    {{max_time}}
+    {{checkpoint_dir}}
+    {{warm_start}}
+    {{n_jobs}}
+    {{random_state}}
+    {{verbose}}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    estimators_ : list
-        The hypotheses kept.
+    {{classes_}}
+    {{additive_ensemble_}}
+    {{additive_estimators_}}
     estimator_weights_ : ndarray
         Their steps a.
     radius_ : float
@@ -75,8 +81,11 @@ class DROBoostClassifier(AdditiveClassifier):
         without sample weight and rows held out.
     log_costs_ : ndarray of shape (n_iter_,)
         Logarithm of F on the training rows after each round.
-    n_iter_, trace_, gap_, n_features_in_
-        As in `AdaLPBoostClassifier`; ``gap_`` in units of the largest loss of a row.
+    {{n_iter_}}
+    {{trace_}}
+    gap_ : float
+        Largest optimality gap of any solve, in units of the largest loss of a row.
+    {{n_features_in_}}
 
     Warns
     -----
@@ -91,13 +100,23 @@ class DROBoostClassifier(AdditiveClassifier):
     radius 0, 1.49 at 0.0073 and 0.775 at 0.2, the accuracy 0.790, 0.791 and 0.794; ``learning_rate=0.1`` with
     the radius from the data had 0.736 and 0.816, so try that first (``tailboost reproduce credit-default``).
 
+    See Also
+    --------
+    tailboost.robustness : Worst cases and radii for any fitted classifier.
+
     References
     ----------
     Blanchet, Zhang, Kang, Hu, "A Distributionally Robust Boosting Algorithm", 2019.
-    """
 
-    radius_: float
-    effective_dim_: int | None
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tailboost import DROBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = DROBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> float(clf.score(X, y)) > 0.9
+    True
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdditiveClassifier._parameter_constraints,
@@ -120,9 +139,10 @@ class DROBoostClassifier(AdditiveClassifier):
         uncertainty: Uncertainty = "kl",
         loss: str = "exponential",
         learning_rate: float = 1.0,
-        validation: float | None = None,
-        n_iter_no_change: int | None = None,
+        validation: Any = "auto",
         class_weight: Any = None,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-3,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
         warm_start: bool = False,
@@ -139,8 +159,9 @@ class DROBoostClassifier(AdditiveClassifier):
         self.loss = loss
         self.learning_rate = learning_rate
         self.validation = validation
-        self.n_iter_no_change = n_iter_no_change
         self.class_weight = class_weight
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
         self.max_time = max_time
         self.checkpoint_dir = checkpoint_dir
         self.warm_start = warm_start
@@ -148,54 +169,53 @@ class DROBoostClassifier(AdditiveClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _units(self, problem: Problem, scheme: Scheme) -> Units:
-        units = super()._units(problem, scheme)
-        self._problem = problem  # until the fit is over
-        self.effective_dim_ = None
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> WorstCase:
+        radius, dim = self._radius(scheme, seed, units)
+        self.radius_, self.effective_dim_ = radius, dim
+        return WorstCase(problem.n_classes, radius, self.uncertainty, self.loss, self.learning_rate)
+
+    def _radius(self, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
+        """Return δ and, where it was computed from them, the effective dimensions d."""
         if not isinstance(self.radius, str):
-            self.radius_ = float(self.radius)
-            return units
+            return float(self.radius), None
         if isinstance(self.effective_dim, str):
             # At zero margins every worst case is p, so round 1 will fit this very hypothesis again.
-            first = scheme(units.density(units.base), round_seed(self._entropy, 0)).member
-            self.effective_dim_ = n_leaves(first)
+            dim = n_leaves(scheme(units.density(units.base), seed).member)
         else:
-            self.effective_dim_ = int(self.effective_dim)
-        self.radius_ = dro_radius(units.count, self.confidence, self.effective_dim_)
+            dim = int(self.effective_dim)
+        radius = dro_radius(units.count, self.confidence, dim)
         if self.verbose:
-            print(f"radius {self.radius_:.4g} from {self.effective_dim_} effective dimensions", flush=True)
-        return units
-
-    def _rule(self, units: Units) -> Rule[Any]:
-        return WorstCase(len(self.classes_), self.radius_, self.uncertainty, self.loss, self.learning_rate)
+            print(f"radius {radius:.4g} from {dim} effective dimensions", flush=True)
+        return radius, dim
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: Any, fit_params: dict[str, Any]
-    ) -> Self:
-        try:
-            super()._fit(X, y, sample_weight, groups, validation, fit_params)
-            problem = self._problem
-        finally:
-            self.__dict__.pop("_problem", None)
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        validation: ValidationRows,
+        fit_params: dict[str, Any],
+    ) -> Problem:
+        problem = super()._fit(X, y, sample_weight, groups, validation, fit_params)
         self._warn_of_a_large_radius()
-        units, rule = self._game.units, cast(WorstCase, self._game.rule)
+        units, rule = self._run.plan.units, self._run.plan.rule
+        assert isinstance(rule, WorstCase)
         played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
         margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])
         self.worst_case_weights_ = np.zeros(_num_samples(X))
         self.worst_case_weights_[problem.used[played]] = rule.player(AdditiveState(units.base, margins))
-        return self
+        return problem
 
     def _warn_of_a_large_radius(self) -> None:
         K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
         largest = critical_radius(error, 1 - 1 / K, self.uncertainty)
         if 0 < largest <= self.radius_:
-            warnings.warn(
+            warn_user(
                 f"radius={self.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of the "
                 f"weight, and from radius {largest:.4g} on the worst case puts {1 - 1 / K:.3g} of the weight "
                 "on these errors, so that no step lowers the worst-case loss; the fitted classifier is the "
-                "best constant",
-                UserWarning,
-                stacklevel=6,  # past the wrappers of fit
+                "best constant"
             )
 
 

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._rows import unpack
-from tailboost.classifiers._base import Problem, with_callbacks
-from tailboost.classifiers._hedge import HedgeGame
-from tailboost.combine import Objective
+from tailboost.classifiers._base import with_callbacks
+from tailboost.classifiers._docs import documented
+from tailboost.classifiers._input import ValidationRows, check_group_arguments
+from tailboost.classifiers._mixture import MixtureClassifier
+from tailboost.classifiers._plan import Plan
+from tailboost.combiners import Mixture, WorstUnit
+from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
+from tailboost.data import Problem
 from tailboost.game import Units
+from tailboost.rules import Hedge, eta_for
 from tailboost.validation import Scheme
 
 
-def check_group_arguments(groups: Any, X_val: Any, groups_val: Any) -> None:
-    """Raise where the groups of the training or of the validation rows are missing."""
-    if groups is None and groups_val is not None:
-        raise ValueError("groups_val was given without groups")
-    if groups is not None and X_val is not None and groups_val is None:
-        raise ValueError("groups and X_val were given without groups_val")
-
-
-class GroupDROBoostClassifier(HedgeGame):
+@documented
+class GroupDROBoostClassifier(MixtureClassifier):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
 
     Round 1 is the balanced model (every group weighs the same); plain ERM joins the pool of the mixture, and
@@ -32,28 +33,62 @@ class GroupDROBoostClassifier(HedgeGame):
 
     Parameters
     ----------
-    estimator, eta, validation, include_constants, class_weight, n_iter_no_change, tol, \
-max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
-        As in `AdaLPBoostClassifier`; with ``eta="theory"`` n is the number of groups.
+    {{estimator}}
     n_estimators : int, default=30
         Largest number of rounds; on bank marketing the objective still fell after ten.
-    combine : {"minimax", "average"}, default="minimax"
+    eta : float or "theory", default=1.0
+        Learning rate of Hedge; ``"theory"`` is √(8 log m / T) for m groups.
+    combine : {"mixture", "average"}, default="mixture"
         The mixture with the least largest group error, or the even mixture of the boosted hypotheses as in
         group DRO.
+    {{validation}}
+    {{include_constants}}
+    {{class_weight}}
+    {{n_iter_no_change}}
+    {{tol}}
+    {{max_time}}
+    {{checkpoint_dir}}
+    {{warm_start}}
+    {{n_jobs}}
+    {{random_state}}
+    {{verbose}}
 
     Attributes
     ----------
+    {{classes_}}
     groups_ : ndarray of shape (m,)
         The groups; the classes where none were given.
-    classes_, estimator_weights_, n_iter_, trace_, gap_, guarantee_, n_features_in_
-        As in `AdaLPBoostClassifier`; ``trace_.weights`` has the groups' weights, shape (T, m).
+    {{ensemble_}}
     estimators_ : list
-        The boosted hypotheses in order, then (for "minimax") plain ERM and the constants.
+        The boosted hypotheses in order, then (for "mixture") plain ERM, and the constants.
+    {{estimator_weights_}}
+    {{n_iter_}}
+    {{trace_}}
+        ``trace_.weights`` has the groups' weights, shape (T, m).
+    {{gap_}}
+    {{objective_}}
+    {{guarantee_}}
+    {{n_features_in_}}
+
+    See Also
+    --------
+    WorstClassBoostClassifier : With a target for the error of each class, group or cell.
 
     References
     ----------
     Sagawa, Koh, Hashimoto, Liang: Distributionally Robust Neural Networks, ICLR 2020 (group DRO).
-    Zhai et al.: Boosted CVaR Classification, NeurIPS 2021 (the domain-aware game).
+    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021 (the domain-aware game).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tailboost import GroupDROBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> site = np.arange(len(y)) % 3
+    >>> clf = GroupDROBoostClassifier(n_estimators=3, random_state=0).fit(X, y, groups=site)
+    >>> clf.trace_.weights.shape[1]
+    3
     """
 
     def __init__(
@@ -62,7 +97,7 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         *,
         n_estimators: int = 30,
         eta: float | str = 1.0,
-        combine: str = "minimax",
+        combine: str = "mixture",
         validation: Any = "auto",
         include_constants: bool = True,
         class_weight: Any = None,
@@ -91,8 +126,17 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
         self.random_state = random_state
         self.verbose = verbose
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MixtureClassifier._parameter_constraints,
+        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
+        "combine": [StrOptions({"mixture", "average"})],
+        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv", "train"})],
+        "include_constants": ["boolean"],
+    }
+
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
+    @documented
     def fit(
         self,
         X: Any,
@@ -110,18 +154,14 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            What the base learner takes.
-        y : array-like of shape (n,)
-            Class labels of any type; None takes those of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights; 2 is the row twice, 0 drops it.
+        {{X}}
+        {{y}}
+        {{sample_weight}}
         groups : array-like of shape (n,), optional
             Group of each row; None means the classes are the groups.
         X_val, y_val, groups_val, sample_weight_val : optional
             An explicit validation set; needs ``validation="auto"``, and every group in it.
-        **fit_params
-            Metadata routed to the base learner's ``fit`` (with metadata routing enabled).
+        {{fit_params}}
 
         Returns
         -------
@@ -129,21 +169,21 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
 
         Raises
         ------
-        ValueError
-            If an argument is not as described; nothing has been fitted then.
+        {{fit_raises}}
         """
         X, y = unpack(X, y)
-        X_val, y_val = unpack(X_val, y_val)
-        check_group_arguments(groups, X_val, groups_val)
+        validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
+        check_group_arguments(groups, validation)
         if groups is None:
-            groups, groups_val = y, None if X_val is None else y_val
-        return self._fit(
-            X, y, sample_weight, groups, (X_val, y_val, groups_val, sample_weight_val), fit_params
-        )
+            groups = y
+            if validation.X is not None:
+                validation = ValidationRows(validation.X, validation.y, validation.y, sample_weight_val)
+        self._fit(X, y, sample_weight, groups, validation, fit_params)
+        return self
 
-    def _units(self, problem: Problem, scheme: Scheme) -> Units:
-        assert problem.groups is not None
+    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         judged = scheme.judged
+        assert problem.groups is not None
         assert judged.groups is not None
         present = np.bincount(judged.groups, weights=judged.weight, minlength=len(self.groups_))
         if not present.all():
@@ -151,13 +191,16 @@ max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
                 f"no validation row in group(s) {self.groups_[present == 0].tolist()}: use validation='cv', "
                 "a larger fraction, or a validation set that has every group"
             )
-        return Units.groups(problem.groups, problem.weight, judged.groups, judged.weight)
+        units = Units.groups(problem.groups, problem.weight, judged.groups, judged.weight)
+        even = self.combine == "average"
+        combiner = Mixture(
+            WorstUnit("group"),
+            problem.n_classes,
+            even=even,
+            with_erm=not even,
+            with_constants=self.include_constants,
+        )
+        return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
 
-    def _objective(self) -> Objective:
-        return Objective("worst_group")
-
-    def _even_mixture(self) -> bool:
-        return self.combine == "average"
-
-    def _with_erm(self) -> bool:
-        return self.combine == "minimax"
+    def _bounds(self) -> Bounds:
+        return hedge_game_bounds(self._run.game, None, self.eta, int(self.n_estimators))

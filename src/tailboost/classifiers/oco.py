@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost.classifiers._base import BaseBoostClassifier, Problem
-from tailboost.classifiers._weak_learning import BoundNotMetWarning, WeakLearningGame
-from tailboost.classifiers.cvar import AverageBoostClassifier
+from tailboost.classifiers._base import with_callbacks
+from tailboost.classifiers._docs import documented
+from tailboost.classifiers._input import ValidationRows
+from tailboost.classifiers._mixture import MixtureClassifier
+from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule
+from tailboost.classifiers._warn import warn_user
+from tailboost.combiners import Vote, WorstRow
+from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
+from tailboost.data import Problem
+from tailboost.game import Stopping, StopKind, Units
 from tailboost.learners import HistTreeClassifier
+from tailboost.rules import Hedge, eta_for, theory_rounds
+from tailboost.validation import Scheme
+
+# γ = "auto": what a single shallow tree can be asked for on most tables.
+GAMMA = 0.1
 
 
-class OCOBoostClassifier(WeakLearningGame, AverageBoostClassifier):
+@documented
+class OCOBoostClassifier(MixtureClassifier):
     """OCO boosting: Hedge over samples against a weak learner with edge γ, then the majority vote.
 
     If every round has weighted error at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉ rounds`` more than half of
@@ -25,37 +38,74 @@ class OCOBoostClassifier(WeakLearningGame, AverageBoostClassifier):
     estimator : classifier, optional
         The base learner, grown until the condition holds where it can grow; None is `HistTreeClassifier`, one
         binned tree of depth 5.
-    gamma : float in (0, 0.5], default=0.1
-        γ. A learner that does not reach ½ − γ ends the game; the rounds so far vote.
+    gamma : float in (0, 0.5] or "auto", default="auto"
+        γ; "auto" is 0.1. A learner that does not reach ½ − γ ends the game; the rounds so far vote.
     n_estimators : int or "auto", default="auto"
         Rounds T; "auto" is ``⌈2 ln n/γ²⌉``, n the sum of the sample weights.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln n/T).
-    outlier_fraction, class_weight, max_time, checkpoint_dir, warm_start, n_jobs, random_state, verbose
-        As in `AdaLPBoostClassifier`.
+    outlier_fraction : float in [0, 1), default=0.0
+        Mass of the rows with the highest cumulative loss that is left out of the weights.
+    {{class_weight}}
+    {{max_time}}
+    {{checkpoint_dir}}
+    {{warm_start}}
+    {{n_jobs}}
+    {{random_state}}
+    {{verbose}}
 
     Attributes
     ----------
-    classes_, estimators_, estimator_weights_, n_iter_, trace_, gap_, guarantee_, n_features_in_
-        As in `AverageBoostClassifier`; `predict_proba` has the shares of the votes.
+    {{classes_}}
+    {{ensemble_}}
+    estimators_ : list
+        The voters in order; the first is plain ERM: w = p.
+    estimator_weights_ : ndarray
+        1/T each; `predict_proba` has the shares of the votes.
+    {{n_iter_}}
+    {{trace_}}
+    {{gap_}}
+    {{objective_}}
+    {{guarantee_}}
+    {{n_features_in_}}
+
+    Warns
+    -----
+    BoundNotMetWarning
+        When the learner did not reach ½ − γ in some round.
+
+    See Also
+    --------
+    WorstClassBoostClassifier : The same game over classes.
 
     References
     ----------
     Hazan: Introduction to Online Convex Optimization, 2022, chapter 11.
     Saito et al.: Bounding the Worst-class Error: A Boosting Approach, 2024 (as a baseline).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tailboost import OCOBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = OCOBoostClassifier(gamma=0.3, random_state=0).fit(X, y)
+    >>> float(clf.score(X, y)) > 0.9
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseBoostClassifier._parameter_constraints,
-        "gamma": [Interval(Real, 0, 0.5, closed="right")],
+        **MixtureClassifier._parameter_constraints,
+        "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
         "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
+        "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
     }
 
     def __init__(
         self,
         estimator: Any = None,
         *,
-        gamma: float = 0.1,
+        gamma: float | str = "auto",
         n_estimators: int | str = "auto",
         eta: float | str = "theory",
         outlier_fraction: float = 0.0,
@@ -80,25 +130,57 @@ class OCOBoostClassifier(WeakLearningGame, AverageBoostClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learner(self) -> Any:
-        return HistTreeClassifier(n_jobs=self.n_jobs) if self.estimator is None else self.estimator
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    @documented
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
+        """Play the game and let the hypotheses vote.
 
-    def _fit(self, *args: Any) -> Self:
-        super()._fit(*args)
-        if self.n_iter_ < self._rounds() and "weak-learning" in self.trace_.stop_reason:
-            warnings.warn(
-                f"{self.trace_.stop_reason}; {self.n_iter_} of {self._rounds()} rounds vote, without a bound",
-                BoundNotMetWarning,
-                stacklevel=5,
+        Parameters
+        ----------
+        {{X}}
+        {{y}}
+        {{sample_weight}}
+        {{fit_params}}
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        {{fit_raises}}
+        """
+        self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
+        stop, planned = self.trace_.stop, self._schedule(self._run.plan).planned
+        if stop is not None and stop.kind is StopKind.LEARNER:
+            warn_user(
+                f"{stop.words}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
             )
         return self
 
-    def _edge(self) -> float:
-        return float(self.gamma)
+    def _default_learner(self) -> Any:
+        return HistTreeClassifier(n_jobs=self.n_jobs)
 
-    def _check_problem(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: tuple[Any, Any, Any, Any]
-    ) -> Problem:
-        problem = super()._check_problem(X, y, sample_weight, groups, validation)
-        self._count = float(problem.weight.sum())
-        return problem
+    @property
+    def _edge(self) -> float:
+        return GAMMA if isinstance(self.gamma, str) else float(self.gamma)
+
+    def _rounds(self, units: Units) -> int:
+        if isinstance(self.n_estimators, str):
+            return theory_rounds(units.count, self._edge)
+        return int(self.n_estimators)
+
+    def _schedule(self, plan: Plan) -> Schedule:
+        T = self._rounds(plan.units)
+        return Schedule(T, T, Stopping(max_time=self.max_time), watched=False)
+
+    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+        units = Units.samples(problem.weight)
+        rule = Hedge(eta_for(self.eta, units.count, self._rounds(units)), self.outlier_fraction)
+        vote = Vote(WorstRow(), problem.n_classes, outlier_fraction=self.outlier_fraction)
+        return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
+
+    def _bounds(self) -> Bounds:
+        planned = self._rounds(self._run.plan.units)
+        return hedge_game_bounds(self._run.game, self.objective_.alpha, self.eta, planned)

@@ -150,7 +150,7 @@ class StumpSession:
         """Return the best stump on the rows (all without ``rows``)."""
         chosen = slice(None) if rows is None else rows
         found = best_stump(
-            self._columns(rows), self.y[chosen], weight[chosen], self.sample_weight[chosen], self.template.lam
+            self._columns(rows), self.y[chosen], weight[chosen], self.sample_weight[chosen], self.template.variance_weight
         )
         return self.template._fitted(found, np.arange(2), self.X.shape[1], self.reader)
 
@@ -159,31 +159,31 @@ class StumpSession:
         return model.predict_table(self.X if rows is None else self.X[rows])
 
 
-def eb_cost(s: Floats, t: Floats, lam: float, V: float) -> Floats:
+def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     """Cost after the best step, ``2√(PQ) + 2(1−λ)AB``, for A + B = 1, C + D = V, s = A − B, t = (C − D)/V.
 
     Written so that B = D = 0 gives exactly 0.
     """
     a, b = 1 + s, 1 - s  # 2A, 2B
     ab = a * b
-    if lam == 0:
+    if variance_weight == 0:
         return ab
     a *= a
-    a *= (1 - lam) / 4
-    a += (lam * V / 2) * (1 + t)  # P
+    a *= (1 - variance_weight) / 4
+    a += (variance_weight * V / 2) * (1 + t)  # P
     b *= b
-    b *= (1 - lam) / 4
-    b += (lam * V / 2) * (1 - t)  # Q
+    b *= (1 - variance_weight) / 4
+    b += (variance_weight * V / 2) * (1 - t)  # Q
     a *= b
     np.sqrt(a, out=a)
     a *= 2
-    ab *= (1 - lam) / 2
+    ab *= (1 - variance_weight) / 2
     a += ab
     return a
 
 
 def best_stump(
-    columns: SortedColumns, y: Ints, weight: Floats, sample_weight: Floats, lam: float
+    columns: SortedColumns, y: Ints, weight: Floats, sample_weight: Floats, variance_weight: float
 ) -> tuple[int, float, int, float]:
     """Search all stumps, the constants among them, for the least cost.
 
@@ -207,7 +207,7 @@ def best_stump(
     sign = 2 * y.astype(np.int64) - 1
     terms = [fixed_point(u, counts)]
     V = 0.0
-    if lam:
+    if variance_weight:
         terms.append(fixed_point(u * u, counts))
         V = float(counts.sum() * (counts @ (u * u)) / (counts @ u) ** 2)  # Σ w²/p for Σw = 1
     parts = [(sign * t, int((sign * t).sum()), int(t.sum())) for t in terms]
@@ -217,22 +217,22 @@ def best_stump(
         # The stump that answers class 1 above: right on the 1s above and the 0s below.
         halves = [(net - 2 * columns.below(block, signed, net)) / mass for signed, net, mass in parts]
         s, t = halves[0], halves[-1]
-        cost = eb_cost(s, t, lam, V)
+        cost = eb_cost(s, t, variance_weight, V)
         at = int(cost.argmin())
         if cost[at] < best[0]:
             best = (float(cost[at]), block[2].start + at, float(s[at]), float(t[at]))
     halves = [np.array([net / mass]) for _, net, mass in parts]
     s, t = halves[0], halves[-1]
-    constant_cost = float(eb_cost(s, t, lam, V)[0])
+    constant_cost = float(eb_cost(s, t, variance_weight, V)[0])
     if constant_cost < best[0]:
-        return -1, 0.0, _above(s[0], t[0], lam, V), constant_cost
+        return -1, 0.0, _above(s[0], t[0], variance_weight, V), constant_cost
     cost_of_best, threshold, s_best, t_best = best
-    return *columns.locate(threshold), _above(s_best, t_best, lam, V), cost_of_best
+    return *columns.locate(threshold), _above(s_best, t_best, variance_weight, V), cost_of_best
 
 
-def _above(s: float, t: float, lam: float, V: float) -> int:
+def _above(s: float, t: float, variance_weight: float, V: float) -> int:
     """Answer class 1 above the threshold if P ≥ Q."""
-    return int((1 - lam) * s + lam * V * t >= 0)
+    return int((1 - variance_weight) * s + variance_weight * V * t >= 0)
 
 
 class StumpClassifier(ClassifierMixin, BaseEstimator):
@@ -242,7 +242,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    lam : float, default=0.0
+    variance_weight : float, default=0.0
         0 minimises the weighted error. λ in (0, 1] minimises the cost of empirical Bernstein boosting after
         the best step, ``2√(PQ) + 2(1−λ)AB`` [1]_: with w the weights (Σw = 1), p the normalised
         sample weights of the rows as opened, A = Σ w over the rows that are right, C = Σ w²/p over them, B
@@ -267,10 +267,10 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     .. [1] Shivaswamy and Jebara, "Empirical Bernstein Boosting", AISTATS 2010.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"lam": [Interval(Real, 0, 1, closed="both")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"variance_weight": [Interval(Real, 0, 1, closed="both")]}
 
-    def __init__(self, lam: float = 0.0) -> None:
-        self.lam = lam
+    def __init__(self, variance_weight: float = 0.0) -> None:
+        self.variance_weight = variance_weight
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> StumpSession:
         """Open the data for any number of fits; labels are class numbers 0 and 1."""
@@ -284,7 +284,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     def _fitted(
         self, found: tuple[int, float, int, float], classes: NDArray[Any], d: int, reader: NumericTable
     ) -> StumpClassifier:
-        stump = StumpClassifier(self.lam)
+        stump = StumpClassifier(self.variance_weight)
         stump.feature_, stump.threshold_, stump.above_, stump.cost_ = found
         stump.classes_, stump.n_features_in_, stump.table_ = classes, d, reader
         return stump

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tailboost.game import Floats, Units
+from tailboost.game import Floats, Rule, Stop, StopKind, Units
 
 # Step of a hypothesis that is never wrong, which is then taken alone.
 PERFECT_STEP = 1.0
@@ -27,7 +27,7 @@ class AdditiveState:
 
 
 @dataclass(frozen=True)
-class Additive(ABC):
+class Additive(Rule[AdditiveState], ABC):
     """What AdaBoost, VadaBoost and DRO boosting share.
 
     A hypothesis is coded ``z_i = 1`` where it is right and ``−1/(K−1)`` where it is wrong.
@@ -86,13 +86,9 @@ class Additive(ABC):
         margins = state.margins + a * np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
         return replace(state, margins=margins, steps=(*state.steps, a))
 
-    def gap(self, state: AdditiveState) -> float:
-        """Zero unless a rule solves something."""
-        return 0.0
-
-    def finished(self, state: AdditiveState) -> str:
-        """Return why no further round makes sense, or the empty string."""
-        return state.verdict
+    def finished(self, state: AdditiveState) -> Stop | None:
+        """Return why no further round makes sense, or None to go on."""
+        return Stop(StopKind.RULE, state.verdict) if state.verdict else None
 
 
 def exponential_weights(state: AdditiveState) -> tuple[Floats, float]:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from tailboost.game import Floats, Units
+from tailboost.game import Floats, Stop, StopKind, Units
 from tailboost.rules.additive import Additive, AdditiveState, coded_step
 from tailboost.rules.margin_loss import MARGIN_LOSSES, scaled_losses
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 
-# A kink of the objective at 0 makes the root of its slope appear this near to 0, give or take rounding.
+# Where the objective has a kink at 0 (no step lowers it), root finding returns a step of rounding size: below
+# this length a step counts as none.
 _LEAST_STEP = 1e-10
 _STEP_ACCURACY = 1e-14
 
@@ -119,9 +120,11 @@ class WorstCase(Additive):
         """Return the gap of the worst case, in units of the largest loss."""
         return self.worst_case(state).gap
 
-    def finished(self, state: AdditiveState) -> str:
-        """Return why no further round makes sense, or the empty string."""
-        return state.verdict or ("the worst-case loss is 0" if self.log_cost(state) == -np.inf else "")
+    def finished(self, state: AdditiveState) -> Stop | None:
+        """Return why no further round makes sense, or None to go on."""
+        if not state.verdict and self.log_cost(state) == -np.inf:
+            return Stop(StopKind.RULE, "the worst-case loss is 0")
+        return super().finished(state)
 
 
 def critical_radius(mass: float, share: float, uncertainty: Uncertainty) -> float:

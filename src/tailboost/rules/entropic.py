@@ -7,13 +7,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tailboost.game import Floats, Units
+from tailboost.game import Floats, Rule, Units
 from tailboost.rules.history import History
 from tailboost.solvers import entropic_weights
 
 
 @dataclass(frozen=True)
-class EntropicLP:
+class EntropicLP(Rule[History]):
     """``argmin_w γ + KL(w‖p)/β`` s.t. ``⟨w, ℓ^s⟩ ≥ 1 − γ``, ``w ∈ Δ``, ``w_i ≤ p_i/α`` [Z21, eq. 8; WGV08].
 
     The published constraint has the wrong sign (that program is unbounded); this is the right one.
@@ -51,7 +51,3 @@ class EntropicLP:
     def gap(self, state: History) -> float:
         """Duality gap of the solve behind the weights."""
         return state.gap
-
-    def finished(self, state: History) -> str:
-        """Never by itself."""
-        return ""

@@ -1,4 +1,4 @@
-"""Hedge on the losses, and its limit η = 0, the uniform player."""
+"""Hedge on the losses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tailboost.game import Floats, Units
+from tailboost.game import Floats, Rule, Units
 from tailboost.rules.outliers import keep
 
 
@@ -25,6 +25,11 @@ def theory_eta(count: float, n_rounds: int) -> float:
         ``T``.
     """
     return math.sqrt(8.0 * math.log(max(count, 1.0)) / n_rounds)
+
+
+def eta_for(eta: float | str, count: float, n_rounds: int) -> float:
+    """Return η as a classifier's parameter says it: a number, or "theory" for `theory_eta`."""
+    return theory_eta(count, n_rounds) if isinstance(eta, str) else float(eta)
 
 
 def theory_rounds(count: float, gamma: float) -> int:
@@ -46,11 +51,10 @@ class HedgeState:
 
     base: Floats
     cumulative: Floats
-    n_rounds: int
 
 
 @dataclass(frozen=True)
-class Hedge:
+class Hedge(Rule[HedgeState]):
     """``w_i ∝ p_i exp(η Σ_{s≤t} ℓ_i^s)`` [Z21, Algorithm 2; H22, §1.3].
 
     Parameters
@@ -66,7 +70,7 @@ class Hedge:
 
     def start(self, units: Units) -> HedgeState:
         """Nothing lost yet."""
-        return HedgeState(units.base, np.zeros(len(units.base)), 0)
+        return HedgeState(units.base, np.zeros(len(units.base)))
 
     def weights(self, state: HedgeState) -> Floats:
         """Normalise in the log domain, so that 10⁴ rounds neither overflow nor reach 0/0."""
@@ -78,37 +82,4 @@ class Hedge:
 
     def update(self, state: HedgeState, losses: NDArray[Any]) -> HedgeState:
         """Add the newest losses."""
-        return HedgeState(state.base, state.cumulative + losses, state.n_rounds + 1)
-
-    def gap(self, state: HedgeState) -> float:
-        """Zero: the weights have a closed form."""
-        return 0.0
-
-    def finished(self, state: HedgeState) -> str:
-        """Never by itself."""
-        return ""
-
-
-@dataclass(frozen=True)
-class Uniform:
-    """``w = p`` in every round: the control that shows what weighting buys."""
-
-    def start(self, units: Units) -> Floats:
-        """Return the base measure."""
-        return units.base
-
-    def weights(self, state: Floats) -> Floats:
-        """Return the base measure."""
-        return state
-
-    def update(self, state: Floats, losses: NDArray[Any]) -> Floats:
-        """Return the base measure."""
-        return state
-
-    def gap(self, state: Floats) -> float:
-        """Zero: nothing is solved."""
-        return 0.0
-
-    def finished(self, state: Floats) -> str:
-        """Never by itself."""
-        return ""
+        return HedgeState(state.base, state.cumulative + losses)

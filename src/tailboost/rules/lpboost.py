@@ -7,13 +7,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tailboost.game import Floats, Units
+from tailboost.game import Floats, Rule, Units
 from tailboost.rules.history import History
 from tailboost.solvers import totally_corrective_weights
 
 
 @dataclass(frozen=True)
-class TotallyCorrectiveLP:
+class TotallyCorrectiveLP(Rule[History]):
     """A maximiser of ``min_s ⟨w, ℓ^s⟩`` over ``w ∈ Δ, w_i ≤ p_i/α``: the one closest to ``p`` [Z21, eq. 6].
 
     Parameters
@@ -44,7 +44,3 @@ class TotallyCorrectiveLP:
     def gap(self, state: History) -> float:
         """Duality gap of the solve behind the weights."""
         return state.gap
-
-    def finished(self, state: History) -> str:
-        """Never by itself."""
-        return ""

@@ -32,7 +32,7 @@ class LogCost:
     variance: float
 
 
-def variance_cost(margins: Floats, base: Floats, lam: float) -> LogCost:
+def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> LogCost:
     """Variance-penalised cost of margins, in the log domain: large margins neither overflow nor vanish.
 
     Parameters
@@ -41,13 +41,13 @@ def variance_cost(margins: Floats, base: Floats, lam: float) -> LogCost:
         ``m_i = Σ_s a_s z_i^s``, for two classes ``y_i f(x_i)``.
     base : ndarray of shape (n,)
         p ≥ 0 with Σp = 1.
-    lam : float
+    variance_weight : float
         λ in [0, 1].
     """
     first, second = (float(logsumexp(-power * margins, b=base)) for power in (1, 2))
     centred = np.expm1(-margins - first)  # e^(−m) over its mean, minus 1: nothing cancels in the variance
     with np.errstate(divide="ignore"):
-        cost = np.logaddexp(np.log1p(-lam) + 2 * first, np.log(lam) + second)
+        cost = np.logaddexp(np.log1p(-variance_weight) + 2 * first, np.log(variance_weight) + second)
         variance = 2 * first + np.log(base @ (centred - base @ centred) ** 2)
     return LogCost(float(cost), 2 * first, float(variance))
 
@@ -60,11 +60,11 @@ class VariancePenalised(Additive):
     ----------
     n_classes : int
         K.
-    lam : float
+    variance_weight : float
         λ in [0, 1].
     """
 
-    lam: float
+    variance_weight: float
 
     def player(self, state: AdditiveState) -> Floats:
         """Return the exponential weights."""
@@ -72,7 +72,7 @@ class VariancePenalised(Additive):
 
     def log_cost(self, state: AdditiveState) -> float:
         """Return the logarithm of the variance-penalised cost."""
-        return variance_cost(state.margins, state.base, self.lam).cost
+        return variance_cost(state.margins, state.base, self.variance_weight).cost
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class VadaBoost(VariancePenalised):
 
     def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
         """Return ``u``."""
-        return self.lam * w * (w / state.base) + (1 - self.lam) * w
+        return self.variance_weight * w * (w / state.base) + (1 - self.variance_weight) * w
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of the bound along the hypothesis."""

@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.combine import Ledger, Objective
-from tailboost.game import Floats
+from tailboost.combiners.ledger import Ledger
+from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.objective import CVaR, WorstUnit
+from tailboost.combiners.vote import Vote
+from tailboost.game import Floats, Game
+from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
 
 # A value this close to the coin flip's is the coin flip's.
@@ -147,14 +151,113 @@ class Guarantee:
         return "\n".join(lines)
 
 
-def best_constants(ledger: Ledger, objective: Objective, n_classes: int) -> float | None:
-    """Return the least value of a mixture of constants: their loss is one per class, so a tiny LP tells."""
-    if objective.kind == "worst_group":
-        return None
-    mass = np.bincount(ledger.rows.y, weights=ledger.base(), minlength=n_classes)
-    if objective.alpha is None:
-        return 1 - 1 / int((mass > 0).sum())
-    return minimize_cvar_mixture(1.0 - np.eye(n_classes), objective.alpha, mass).value
+Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
+"""Promised and observed bounds of a game."""
+
+
+def guarantee(
+    game: Game[Any], combiner: Mixture | Vote, mixture: Floats, gap: float, bounds: Bounds
+) -> Guarantee:
+    """Return what was promised, observed and achieved by a mixture of the pool of a game.
+
+    Parameters
+    ----------
+    game : Game
+        The game that was played.
+    combiner : Mixture or Vote
+        The pool, its losses and its objective.
+    mixture : ndarray of shape (n_members,)
+        λ.
+    gap : float
+        Largest optimality gap of any solve.
+    bounds : pair of tuples of Bound
+        The promised and the observed ones.
+    """
+    ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
+    coin, achieved, T = 1.0 - 1.0 / K, combiner.value(mixture), game.n_rounds
+    # Plain ERM is the first boosted hypothesis, or the first extra of a game over groups.
+    alone = np.zeros(len(mixture))
+    alone[T if combiner.with_erm else 0] = 1.0
+    balanced = game.units.grouped and not combiner.with_erm
+    penalised = isinstance(objective, WorstUnit) and objective.penalised
+    symbols = {
+        "T": f"{T} rounds",
+        "K": f"{K} classes",
+        "λ": "estimator_weights_, the shares of the members",
+        "p": "base measure over units, the normalised sample weights",
+        "V": f"mean weighted loss of the rounds, {game.trace.weighted_loss.mean():.4g}",
+        "g": f"largest weighted loss of a round, {game.trace.weighted_loss.max():.4g}",
+    }
+    if objective.alpha is not None:
+        symbols["α"] = f"tail mass, {objective.alpha:g}"
+    promised, observed = bounds
+    return Guarantee(
+        promised=promised,
+        observed=observed,
+        achieved=achieved,
+        gap=gap,
+        objective=str(objective),
+        judged_on=ledger.rows.words,
+        coin_flip_value=coin,
+        erm_value=combiner.value(alone),
+        constants_value=objective.constants(ledger, K),
+        is_coin_flip=achieved >= coin - COIN_TOLERANCE and not penalised,
+        beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
+        symbols=symbols,
+        alone="the balanced model of round 1" if balanced else "plain ERM",
+    )
+
+
+def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, planned: int) -> Bounds:
+    """Bounds of a game that Hedge played.
+
+    Parameters
+    ----------
+    game : Game
+        Its rule is a `Hedge`.
+    alpha : float or None
+        Level of the CVaR bound. Over groups the units of the bound are groups, and a CVaR over rows has no
+        place in it.
+    eta : float or "theory"
+        The classifier's parameter; only "theory" has an a-priori bound.
+    planned : int
+        Rounds for which "theory" was chosen.
+    """
+    rule, T, trace = game.rule, game.n_rounds, game.trace
+    assert isinstance(rule, Hedge)
+    if rule.outlier_fraction > 0:
+        note = "not given when outliers are dropped: the rows kept change from round to round"
+        return (), (Bound("loss of the even mixture", "V + …", None, note=note),)
+    V, g = float(trace.weighted_loss.mean()), float(trace.weighted_loss.max())
+    p, mean_losses = game.state.base, game.state.cumulative / T
+    observed = hedge_bounds(V, rule.eta, T, None if game.units.grouped else alpha, p, mean_losses)
+    if eta != "theory":
+        return (), observed
+    return (theory_bound(g, game.units.count, T, is_uniform(p), planned == T),), observed
+
+
+def _best_on_player_losses(game: Game[Any]) -> float:
+    """Return the CVaR of the best mixture on the losses that drove a totally corrective player."""
+    rule, past = game.rule, game.state
+    assert isinstance(rule, (TotallyCorrectiveLP, EntropicLP))
+    return minimize_cvar_mixture(past.losses, rule.alpha, past.kept(rule.outlier_fraction)).value
+
+
+def totally_corrective_bounds(game: Game[Any]) -> Bounds:
+    """Bounds of LPBoost: g bounds the mixture only once the learner finds nothing better than it."""
+    g, best = float(game.trace.weighted_loss.max()), _best_on_player_losses(game)
+    reached = best <= g
+    note = "" if reached else "not reached in these rounds, and no rate of convergence is known"
+    name = "CVaR_α of the best mixture on the losses that drove the player"
+    return (Bound(name, "g", g if reached else None, best, note),), ()
+
+
+def entropic_bounds(game: Game[Any]) -> Bounds:
+    """Bounds of regularised LPBoost."""
+    rule, g = game.rule, float(game.trace.weighted_loss.max())
+    assert isinstance(rule, EntropicLP)
+    best = _best_on_player_losses(game)
+    return (entropic_bound(g, rule.alpha, rule.beta, game.n_rounds, best),), ()
 
 
 def hedge_bounds(
@@ -250,7 +353,7 @@ def beats_coin_flip_from(ledger: Ledger, n_classes: int) -> float:
 
 
 def _beats(ledger: Ledger, alpha: float, coin: float) -> bool:
-    return ledger.solve(Objective("cvar", alpha)).value < coin - COIN_TOLERANCE
+    return CVaR(alpha).solve(ledger).value < coin - COIN_TOLERANCE
 
 
 def is_uniform(p: Floats) -> bool:

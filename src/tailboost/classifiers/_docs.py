@@ -1,0 +1,187 @@
+"""Parameters that mean the same in several classifiers, described once and shown in full in each.
+
+A docstring names a shared text by a line ``{{name}}``; `documented` puts the text in its place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_PARAMETERS = """
+estimator : classifier, optional
+    The base learner, fitted on class numbers 0 … K − 1; None is `HistBoostClassifier`, a small
+    gradient-boosted ensemble of binned trees.
+
+alpha : float in (0, 1], default=0.5
+    Tail mass: 1 is the mean loss, towards 0 the largest.
+
+validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
+    The losses that choose λ: out-of-fold losses of five-fold cross-fitting ("cv"; they drive the weights
+    too), a held-out fraction (members are refitted on all rows), or the training losses ("train", the
+    papers' choice for small data; a strong learner leaves none). "auto" is "cv" up to 50,000 distinct
+    rows and 0.2 beyond, or the explicit validation set given to `fit`.
+
+include_constants : bool, default=True
+    Whether the K constant classifiers join the mixture; an even mixture of them is a coin flip.
+
+outlier_fraction : float in [0, 1), default=0.0
+    Mass of the rows with the highest cumulative loss that is left out of the weights and of λ.
+
+class_weight : dict, "balanced" or None
+    Factors on the sample weights; they change the distribution the guarantee is about.
+
+n_iter_no_change : int or None, default=3
+    Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all.
+
+tol : float, default=1e-3
+    The least fall of the objective that counts.
+
+max_time : float or None
+    Seconds after which no further round is begun.
+
+checkpoint_dir : path or None
+    Folder for the state after each round; the same call resumes from it. Open only folders that you
+    wrote: members are stored as pickles, and a pickle runs code.
+
+warm_start : bool, default=False
+    Whether the next `fit` on the same data adds rounds to this one.
+
+n_jobs : int or None
+    Most threads: of the default learner, or over the folds of cross-fitting for other learners. Small
+    tables use fewer.
+
+random_state : int, RandomState or None
+    Seeds the folds and the learners.
+
+verbose : int, default=0
+    Whether to print a line per round.
+"""
+
+_ADDITIVE = """
+additive_estimator : classifier, optional
+    The base learner; None is `HistTreeClassifier`, one binned tree of depth 5.
+
+additive_n_estimators : int, default=50
+    Largest number of rounds.
+
+additive_validation : {"auto", "train"} or float in (0, 1), default="auto"
+    Rows held out to decide when to stop; no hypothesis is fitted on them. "auto" is 0.2 where
+    ``n_iter_no_change`` is given, or the explicit validation set given to `fit`, and otherwise "train":
+    every row is fitted on and all rounds are played.
+
+additive_n_iter_no_change : int or None, default=None
+    Stop when this many rounds together lowered the error on the held-out rows by no more than ``tol``,
+    and keep the best prefix; None plays all rounds.
+
+additive_tol : float, default=1e-3
+    The least fall of that error that counts.
+"""
+
+_ATTRIBUTES = """
+classes_ : ndarray of shape (K,)
+    The labels.
+
+ensemble_ : MixtureEnsemble
+    Members and shares as one object; what predicts.
+
+estimators_ : list
+    The boosted hypotheses in order (the first is plain ERM: w = p), then the constants.
+
+estimator_weights_ : ndarray
+    λ, one share per member of ``estimators_``; sums to 1. Among optimal λ the one with the least mean
+    loss, then with the fewest members.
+
+n_iter_ : int
+    Rounds played.
+
+trace_ : Trace
+    Weighted loss, effective size, seconds, solver gap and objective of every round, and why the fit ended.
+
+gap_ : float
+    Largest optimality gap of any solve.
+
+objective_ : Objective
+    What λ minimises, or what the mixture is judged by.
+
+guarantee_ : Guarantee
+    Promised, observed, achieved; print it.
+
+n_features_in_, feature_names_in_
+    As in scikit-learn.
+
+additive_ensemble_ : AdditiveEnsemble
+    Members and steps as one object; what predicts.
+
+additive_estimators_ : list
+    The hypotheses kept.
+
+log_costs_ : ndarray of shape (n_iter_,)
+    Logarithm of the cost after each round.
+
+additive_gap_ : float
+    Largest optimality gap of any solve; 0 where steps have a closed form.
+"""
+
+_FIT = """
+X : array-like, sparse matrix or data frame of shape (n, d)
+    What the base learner takes; NaN where it takes NaN. Data frames reach it as they are.
+
+y : array-like of shape (n,)
+    Class labels of any type; None takes those of a torch Dataset given as X.
+
+sample_weight : array-like of shape (n,), optional
+    Non-negative weights; 2 is the row twice, 0 drops it.
+
+fit_params
+    Metadata routed to the base learner's ``fit`` (with metadata routing enabled).
+
+fit_raises
+    If an argument is not as described; nothing has been fitted then.
+"""
+
+
+def _texts(source: str, *prefixes: str) -> dict[str, str]:
+    """Return each text by the first word of its first line, which may carry a prefix that is not shown."""
+    texts = {}
+    for text in source.strip().split("\n\n"):
+        name = re.split(r"[ ,\n]", text, maxsplit=1)[0]
+        shown = text
+        for prefix in prefixes:
+            shown = shown.removeprefix(prefix)
+        texts[name] = shown
+    return texts
+
+
+TEXTS = {
+    **_texts(_PARAMETERS),
+    **_texts(_ADDITIVE, "additive_"),
+    **_texts(_ATTRIBUTES, "additive_"),
+    **_texts(_FIT),
+}
+TEXTS["fit_params"] = TEXTS["fit_params"].replace("fit_params", "**fit_params", 1)
+TEXTS["fit_raises"] = TEXTS["fit_raises"].replace("fit_raises", "ValueError", 1)
+
+_PLACE = re.compile(r"^([ \t]*)\{\{(\w+)\}\}$", flags=re.MULTILINE)
+
+
+def documented(thing: T) -> T:
+    """Put the shared texts into the docstring of a class or function (a decorator).
+
+    Raises
+    ------
+    KeyError
+        If a text is named that there is none of.
+    """
+
+    def text(found: re.Match[str]) -> str:
+        indent, name = found.groups()
+        return "\n".join(indent + line for line in TEXTS[name].splitlines())
+
+    described: Any = thing
+    if described.__doc__:  # python -OO strips docstrings
+        described.__doc__ = _PLACE.sub(text, inspect.cleandoc(described.__doc__))
+    return thing

@@ -1,0 +1,230 @@
+"""From what the user gives to a checked `Problem`: every refusal happens here, before anything is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils import InputTags, column_or_1d, get_tags
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from tailboost._rows import check_row_shape, refuse_empty, refuse_missing, unpack
+from tailboost.classifiers._warn import warn_user
+from tailboost.data import Problem, Rows, n_rows_of, take
+from tailboost.game import Floats, Ints
+from tailboost.learners._sklearn import is_skorch
+
+# Normalised weights are a likely mistake, since weights count rows here: warn below this mean weight of a row.
+LIGHT = 0.01
+
+
+@dataclass(frozen=True)
+class ValidationRows:
+    """An explicit validation set, as it was given to ``fit``."""
+
+    X: Any = None
+    y: Any = None
+    groups: Any = None
+    sample_weight: Any = None
+
+    def unpacked(self) -> ValidationRows:
+        """Return it with a torch Dataset taken apart."""
+        return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
+
+
+def input_tags(learner: Any) -> InputTags:
+    """Return what tables a learner takes; a pipeline takes what its first step takes."""
+    tags = get_tags(learner).input_tags
+    tags.three_d_array |= is_skorch(learner)  # its nets do not say so
+    if isinstance(learner, Pipeline):
+        first = get_tags(learner.steps[0][1]).input_tags
+        tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
+    return tags
+
+
+def refuse_learner(estimator: Any, learner: Any) -> None:
+    """Raise if the base learner is a class, or no classifier."""
+    if isinstance(estimator, type):
+        raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
+    if is_regressor(learner):
+        raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
+
+
+def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
+    """Check a table (with ``y``, the one to be learnt from, together with it) for a classifier's learner."""
+    reset = y is not None
+    given: dict[str, Any] = {} if y is None else {"y": y}
+    X, _ = unpack(X)
+    check_row_shape(classifier, X, reset)
+    if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
+        refuse_empty(X)
+        return validate_data(classifier, X, reset=reset, skip_check_array=True, **given)
+    tags = input_tags(learner)
+    return validate_data(
+        classifier,
+        X,
+        reset=reset,
+        accept_sparse=["csr", "csc"] if tags.sparse else False,
+        ensure_all_finite="allow-nan" if tags.allow_nan else True,
+        dtype=None if tags.categorical or tags.string else "numeric",
+        allow_nd=tags.three_d_array,
+        **given,
+    )
+
+
+def checked_weight(sample_weight: Any, X: Any, name: str) -> Floats:
+    """Return non-negative weights with a positive, finite sum; None is a 1 for every row."""
+    try:
+        weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total):
+        raise ValueError(f"{name}: the sum of the weights must be finite")
+    if not total > 0:  # scikit-learn checks it from 1.9 on
+        raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
+    return weight
+
+
+def numbers_of(known: NDArray[Any], values: NDArray[Any], name: str, what: str) -> Ints:
+    """Return the places of values among the sorted known ones, or raise naming those that are not there."""
+    index = np.searchsorted(known, values).clip(max=len(known) - 1)
+    unknown = known[index] != values
+    if np.any(unknown):
+        raise ValueError(f"{name} holds {what} not seen in fit: {sorted(set(values[unknown].tolist()))[:5]}")
+    return index.astype(np.intp)
+
+
+def label_numbers(classes: NDArray[Any], y: Any, name: str = "y") -> Ints:
+    """Return the class numbers of labels."""
+    refuse_missing(y, name)
+    return numbers_of(classes, column_or_1d(y, warn=True), name, "labels")
+
+
+def checked_groups(groups: Any, name: str, n: int) -> NDArray[Any]:
+    """Return one group per row, none missing."""
+    refuse_missing(groups, name)
+    groups = column_or_1d(groups)
+    if len(groups) != n:
+        raise ValueError(f"{name} has {len(groups)} entries, X has {n} rows")
+    return groups
+
+
+def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
+    """Raise where the groups of the training or of the validation rows are missing."""
+    if groups is None and validation.groups is not None:
+        raise ValueError("groups_val was given without groups")
+    if groups is not None and validation.X is not None and validation.groups is None:
+        raise ValueError("groups and X_val were given without groups_val")
+
+
+def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Floats) -> Floats:
+    """Factor of each class; "balanced" by weight, not by rows, so that weight 2 is the row twice."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        total = np.bincount(y, weights=weight, minlength=len(classes))
+        return weight.sum() / (len(classes) * total)
+    factors: Floats = compute_class_weight(class_weight, classes=classes, y=classes[y])
+    if not np.all((factors > 0) & np.isfinite(factors)):
+        raise ValueError(
+            f"class_weight={class_weight!r}: factors must be positive; to leave out a class, drop its rows"
+        )
+    return factors
+
+
+def judged_rows(
+    classifier: Any, learner: Any, given: ValidationRows, suffix: str, words: str
+) -> tuple[Any, Rows]:
+    """Check rows to judge members on; the classifier knows its classes, and its groups if it has any.
+
+    Parameters
+    ----------
+    classifier : estimator
+        With ``classes_`` and, where groups are given, ``groups_``.
+    learner : estimator
+        Its base learner.
+    given : ValidationRows
+        The rows.
+    suffix : str
+        What the names of their arguments end in, for messages.
+    words : str
+        What the rows are, with a place for their number.
+    """
+    X = checked_table(classifier, learner, given.X)
+    index = label_numbers(classifier.classes_, given.y, f"y{suffix}")
+    n = n_rows_of(X)
+    if len(index) != n:
+        raise ValueError(f"y{suffix} has {len(index)} labels, X{suffix} has {n} rows")
+    weight = checked_weight(given.sample_weight, X, f"sample_weight{suffix}")
+    numbers = None
+    if given.groups is not None:
+        name = f"groups{suffix}"
+        numbers = numbers_of(classifier.groups_, checked_groups(given.groups, name, n), name, "groups")
+    used = weight > 0
+    numbers = None if numbers is None else numbers[used]
+    return take(X, used), Rows(index[used], weight[used], numbers, words.format(int(used.sum())))
+
+
+def check_validation(given: ValidationRows, validation: Any) -> None:
+    """Raise where a validation set is given in part, or together with another scheme."""
+    if given.X is None or given.y is None:
+        names = ("X_val", "y_val", "groups_val", "sample_weight_val")
+        parts = (given.X, given.y, given.groups, given.sample_weight)
+        alone = [name for name, part in zip(names, parts, strict=True) if part is not None]
+        if alone:
+            raise ValueError(f"{', '.join(alone)} given, but a validation set needs both X_val and y_val")
+        return
+    if validation != "auto":
+        raise ValueError(f"validation={validation!r} and X_val were both given; use validation='auto'")
+    if n_rows_of(given.X) == 0:
+        raise ValueError("X_val is empty: it needs at least one row")
+
+
+def read_problem(
+    classifier: Any,
+    learner: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    class_weight: Any,
+) -> Problem:
+    """Check the training rows; sets ``classes_`` and, with groups, ``groups_`` of the classifier."""
+    if y is None:
+        raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
+    refuse_missing(y, "y")
+    X, y = checked_table(classifier, learner, X, y)
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    if len(y) != n_rows_of(X):
+        raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
+    weight = checked_weight(sample_weight, X, "sample_weight")
+    used = weight > 0
+    if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
+        warn_user(
+            f"sample_weight: the weights sum to {weight.sum():.3g} for {used.sum():,} rows. "
+            "Weights count rows here (2 is the row twice), so learners with absolute penalties, like "
+            "the default one, see hardly any data; scale the weights to mean 1"
+        )
+    classifier.classes_, index = np.unique(y[used], return_inverse=True)
+    if len(classifier.classes_) < 2:
+        raise ValueError(
+            f"y holds one class only ({classifier.classes_[0]!r}) among the rows of positive weight; "
+            "a classifier needs at least two classes"
+        )
+    weight = weight[used]
+    weight = weight * class_factors(class_weight, classifier.classes_, index, weight)[index]
+    numbers = None
+    if groups is not None:
+        groups = checked_groups(groups, "groups", len(y))
+        classifier.groups_, numbers = np.unique(groups[used], return_inverse=True)
+    kept = X if used.all() else take(X, used)
+    return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), None)

@@ -1,0 +1,118 @@
+"""What a classifier says about its game: units, rule, combiner, demand, and how long it is played."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tailboost.combiners import Combiner
+from tailboost.game import Floats, Game, Response, Rule, Stop, Stopping, StopKind, Turn, Units
+from tailboost.targets import DECIMALS
+from tailboost.validation import Goal, Scheme
+
+
+class BoundNotMetWarning(UserWarning):
+    """What was aimed at is not met, or could not be measured; the message names the class, group or round."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The weighted loss down to which a learner that can grow is grown.
+
+    Parameters
+    ----------
+    weighted_loss : float
+        ``Σ_k w_k ℓ_k`` that is good enough.
+    required : bool
+        Whether a learner that is fully grown and does not reach it ends the game (the weak-learning
+        condition, ½ − γ); one that fails in round 1 leaves that round alone.
+    """
+
+    weighted_loss: float
+    required: bool = False
+
+    def goal(self, w: Floats, units: Units) -> Goal:
+        """Return the distance from what is asked for, under the player's weights."""
+        return lambda losses, answers: self._distance(float(w @ units.losses(losses)))
+
+    def _distance(self, weighted_loss: float) -> float:
+        return round(weighted_loss - self.weighted_loss, DECIMALS)
+
+    def refusal(self, t: int, weighted_loss: float) -> Stop | None:
+        """Return why round ``t`` does not count, or None."""
+        if not self.required or self._distance(weighted_loss) <= 0:
+            return None
+        return Stop(
+            StopKind.LEARNER,
+            f"the weak-learning condition was not met in round {t}: the learner, fully grown, has "
+            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}",
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a classifier says about its game.
+
+    Parameters
+    ----------
+    units : Units
+        What gets weight.
+    rule : Rule
+        The weight player.
+    combiner : Combiner
+        Hypotheses to one classifier.
+    demand : Demand, optional
+        How far a learner is grown; without one learners are fitted whole.
+    """
+
+    units: Units
+    rule: Rule[Any]
+    combiner: Combiner
+    demand: Demand | None = None
+
+    def respond(self, scheme: Scheme, game: Game[Any], turn: Turn) -> Response | Stop:
+        """Let the learner answer the player's weights, grown as far as is asked for."""
+        demand = self.demand
+        if demand is not None and turn.t == 2:
+            refusal = demand.refusal(1, game.trace.rounds[0].weighted_loss)
+            if refusal is not None:
+                return refusal
+        goal = None if demand is None else demand.goal(turn.w, self.units)
+        response = ask(scheme, self.units, turn.u, turn.seed, goal)
+        if demand is not None and turn.t > 1:
+            refusal = demand.refusal(turn.t, float(turn.w @ self.units.losses(response.losses)))
+            if refusal is not None:
+                return refusal
+        return response
+
+
+def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -> Response:
+    """Fit for a density of the rows; in games over groups the player's losses come from the judged rows."""
+    if not units.grouped:
+        return scheme(u, seed, goal)
+    truth = scheme.judged.y
+    by_answers = None if goal is None else (lambda losses, answers: goal(answers != truth, answers))
+    response = scheme(u, seed, by_answers)
+    return replace(response, losses=response.answers != truth)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a game is played.
+
+    Parameters
+    ----------
+    planned : int
+        T, the number of rounds that theorems and ``eta="theory"`` speak of.
+    last : int
+        The number of rounds after which no further one is played.
+    stopping : Stopping
+        When further rounds are needless.
+    watched : bool
+        Whether anyone looks at the objective after every round.
+    """
+
+    planned: int
+    last: int
+    stopping: Stopping
+    watched: bool

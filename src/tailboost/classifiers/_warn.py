@@ -1,0 +1,16 @@
+"""Warnings that point at the line of the user's program, however deep in the library they arise."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+_OURS = ("tailboost", "sklearn")
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the place of the nearest caller outside tailboost and scikit-learn."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,0 +1,126 @@
+"""The additive classifier: hypotheses weighted by their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.combiners.ensemble import AdditiveEnsemble, add_vote
+from tailboost.data import Rows
+from tailboost.game import Floats, Game, Ints, Response
+from tailboost.learners import constant
+from tailboost.rules.additive import Additive as AdditiveRule
+from tailboost.solvers import BitLosses
+from tailboost.solvers.soft_margin import soft_margin_weights
+
+
+@dataclass(frozen=True)
+class SoftMargin:
+    """Steps chosen anew when boosting is over, from a soft-margin program over the rows fitted on.
+
+    Parameters
+    ----------
+    price : float
+        C, the price of slack per unit of sample weight.
+    sample_weight : ndarray of shape (m,)
+        Sample weights of the rows.
+    loss : {"linear", "quadratic"}
+        RLP or RQP.
+    """
+
+    price: float
+    sample_weight: Floats
+    loss: str
+
+    def weigh(self, wrong: BitLosses, n_classes: int) -> tuple[Floats, float]:
+        """Return the weights of the hypotheses and the duality gap."""
+        solution = soft_margin_weights(
+            wrong, self.price, self.sample_weight, penalty={"linear": "lp", "quadratic": "qp"}[self.loss], n_classes=n_classes
+        )
+        return solution.weights, solution.gap
+
+
+@dataclass
+class Additive:
+    """Combine by the steps that the weight player took.
+
+    Parameters
+    ----------
+    n_classes : int
+        K.
+    rule : rule of an additive classifier
+        The weight player, which knows the cost its steps lower.
+    heaviest : int
+        The class number that a constant classifier had best answer.
+    best_prefix : bool
+        Whether only the rounds up to the one with the least error on the judged rows are kept.
+    refit : SoftMargin, optional
+        Chooses the weights of the kept hypotheses anew.
+    """
+
+    n_classes: int
+    rule: AdditiveRule
+    heaviest: int
+    best_prefix: bool = False
+    refit: SoftMargin | None = None
+    rows: Rows = field(init=False)
+    boosted: list[Any] = field(init=False, default_factory=list)
+    log_costs: list[float] = field(init=False, default_factory=list)
+    _votes: Floats = field(init=False)
+    _newest: tuple[float, Ints] | None = field(init=False, default=None)
+    _counted: int = field(init=False, default=0)
+    _wrong: BitLosses | None = field(init=False, default=None)
+
+    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
+        """Begin a new game whose error is measured on ``rows``."""
+        self.rows = rows
+        self._votes = np.zeros((len(rows.y), self.n_classes))
+
+    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+        """Take the newest hypothesis in; return the error of the ensemble now."""
+        self.boosted.append(response.member)
+        self._newest = (state.steps[-1], response.answers)
+        add_vote(self._votes, *self._newest)
+        self._counted += 1
+        self.log_costs.append(self.rule.log_cost(state))
+        if self.refit is not None:
+            wrong = BitLosses(len(response.losses)) if self._wrong is None else self._wrong
+            self._wrong = wrong.append(response.losses)
+        wrong_now: NDArray[np.bool_] = self._votes.argmax(axis=1) != self.rows.y
+        return float(np.average(wrong_now, weights=self.rows.weight)), 0.0
+
+    def first(self, n_rounds: int) -> None:
+        """Undo a round that an interrupt left half taken in."""
+        del self.boosted[n_rounds:]
+        del self.log_costs[n_rounds:]
+        if self._counted > n_rounds and self._newest is not None:
+            add_vote(self._votes, -self._newest[0], self._newest[1])
+            self._counted, self._newest = n_rounds, None
+        if self._wrong is not None and self._wrong.shape[0] > n_rounds:
+            self._wrong = self._wrong.select(members=np.arange(n_rounds))
+
+    def settle(self, game: Game[Any]) -> AdditiveEnsemble:
+        """Return the classifier of the rounds so far."""
+        steps: Floats = np.array(game.state.steps)
+        best = int(game.trace.value.argmin()) + 1 if self.best_prefix else len(steps)
+        if steps[:best].sum() == 0.0 and steps.sum() > 0.0:  # a perfect hypothesis was taken alone
+            best = len(steps)
+        kept = np.flatnonzero(steps[:best] > 0)
+        weights, gap = steps[kept], 0.0
+        if self.refit is not None and self._wrong is not None and len(kept):
+            weights, gap = self.refit.weigh(self._wrong.select(members=kept), self.n_classes)
+        members = [self.boosted[t] for t, a in zip(kept, weights, strict=True) if a > 0]
+        if not members:  # a learner no better than chance in round 1: the best constant, not nothing
+            return AdditiveEnsemble([constant(self.heaviest, self.n_classes)], np.ones(1), self.n_classes, gap)
+        return AdditiveEnsemble(members, weights[weights > 0], self.n_classes, gap)
+
+    def snapshot(self) -> Additive:
+        """Return a copy that further rounds leave as it is."""
+        new = replace(self)
+        vars(new).update(vars(self))
+        new.boosted, new.log_costs = list(self.boosted), list(self.log_costs)
+        return new

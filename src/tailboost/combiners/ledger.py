@@ -1,0 +1,122 @@
+"""What every member of the pool said on the rows that decide the combination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.data import Rows
+from tailboost.game import Floats, Ints
+from tailboost.rules.outliers import keep
+from tailboost.solvers import BitLosses
+
+# Mean losses closer than this are equal.
+TIE_DECIMALS = 9
+# Errors of units are kept to this, so that the order in which rows are summed is not seen in λ.
+LOSS_DECIMALS = 12
+
+Bits = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Zero-one losses of every member of the pool on the rows that decide the combination.
+
+    The pool is the boosted hypotheses in order, then what joined it without being boosted.
+
+    Parameters
+    ----------
+    rows : Rows
+        The judged rows.
+    boosted : BitLosses of shape (T, n)
+        Losses of the boosted hypotheses.
+    extras : BitLosses of shape (E, n)
+        Losses of what joins the pool without being boosted: plain ERM in group games, the constants.
+    outlier_fraction : float
+        Mass of the rows with the highest cumulative loss that is left out of the CVaR.
+    """
+
+    rows: Rows
+    boosted: BitLosses
+    extras: BitLosses
+    outlier_fraction: float = 0.0
+    # Errors of the boosted hypotheses on the units of an objective: found once, asked for every round.
+    _known: dict[str, list[Floats]] = field(default_factory=dict)
+
+    @classmethod
+    def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> Ledger:
+        """Open a ledger with the losses of the extras and no boosted hypothesis yet."""
+        bits = BitLosses(len(rows.y))
+        for wrong in extras:
+            bits = bits.append(wrong)
+        return cls(rows, BitLosses(len(rows.y)), bits, outlier_fraction)
+
+    def append(self, wrong: Bits) -> Ledger:
+        """Return the ledger with one more boosted hypothesis."""
+        return replace(self, boosted=self.boosted.append(wrong))
+
+    def first(self, n_rounds: int) -> Ledger:
+        """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
+        known = {name: errors[:n_rounds] for name, errors in self._known.items()}
+        return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)), _known=known)
+
+    def pool(self, n_rounds: int | None = None) -> BitLosses:
+        """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
+        t = self.boosted.shape[0]
+        pool = self.boosted if n_rounds in (None, t) else self.boosted.select(members=np.arange(n_rounds))
+        for e in range(self.extras.shape[0]):
+            pool = pool.append(self.extras.row(e))
+        return pool
+
+    def base(self, n_rounds: int | None = None) -> Floats:
+        """Return the base measure of the rows: the normalised weights, without the outliers."""
+        if self.outlier_fraction == 0.0:
+            return self.rows.base
+        t = self.boosted.shape[0] if n_rounds is None else n_rounds
+        cumulative = np.zeros(len(self.rows.y))
+        for s in range(t):
+            cumulative += self.boosted.row(s)
+        return keep(self.rows.base, cumulative, self.outlier_fraction)
+
+    def unit_errors(self, name: str, index: Ints, n_rounds: int | None = None) -> tuple[Floats, Ints]:
+        """Error of every member of the pool on every unit that has rows.
+
+        Parameters
+        ----------
+        name : str
+            Name of the units; the same name always comes with the same ``index``.
+        index : ndarray of shape (n,)
+            Unit of each judged row; rows of number −1 are outside.
+        n_rounds : int, optional
+            Boosted hypotheses of the pool; all by default.
+
+        Returns
+        -------
+        errors : ndarray of shape (T + E, m')
+        used : ndarray of shape (m',)
+            Numbers of the units that have rows.
+        """
+        inside = index >= 0
+        used, index = np.unique(index[inside], return_inverse=True)
+        weight = self.rows.weight[inside]
+        share = weight / np.bincount(index, weights=weight)[index]
+
+        def errors(wrong: Bits) -> Floats:
+            sums = np.bincount(index, weights=share * wrong[inside], minlength=len(used))
+            return sums.astype(np.float64).round(LOSS_DECIMALS)
+
+        known, t = self._known.setdefault(name, []), self.boosted.shape[0]
+        known += [errors(self.boosted.row(s)) for s in range(len(known), t)]
+        extras = [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
+        return np.array([*known[:n_rounds], *extras]), used
+
+    def mean_losses(self) -> Floats:
+        """Mean loss of every member of the pool on the judged rows, shape (T + E,)."""
+        return self.pool().means(self.rows.base)
+
+    def by_mean_loss(self) -> Ints:
+        """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""
+        return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")

@@ -1,0 +1,114 @@
+"""The mixture: draw a hypothesis with probability λ, the exact minimiser of an objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tailboost.combiners.ensemble import MixtureEnsemble
+from tailboost.combiners.objective import Objective
+from tailboost.combiners.pool import Pool
+from tailboost.data import Rows
+from tailboost.game import Floats, Game, Response
+from tailboost.solvers import MixtureSolution
+
+
+@dataclass
+class Mixture:
+    """Combine by the λ that makes an objective smallest, or evenly.
+
+    Parameters
+    ----------
+    objective : Objective
+        What λ minimises and what the mixture is judged by.
+    n_classes : int
+        K.
+    even : bool
+        Whether λ is 1/T on the boosted hypotheses instead of a solution.
+    with_erm, with_constants : bool
+        Whether plain ERM and the K constants join the pool.
+    outlier_fraction : float
+        Mass of the rows with the highest cumulative loss that the CVaR leaves out.
+    keep_answers : bool
+        Whether the members' answers on the judged rows are kept beside their losses.
+    """
+
+    objective: Objective
+    n_classes: int
+    even: bool = False
+    with_erm: bool = False
+    with_constants: bool = False
+    outlier_fraction: float = 0.0
+    keep_answers: bool = False
+    pool: Pool = field(init=False)
+
+    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
+        """Begin a new game that is judged on ``rows``; ``erm`` fits plain ERM."""
+        self.pool = Pool.open(
+            rows,
+            self.n_classes,
+            erm=erm if self.with_erm else None,
+            constants=self.with_constants,
+            outlier_fraction=self.outlier_fraction,
+            keep_answers=self.keep_answers,
+        )
+
+    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+        """Take the newest hypothesis in; return the objective now and the gap of its solve."""
+        self.pool.take(response)
+        if self.even or not watched:
+            return np.nan, 0.0
+        solution = self.solve()
+        return solution.value, solution.gap
+
+    def first(self, n_rounds: int) -> None:
+        """Drop all but the first rounds."""
+        self.pool.first(n_rounds)
+
+    def settle(self, game: Game[Any]) -> MixtureEnsemble:
+        """Return the mixture of the rounds so far."""
+        return self.stage(self.pool.n_rounds)
+
+    def solve(self, n_rounds: int | None = None) -> MixtureSolution:
+        """Return the optimal λ over the first ``n_rounds`` hypotheses (all by default) and the extras."""
+        return self.objective.solve(self.pool.ledger, n_rounds)
+
+    def stage(self, n_rounds: int) -> MixtureEnsemble:
+        """Return the mixture after the first ``n_rounds`` rounds; later hypotheses have no share in it."""
+        members, order = self.pool.members, self.pool.ledger.by_mean_loss()
+        extras = np.arange(self.pool.n_rounds, len(members))
+        of_stage = np.r_[:n_rounds, extras]
+        mixture = np.zeros(len(members))
+        if self.even:
+            mixture[:n_rounds] = 1.0 / n_rounds
+            return MixtureEnsemble(members, mixture, self.n_classes, order[np.isin(order, of_stage[:n_rounds])])
+        solution = self.solve(n_rounds)
+        mixture[of_stage] = solution.weights
+        order = order[np.isin(order, of_stage)]
+        return MixtureEnsemble(members, mixture, self.n_classes, order, solution.gap)
+
+    def value(self, mixture: Floats) -> float:
+        """Return the objective of any mixture of the pool."""
+        return self.objective.evaluate(self.pool.ledger, mixture)
+
+    def judged_on(self, X: Any, rows: Rows) -> Mixture:
+        """Return the combiner with the same members, judged on other rows."""
+        return _with_pool(self, self.pool.judged_on(X, rows))
+
+    def aiming_at(self, objective: Objective) -> Mixture:
+        """Return the combiner with the same members and another objective, never even."""
+        objective.check(self.pool.ledger.rows)
+        return _with_pool(replace(self, objective=objective, even=False), self.pool)
+
+    def snapshot(self) -> Mixture:
+        """Return a copy that further rounds leave as it is."""
+        return _with_pool(self, self.pool.snapshot())
+
+
+def _with_pool(mixture: Mixture, pool: Pool) -> Mixture:
+    new = replace(mixture)
+    new.pool = pool
+    return new

@@ -1,0 +1,132 @@
+"""The majority vote of the hypotheses, or of the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.combiners.ensemble import MixtureEnsemble, settle_ties
+from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.objective import Objective
+from tailboost.combiners.pool import Pool
+from tailboost.data import Rows
+from tailboost.game import Floats, Game, Ints, Response
+from tailboost.targets import DECIMALS, TargetUnits
+
+
+class Tally:
+    """The votes of the rounds so far on the judged rows, and what their majority decides."""
+
+    def __init__(self, n_rows: int, n_classes: int) -> None:
+        self.counts: Floats = np.zeros((n_rows, n_classes))
+        self.counted = 0
+
+    def decide(self, said: list[NDArray[Any]], order: Ints) -> Ints:
+        """Count all that was said and return the majority's answers; ties go to the first in the order."""
+        rows = np.arange(len(self.counts))
+        if self.counted >= len(said):  # rounds were taken back
+            self.counts[:], self.counted = 0.0, 0
+        for k in said[self.counted :]:
+            self.counts[rows, k] += 1.0
+        self.counted = len(said)
+        P = settle_ties(self.counts / len(said), order, lambda m, some: said[m][some])
+        return P.argmax(axis=1)
+
+
+@dataclass
+class Vote:
+    """Combine by majority.
+
+    Parameters
+    ----------
+    objective : Objective
+        What the randomised classifier with the votes' shares is judged by.
+    n_classes : int
+        K.
+    units : TargetUnits, optional
+        Units with targets: the vote is that of the first rounds, as many as have the least excess of the
+        majority's errors over the targets, then the least mean error, then the fewest. Without units all
+        rounds vote.
+    outlier_fraction : float
+        Mass of the rows with the highest cumulative loss that the objective leaves out.
+    """
+
+    objective: Objective
+    n_classes: int
+    units: TargetUnits | None = None
+    outlier_fraction: float = 0.0
+    pool: Pool = field(init=False)
+    tally: Tally = field(init=False)
+    # After each round: largest error of a unit with its penalty, mean error.
+    results: list[tuple[float, float]] = field(init=False, default_factory=list)
+
+    with_erm = False
+
+    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
+        """Begin a new game that is judged on ``rows``; neither ERM nor constants have a vote."""
+        self.pool = Pool.open(
+            rows,
+            self.n_classes,
+            outlier_fraction=self.outlier_fraction,
+            keep_answers=self.units is not None,
+        )
+        self.tally = Tally(len(rows.y), self.n_classes)
+
+    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+        """Take the newest voter in; return the least excess of any prefix so far."""
+        self.pool.take(response)
+        if self.units is None:
+            return np.nan, 0.0
+        assert self.pool.said is not None
+        ledger = self.pool.ledger
+        wrong = self.tally.decide(self.pool.said, ledger.by_mean_loss()) != ledger.rows.y
+        mean = float(np.average(wrong, weights=ledger.rows.weight))
+        self.results.append((round(self.units.excess(self.units.errors(wrong)), DECIMALS), round(mean, DECIMALS)))
+        return min(self.results)[0], 0.0
+
+    def first(self, n_rounds: int) -> None:
+        """Drop all but the first rounds."""
+        self.pool.first(n_rounds)
+        del self.results[n_rounds:]
+
+    def settle(self, game: Game[Any]) -> MixtureEnsemble:
+        """Return the vote of the rounds so far."""
+        return self.stage(self.pool.n_rounds)
+
+    def stage(self, n_rounds: int) -> MixtureEnsemble:
+        """Return the vote after the first ``n_rounds`` rounds."""
+        voters = n_rounds
+        if self.units is not None:
+            results = self.results[:n_rounds]
+            voters = results.index(min(results)) + 1
+        mixture = np.zeros(len(self.pool.members))
+        mixture[:voters] = 1.0 / voters
+        order = self.pool.ledger.by_mean_loss()
+        return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order[np.isin(order, np.arange(voters))])
+
+    def value(self, mixture: Floats) -> float:
+        """Return the objective of any mixture of the voters."""
+        return self.objective.evaluate(self.pool.ledger, mixture)
+
+    def aiming_at(self, objective: Objective) -> Mixture:
+        """Return a mixture of the same members for an objective."""
+        objective.check(self.pool.ledger.rows)
+        mixture = Mixture(objective, self.n_classes, outlier_fraction=self.outlier_fraction)
+        mixture.pool = self.pool
+        return mixture
+
+    def judged_on(self, X: Any, rows: Rows) -> Mixture:
+        """Return an even mixture of the same members, judged on other rows."""
+        mixture = Mixture(self.objective, self.n_classes, even=True, outlier_fraction=self.outlier_fraction)
+        mixture.pool = self.pool.judged_on(X, rows)
+        return mixture
+
+    def snapshot(self) -> Vote:
+        """Return a copy that further rounds leave as it is."""
+        new = replace(self)
+        new.pool, new.tally, new.results = self.pool.snapshot(), self.tally, list(self.results)
+        return new

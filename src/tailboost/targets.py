@@ -1,0 +1,164 @@
+"""Errors that classes, groups or cells are allowed, and what follows from them: losses, and the edge γ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.data import Rows
+from tailboost.game import Floats, Ints, Units
+
+# Sums of weights in another order may differ by less than this.
+DECIMALS = 9
+# max_error = "auto" chooses among these; the paper's θ is 1 − max_error.
+MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+# ε of γ = ⌊qK⌋/K − ½ − ε.
+EPSILON = 5e-4
+
+
+def edge_from_share(q: float, n_units: int) -> float:
+    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: a share q of the K classes must be fine in round 1.
+
+    Parameters
+    ----------
+    q : float in (0, 1]
+        The share.
+    n_units : int
+        K.
+
+    Returns
+    -------
+    float
+        γ; not positive where the indicator game is degenerate, as for K = 2 and q < 1.
+    """
+    return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
+
+
+@dataclass(frozen=True)
+class TargetUnits(Units):
+    """Classes (groups, cells) with a target each: the error allowed, from which their losses follow.
+
+    Parameters
+    ----------
+    allowed : ndarray of shape (m,)
+        Error allowed to each unit, 1 − θ.
+    indicator : bool
+        Whether the loss is ``1[R_k ≥ 1 − θ_k]``, or the error itself; where the targets differ the error plus
+        what is allowed to the least strict beyond it, brought to [0, 1].
+    measured : ndarray of shape (m,)
+        Whether a unit has rows to be measured on; the loss of one without is 0.
+    """
+
+    allowed: Floats = field(default_factory=lambda: np.empty(0))
+    indicator: bool = False
+    measured: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+
+    @property
+    def penalty(self) -> Floats:
+        """What is allowed to the least strict unit beyond each."""
+        return self.allowed.max() - self.allowed
+
+    def errors(self, row_losses: NDArray[Any]) -> Floats:
+        """Error R_k of each unit, NaN where none was measured."""
+        return np.where(self.measured, super().losses(row_losses), np.nan)
+
+    def excess(self, errors: Floats) -> float:
+        """Largest error, each with its penalty: at most ``allowed.max()`` where all targets are met."""
+        return float(np.nanmax(errors + self.penalty))
+
+    def losses(self, row_losses: NDArray[Any]) -> Floats:
+        """Loss ℓ_k in [0, 1] of each unit."""
+        R = super().losses(row_losses)
+        if self.indicator:
+            return (np.round(R - self.allowed, DECIMALS) >= 0).astype(np.float64)
+        return np.where(self.measured, (R + self.penalty) / (1.0 + self.penalty.max()), 0.0)
+
+
+@dataclass(frozen=True)
+class NamedUnits:
+    """Which classes, groups or class × group cells have targets, and what they are called.
+
+    Parameters
+    ----------
+    kind : {"class", "group", "cell"}
+        What they are.
+    names : ndarray of shape (m,)
+        Labels, groups, or (label, group) pairs.
+    n_classes : int
+        K.
+    cells : ndarray of shape (m,) or None
+        ``class + K · group`` of each cell.
+    """
+
+    kind: str
+    names: NDArray[Any]
+    n_classes: int
+    cells: Ints | None = None
+
+    @classmethod
+    def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: NDArray[Any] | None) -> NamedUnits:
+        """Return the units of the training rows."""
+        K = len(classes)
+        if kind == "class":
+            return cls(kind, classes, K)
+        assert groups is not None
+        assert rows.groups is not None
+        if kind == "group":
+            return cls(kind, groups, K)
+        cells = np.unique(rows.y + K * rows.groups)
+        labels, group_names = classes.tolist(), groups.tolist()
+        names = np.empty(len(cells), dtype=object)
+        names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
+        return cls(kind, names, K, cells)
+
+    def number(self, rows: Rows) -> Rows:
+        """Return rows with their units as groups; −1 for a cell that no training row is in."""
+        if self.kind == "class":
+            return replace(rows, groups=rows.y)
+        if self.cells is None:
+            return rows
+        assert rows.groups is not None
+        cell = rows.y + self.n_classes * rows.groups
+        index = np.searchsorted(self.cells, cell).clip(max=len(self.cells) - 1)
+        return replace(rows, groups=np.where(self.cells[index] == cell, index, -1).astype(np.intp))
+
+
+def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
+    """Return the error allowed to each unit, shape (m,); NaN for ``max_error="auto"``.
+
+    Parameters
+    ----------
+    max_error : float, mapping or "auto"
+        As given to the classifier.
+    units : sequence of m names
+        Pairs (class, group) where they are cells.
+    kind : {"class", "group", "cell"}
+        What they are.
+
+    Raises
+    ------
+    ValueError
+        If a target is no number in (0, 1], or a unit has none, or one is for no unit.
+    """
+    if not isinstance(max_error, Mapping):
+        return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
+    for key, value in max_error.items():
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
+            raise ValueError(f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}")
+    named = [[unit, unit[0], None] if kind == "cell" else [unit, None] for unit in units]
+    keys = [[key for key in names if key in max_error][:1] for names in named]
+    if unknown := set(max_error) - {None} - {key for found in keys for key in found}:
+        name = next(key for key in max_error if key in unknown)
+        raise ValueError(f"max_error={max_error!r}: no {kind} is called {name!r}; there are {list(units)[:20]}")
+    if [] in keys:
+        raise ValueError(
+            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give one "
+            "for the rest under the key None"
+        )
+    return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
