@@ -107,7 +107,7 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     assert clf.guarantee_.is_coin_flip
     assert "coin flip" in clf.guarantee_.verdict
     np.testing.assert_allclose(clf.predict_proba(X), 0.5, atol=1e-9)
-    best = clf.estimators_[clf._ledger.by_mean_loss()[0]]
+    best = clf.estimators_[clf.combiner_.pool.ledger.by_mean_loss()[0]]
     np.testing.assert_array_equal(clf.predict(X), best.predict(X))
     assert len(np.unique(clf.predict(X))) == 2
     assert clf.score(X, y) > 0.7
@@ -336,7 +336,7 @@ def test_random_state(random_state):
     if random_state == 0:
         same(*fits, X)
     else:  # None draws anew, a RandomState goes on
-        assert fits[0]._entropy != fits[1]._entropy
+        assert fits[0].estimators_[0].random_state != fits[1].estimators_[0].random_state
     if isinstance(random_state, np.random.RandomState):
         a, b = (
             make("ada", TREE, n_estimators=2, random_state=np.random.RandomState(5)).fit(X, y)

@@ -16,10 +16,10 @@ def test_costs_are_those_of_the_fit(K):
     X, y = noisy(0, K=K)
     s = np.random.default_rng(0).integers(1, 4, len(y))
     labels = np.array(["a", "b", "c"])[y]
-    clf = tb.VadaBoostClassifier(HistTreeClassifier(max_depth=1), lam=0.3, n_estimators=12)
+    clf = tb.VadaBoostClassifier(HistTreeClassifier(max_depth=1), variance_weight=0.3, n_estimators=12)
     clf.fit(X, labels, sample_weight=s)
     display = CostDisplay.from_estimator(clf, X, labels, sample_weight=s)
-    assert display.lam == 0.3
+    assert display.variance_weight == 0.3
     np.testing.assert_allclose(display.log_cost[1:], clf.log_costs_, rtol=0, atol=1e-9)
     np.testing.assert_array_equal(display.line_.get_ydata(), display.log_cost)
     assert display.log_cost[0] == display.log_mean[0] == 0
@@ -46,7 +46,9 @@ def test_several_estimators_in_one_picture():
 
 
 def test_options_of_the_line_win():
-    display = CostDisplay([0, -1], [0, -2], [-np.inf, -1], lam=1.0).plot(lw=3, color="red", parts=False)
+    display = CostDisplay([0, -1], [0, -2], [-np.inf, -1], variance_weight=1.0).plot(
+        lw=3, color="red", parts=False
+    )
     assert (display.line_.get_linewidth(), display.line_.get_color()) == (3, "red")
     assert display.mean_line_ is None
 
@@ -54,11 +56,11 @@ def test_options_of_the_line_win():
 def test_refusals():
     X, y = noisy(0)
     clf = tb.EBBoostClassifier(n_estimators=2).fit(X, y)
-    with pytest.raises(ValueError, match="lam must lie in"):
-        CostDisplay.from_estimator(clf, X, y, lam=2)
+    with pytest.raises(ValueError, match="variance_weight must lie in"):
+        CostDisplay.from_estimator(clf, X, y, variance_weight=2)
     with pytest.raises(ValueError, match=r"does not know: \[7\]"):
         CostDisplay.from_estimator(clf, X, np.where(y == 1, 7, 0))
     with pytest.raises(ValueError, match="labels need as many rows"):
         CostDisplay.from_estimator(clf, X, y[:-1])
     with pytest.raises(ValueError, match="one shape"):
-        CostDisplay([0, 1], [0], [0], lam=0.5)
+        CostDisplay([0, 1], [0], [0], variance_weight=0.5)

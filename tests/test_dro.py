@@ -420,7 +420,7 @@ def test_learning_rate_shortens_the_first_step(noisy):
 def test_margins_are_those_of_the_rule():
     X, y = load_wine(return_X_y=True)
     clf = tb.DROBoostClassifier(STUMP, n_estimators=7, radius=0.01, random_state=0).fit(X, y)
-    np.testing.assert_allclose(clf.margins(X, y), clf._game.state.margins, atol=1e-12)
+    np.testing.assert_allclose(clf.margins(X, y), clf.game_.state.margins, atol=1e-12)
     f = clf.decision_function(X)
     np.testing.assert_allclose(f.sum(axis=1), 0, atol=1e-12)
     binary = tb.DROBoostClassifier(STUMP, n_estimators=7, radius=0.01, random_state=0).fit(X, y > 0)

@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
-from tailboost.game import Game, Response, Stopping, Trace, Units, play, round_seed
-from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP, Uniform
+from tailboost.game import Game, Response, Stop, StopKind, Stopping, Trace, Units, play, round_seed
+from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP
 from tailboost.rules.outliers import keep
 
 NOTHING = np.zeros(0, dtype=np.intp)
+UNIFORM = Hedge(0.0)
 
 
 def answers(losses):
     """Return an oracle that gives the rows of a matrix one after the other."""
     rows = iter(np.asarray(losses, dtype=float))
-    return lambda u, seed: Response(f"member {seed}", next(rows), NOTHING)
+    return lambda turn: Response(f"member {turn.seed}", next(rows), NOTHING)
 
 
 # -- units ---------------------------------------------------------------------------------------------
@@ -73,22 +74,23 @@ def test_trace_is_the_game():
     game = Game.new(Hedge(0.8), Units.samples(p))
     seen = []
 
-    def oracle(u, seed):
-        seen.append((u, seed))
+    def oracle(turn):
+        seen.append(turn)
         return Response(None, losses[len(seen) - 1], NOTHING)
 
-    play(game, oracle, 4, entropy=11, judge=lambda response, state: (0.5, 0.25))
-    for t, (u, seed) in enumerate(seen):
+    play(game, oracle, 4, entropy=11, take=lambda response, state: (0.5, 0.25))
+    for t, turn in enumerate(seen):
         w = p * np.exp(0.8 * losses[:t].sum(axis=0))
         w /= w.sum()
-        np.testing.assert_allclose(u, w / p, rtol=1e-12)
-        assert seed == round_seed(11, t)
+        np.testing.assert_allclose(turn.w, w, rtol=1e-12)
+        np.testing.assert_allclose(turn.u, w / p, rtol=1e-12)
+        assert (turn.t, turn.seed) == (t + 1, round_seed(11, t))
         assert game.trace.weighted_loss[t] == pytest.approx(w @ losses[t])
         assert game.trace.effective_size[t] == pytest.approx(1 / np.sum(w**2 / p))
-    assert len({seed for _, seed in seen}) == 4
+    assert len({turn.seed for turn in seen}) == 4
     np.testing.assert_array_equal(game.trace.value, 0.5)
     np.testing.assert_array_equal(game.trace.gap, 0.25)
-    assert game.trace.stop_reason == "all 4 rounds played"
+    assert game.trace.stop == Stop(StopKind.PLAYED, "all 4 rounds played")
     assert np.all(game.trace.seconds >= 0)
     assert game.trace.weights is None
 
@@ -108,7 +110,7 @@ def test_weights_of_few_units_are_kept():
     np.testing.assert_allclose(game.trace.weights, [[0.5, 0.5], [np.e / (1 + np.e), 1 / (1 + np.e)]])
 
 
-@pytest.mark.parametrize("rule", [Uniform(), Hedge(0.5), TotallyCorrectiveLP(0.4), EntropicLP(0.4, 20.0)])
+@pytest.mark.parametrize("rule", [UNIFORM, Hedge(0.5), TotallyCorrectiveLP(0.4), EntropicLP(0.4, 20.0)])
 def test_a_game_in_two_parts_is_the_game(rule):
     losses = np.random.default_rng(2).random((6, 8)) < 0.4
     units = Units.samples(np.arange(1.0, 9.0))
@@ -122,7 +124,7 @@ def test_a_game_in_two_parts_is_the_game(rule):
     np.testing.assert_array_equal(rule.weights(whole.state), rule.weights(parts.state))
 
 
-@pytest.mark.parametrize("rule", [Uniform(), Hedge(0.5), TotallyCorrectiveLP(0.4), EntropicLP(0.4, 20.0)])
+@pytest.mark.parametrize("rule", [UNIFORM, Hedge(0.5), TotallyCorrectiveLP(0.4), EntropicLP(0.4, 20.0)])
 @pytest.mark.parametrize("kind", [bool, float])
 def test_rules_are_pure(rule, kind):
     """The same state gives the same weights, on the simplex, and update does not touch it."""
@@ -164,50 +166,73 @@ def test_corrective_rules_in_degenerate_games(rule, losses):
 
 
 def stopped(values, **stopping):
-    """Return (rounds played, reason) for a game whose objective takes the values."""
+    """Return (rounds played, stop) for a game whose objective takes the values."""
     values = iter(values)
-    game = Game.new(Uniform(), Units.samples(np.ones(2)))
+    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
     play(
-        game, lambda u, seed: Response(None, np.zeros(2), NOTHING), 10, entropy=0,
-        judge=lambda response, state: (next(values), 0.0), stopping=Stopping(**stopping),
+        game, lambda turn: Response(None, np.zeros(2), NOTHING), 10, entropy=0,
+        take=lambda response, state: (next(values), 0.0), stopping=Stopping(**stopping),
     )  # fmt: skip
-    return game.n_rounds, game.trace.stop_reason
+    return game.n_rounds, game.trace.stop
 
 
 @pytest.mark.parametrize(
-    ("values", "patience", "tol", "rounds"),
+    ("values", "stopping", "rounds", "kind"),
     [
-        ([0.5] * 10, 3, 1e-3, 4),
-        ([0.5] * 10, 1, 0.0, 2),
-        ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05], 1, 1e-3, 10),
-        ([0.5, 0.5, 0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4], 3, 1e-3, 7),
-        ([0.5, 0.4995, 0.499, 0.4985, 0.498, 0.4975, 0.497, 0.4965, 0.496, 0.4955], 3, 1e-3, 10),
-        ([0.5, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 5, 1e-3, 3),
-        ([0.5] * 10, None, 1e-3, 10),
-        ([np.nan] * 10, None, 0.0, 10),
+        ([0.5] * 10, {"patience": 3, "tol": 1e-3}, 4, StopKind.PLATEAU),
+        ([0.5] * 10, {"patience": 1, "tol": 0.0}, 2, StopKind.PLATEAU),
+        (
+            [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05],
+            {"patience": 1, "tol": 1e-3},
+            10,
+            StopKind.PLAYED,
+        ),
+        ([0.5] * 3 + [0.4] * 7, {"patience": 3, "tol": 1e-3}, 7, StopKind.PLATEAU),
+        (
+            [0.5, 0.4995, 0.499, 0.4985, 0.498, 0.4975, 0.497, 0.4965, 0.496, 0.4955],
+            {"patience": 3, "tol": 1e-3},
+            10,
+            StopKind.PLAYED,
+        ),
+        ([0.5, 0.4, *[0.0] * 8], {"patience": 5, "zero": 0.0}, 3, StopKind.ZERO),
+        ([0.5, 0.4, *[0.0] * 8], {"patience": 5}, 8, StopKind.PLATEAU),
+        ([0.5, 0.4, *[0.3] * 8], {"target": 0.3}, 3, StopKind.TARGET),
+        ([0.5] * 10, {"tol": 1e-3}, 10, StopKind.PLAYED),
+        ([np.nan] * 10, {"zero": 0.0}, 10, StopKind.PLAYED),
     ],
 )
-def test_patience(values, patience, tol, rounds):
-    played, reason = stopped(values, patience=patience, tol=tol)
+def test_reasons_to_stop(values, stopping, rounds, kind):
+    played, stop = stopped(values, **stopping)
     assert played == rounds
-    assert reason
+    assert stop.kind is kind
+    assert stop.words
+
+
+def test_a_learner_without_an_answer_ends_the_game():
+    refusal = Stop(StopKind.LEARNER, "too weak")
+    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
+    play(game, lambda turn: refusal if turn.t == 3 else Response(None, np.zeros(2), NOTHING), 9, entropy=0)
+    assert game.n_rounds == 2
+    assert game.trace.stop is refusal
 
 
 def test_time_limit_allows_one_round():
-    played, reason = stopped([0.5] * 10, max_time=1e-12)
+    played, stop = stopped([0.5] * 10, max_time=1e-12)
     assert played == 1
-    assert "time limit of 1e-12 s" in reason
+    assert stop.kind is StopKind.TIME
+    assert stop.early
+    assert "time limit of 1e-12 s" in stop.words
 
 
 def test_observer_ends_the_game():
-    game = Game.new(Uniform(), Units.samples(np.ones(2)))
-    oracle = lambda u, seed: Response(None, np.zeros(2), NOTHING)  # noqa: E731
-    play(game, oracle, 9, entropy=0, observe=lambda game: game.n_rounds == 3)
+    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
+    oracle = lambda turn: Response(None, np.zeros(2), NOTHING)  # noqa: E731
+    play(game, oracle, 9, entropy=0, observe=lambda game, newest: game.n_rounds == 3)
     assert game.n_rounds == 3
     assert game.trace.stop_reason == "stopped by a callback after round 3"
 
 
-@pytest.mark.parametrize("where", ["oracle", "judge", "observe"])
+@pytest.mark.parametrize("where", ["oracle", "take", "observe"])
 def test_interrupt_keeps_whole_rounds(where):
     game = Game.new(Hedge(1.0), Units.samples(np.ones(3)))
     losses = np.random.default_rng(0).random((5, 3))
@@ -217,45 +242,47 @@ def test_interrupt_keeps_whole_rounds(where):
         if place == where and game.n_rounds == at:
             raise KeyboardInterrupt
 
-    def oracle(u, seed):
+    def oracle(turn):
         ring("oracle")
         return Response(None, losses[game.n_rounds], NOTHING)
 
-    def judge(response, state):
-        ring("judge")
+    def take(response, state):
+        ring("take")
         return 0.5, 0.0
 
-    def observe(game):
+    def observe(game, newest):
         ring("observe")
         return False
 
-    play(game, oracle, 5, entropy=0, judge=judge, observe=observe)
+    play(game, oracle, 5, entropy=0, take=take, observe=observe)
     rounds = 3 if where == "observe" else 2
-    assert len(game.trace) == game.n_rounds == game.state.n_rounds == rounds
+    assert len(game.trace) == game.n_rounds == rounds
+    assert game.trace.stop.kind is StopKind.INTERRUPT
     assert game.trace.stop_reason == f"interrupted after {rounds} rounds"
     np.testing.assert_allclose(game.state.cumulative, losses[:rounds].sum(axis=0))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_nothing_played_is_an_error(error):
-    def oracle(u, seed):
+    def oracle(turn):
         raise error
 
     with pytest.raises(error):
-        play(Game.new(Uniform(), Units.samples(np.ones(2))), oracle, 3, entropy=0)
+        play(Game.new(UNIFORM, Units.samples(np.ones(2))), oracle, 3, entropy=0)
 
 
 def test_other_errors_leave_the_game_consistent():
     game = Game.new(Hedge(1.0), Units.samples(np.ones(2)))
 
-    def oracle(u, seed):
-        if game.n_rounds == 2:
+    def oracle(turn):
+        if turn.t == 3:
             raise RuntimeError("the learner broke")
         return Response(None, np.array([1.0, 0.0]), NOTHING)
 
     with pytest.raises(RuntimeError, match="the learner broke"):
         play(game, oracle, 5, entropy=0)
-    assert game.n_rounds == game.state.n_rounds == 2
+    assert game.n_rounds == 2
+    np.testing.assert_array_equal(game.state.cumulative, [2.0, 0.0])
 
 
 def test_seeds_depend_on_entropy_and_round_alone():

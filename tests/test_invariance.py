@@ -11,8 +11,9 @@ from conftest import MIXTURES, VALIDATED, make
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost._rows import distinct, draw_lots, hash_rows
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.validation import folds, held_out, round_significant
+from tailboost.data import Problem
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier, open_session
+from tailboost.validation import choose_scheme, folds, held_out, round_significant
 
 ROUNDS = 6
 SETS = 60
@@ -184,12 +185,12 @@ def test_order_of_rows_means_nothing(name, scheme, learner):
 def test_equal_rows_never_stand_on_both_sides(scheme):
     X, y, _ = table(4)  # a grid: many rows are equal, with different labels too
     twice = np.concatenate([np.arange(len(y)), np.arange(len(y))])
-    clf = make("ada", LEARNERS["tree"], n_estimators=1, validation=scheme, random_state=3)
-    clf._entropy, clf.classes_ = 3, np.unique(y)
-    problem = clf._check_problem(X[twice], y[twice], None, None, (None, None, None, None))
-    drawn = clf._scheme(problem, {})
+    X, y, weight, K = X[twice], y[twice], np.ones(len(twice)), len(np.unique(y))
+    session = open_session(LEARNERS["tree"], X, y, K, weight, {})
+    problem = Problem(X, y, weight, None, K, np.arange(len(y)), None)
+    drawn = choose_scheme(session, problem, scheme, seed=3, refit=True, n_jobs=None)
     side = drawn.fold if scheme == "cv" else drawn.held
-    rows = pd.DataFrame(problem.X).assign(side=side)
+    rows = pd.DataFrame(X).assign(side=side)
     assert rows.groupby(list(range(X.shape[1]))).side.nunique().max() == 1
     assert len(np.unique(side)) == (5 if scheme == "cv" else 2)
 
@@ -246,7 +247,7 @@ def test_scaling_of_weights():
     eta = [
         make("ada", LEARNERS["tree"], eta="theory", n_estimators=2, validation="train")
         .fit(X, y, sample_weight=np.full(len(y), factor))
-        ._game.rule.eta
+        .game_.rule.eta
         for factor in (1.0, 4.0)
     ]
     assert eta[1] == pytest.approx(np.sqrt(8 * np.log(4 * len(y)) / 2))

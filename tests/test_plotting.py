@@ -242,7 +242,7 @@ def test_trajectory_bad_input():
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, error=0.1, name="a"),
     "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
-    "CostDisplay": lambda: CostDisplay([0.0, -0.5], [0.0, -0.6], [-3.0, -2.5], lam=0.5),
+    "CostDisplay": lambda: CostDisplay([0.0, -0.5], [0.0, -0.6], [-3.0, -2.5], variance_weight=0.5),
     "StagedClassErrorDisplay": lambda: StagedClassErrorDisplay([[0.1, 0.3], [0.2, 0.2]], "ab", allowed=0.25),
     "WeightTrajectoryDisplay": lambda: WeightTrajectoryDisplay([0.1, 0.2], [1.0, 0.5]),
     "WorstCaseDisplay": lambda: WorstCaseDisplay(ALPHAS, ALPHAS, target=0.3, shift=0.3, name="a"),

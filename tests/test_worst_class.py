@@ -14,8 +14,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
-from tailboost.classifiers._targets import THETAS, edge_from_share
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.rules import theory_rounds
+from tailboost.targets import MAX_ERRORS, edge_from_share
 
 TREE = HistTreeClassifier(max_depth=3)
 BOOST = HistBoostClassifier(n_trees=8, max_depth=3)
@@ -88,17 +89,17 @@ def transcription(X, y, theta, gamma, T):
 def test_the_game_is_the_papers_loop(seed):
     X, y = rare(seed)
     theta = 0.5
-    clf = fit(X, y, theta=theta, validation="train", class_loss="indicator")
+    clf = fit(X, y, max_error=1 - theta, validation="train", class_loss="indicator")
     gamma = 4 / 5 - 0.5 - 0.0005
     assert clf.gamma_ == pytest.approx(gamma)
     T = math.ceil(2 * math.log(5) / gamma**2)
-    assert clf._rounds() == T == 36
+    assert T == 36
     assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(5) / T))
     weights, votes, stop = transcription(X, y, theta, gamma, T)
     assert clf.n_iter_ == stop
-    np.testing.assert_allclose(clf.class_weights_, weights, rtol=1e-9)
-    np.testing.assert_allclose(clf.class_weights_[0], 0.2)
-    np.testing.assert_array_equal(clf._tally.counts, votes)
+    np.testing.assert_allclose(clf.unit_weights_, weights, rtol=1e-9)
+    np.testing.assert_allclose(clf.unit_weights_[0], 0.2)
+    np.testing.assert_array_equal(clf.combiner_.tally.counts, votes)
     # The vote of the prefix that was kept, where it is not tied.
     kept = int((clf.estimator_weights_ > 0).sum())
     share = np.zeros((len(y), 5))
@@ -118,15 +119,15 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
         X,
         y,
         HistBoostClassifier(n_trees=20, max_depth=3),
-        theta=0.4,
+        max_error=0.6,
         validation="train",
         class_loss="indicator",
     )
-    gamma, T = clf.gamma_, clf._rounds()
+    gamma, T = clf.gamma_, theory_rounds(5, clf.gamma_)
     if clf.n_iter_ < T:
         assert "weak-learning condition was not met" in clf.trace_.stop_reason
         return
-    losses = clf._game.state.cumulative
+    losses = clf.game_.state.cumulative
     assert np.all(clf.trace_.weighted_loss <= 0.5 - gamma + 1e-9)
     assert losses.max() - clf.trace_.weighted_loss.sum() <= gamma * T / 2
     # So every class is fine for more than half of the voters.
@@ -140,7 +141,9 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
 
 def test_some_of_those_games_are_played_to_the_end():
     played = [
-        fit(*rare(seed), HistBoostClassifier(n_trees=20, max_depth=3), theta=0.4, validation="train").n_iter_
+        fit(
+            *rare(seed), HistBoostClassifier(n_trees=20, max_depth=3), max_error=0.6, validation="train"
+        ).n_iter_
         for seed in range(3)
     ]
     assert max(played) == 36
@@ -164,12 +167,12 @@ def test_three_voters_wrong_on_forty_per_cent_vote_wrongly_on_sixty():
     voters = np.tile(y, (3, 1))
     for t, missed in enumerate([(0, 1), (1, 2), (0, 2)]):
         voters[t, list(missed)] = 1
-    vote = play_script(voters, y, theta=0.59, combine="vote", class_loss="error")
-    np.testing.assert_allclose(vote._tally.results, [(0.4, 0.2), (0.4, 0.2), (0.6, 0.3)])
+    vote = play_script(voters, y, max_error=0.41, combine="vote", class_loss="error")
+    np.testing.assert_allclose(vote.combiner_.results, [(0.4, 0.2), (0.4, 0.2), (0.6, 0.3)])
     # The first voter alone is better than all three: it is the best prefix.
     np.testing.assert_allclose(vote.estimator_weights_, [1.0, 0.0, 0.0])
     assert vote.bound_met_
-    np.testing.assert_allclose(vote.class_errors_, [0.4, 0.0])
+    np.testing.assert_allclose(vote.unit_errors_, [0.4, 0.0])
 
 
 def test_the_value_of_the_mixture_is_its_bound():
@@ -177,9 +180,9 @@ def test_the_value_of_the_mixture_is_its_bound():
     voters = np.tile(y, (3, 1))
     for t, missed in enumerate([(0, 1), (1, 2), (0, 2)]):
         voters[t, list(missed)] = 1
-    clf = play_script([voters[0], *voters], y, theta=0.59, combine="mixture", class_loss="error")
+    clf = play_script([voters[0], *voters], y, max_error=0.41, combine="mixture", class_loss="error")
     assert clf.bound_met_
-    np.testing.assert_allclose(clf.expected_class_errors_, [0.4, 0.0])
+    np.testing.assert_allclose(clf.expected_unit_errors_, [0.4, 0.0])
     assert clf.guarantee_.achieved == pytest.approx(0.4)
 
 
@@ -204,15 +207,15 @@ def test_random_games_the_vote_breaks_the_bound_and_the_mixture_is_its_value():
             rng.random((T + 1, len(y))) < 0.42, (y + rng.integers(1, K, (T + 1, len(y)))) % K, y
         )
         errors = np.array([[np.mean(v[y == k] != k) for k in range(K)] for v in voters])
-        clf = play_script(voters, y, theta=0.5, n_estimators=T, combine="mixture", class_loss="error")
+        clf = play_script(voters, y, max_error=0.5, n_estimators=T, combine="mixture", class_loss="error")
         value = minimax(np.vstack([errors[1:], errors[:1]]))
         assert clf.guarantee_.achieved == pytest.approx(value, abs=1e-9)
-        assert clf.expected_class_errors_.max() == pytest.approx(value, abs=1e-9)
-        vote = play_script(voters[1:], y, theta=0.5, n_estimators=T, combine="vote", class_loss="error")
-        every = [result[0] for result in vote._tally.results]
+        assert clf.expected_unit_errors_.max() == pytest.approx(value, abs=1e-9)
+        vote = play_script(voters[1:], y, max_error=0.5, n_estimators=T, combine="vote", class_loss="error")
+        every = [result[0] for result in vote.combiner_.results]
         weak = errors[1:].max(axis=0).max() < 0.6
         broken += every[-1] > errors[1:].mean(axis=0).max() and weak
-        assert vote.class_errors_.max() == pytest.approx(min(every))
+        assert vote.unit_errors_.max() == pytest.approx(min(every))
     assert broken > 0
 
 
@@ -223,18 +226,18 @@ def test_unequal_targets_shift_the_mixture():
     clf = play_script(
         [first, first, second],
         y,
-        theta={0: 0.7, 1: 0.3},
+        max_error={0: 0.3, 1: 0.7},
         n_estimators=2,
         combine="mixture",
         class_loss="error",
     )
-    np.testing.assert_allclose(clf.expected_class_errors_, [0.3, 0.7])
+    np.testing.assert_allclose(clf.expected_unit_errors_, [0.3, 0.7])
     assert clf.bound_met_
-    np.testing.assert_allclose(clf.theta_, [0.7, 0.3])
+    np.testing.assert_allclose(clf.max_error_, [0.3, 0.7])
     assert "penalty" in clf.guarantee_.objective
     with pytest.warns(BoundNotMetWarning, match=r"class 0 \(0.4, allowed 0.2\), 1 \(0.6, allowed 0.4\)"):
         clf = play_script(
-            [first, first, second], y, theta={0: 0.8, None: 0.6}, n_estimators=2, combine="mixture",
+            [first, first, second], y, max_error={0: 0.2, None: 0.4}, n_estimators=2, combine="mixture",
             class_loss="error",
         )  # fmt: skip
     assert not clf.bound_met_
@@ -243,29 +246,35 @@ def test_unequal_targets_shift_the_mixture():
 @quiet
 @pytest.mark.parametrize("class_loss", ["indicator", "error"])
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
-@pytest.mark.parametrize("theta", [0.6, {0: 0.9, None: 0.4}, "auto"])
-def test_attributes_are_about_what_they_say(class_loss, combine, theta):
+@pytest.mark.parametrize("max_error", [0.4, {0: 0.1, None: 0.6}, "auto"])
+def test_attributes_are_about_what_they_say(class_loss, combine, max_error):
     """On training rows, where members are judged as they are."""
     X, y = rare(2)
     names = np.array(list("abcde"))[y]
-    theta = {"a": 0.9, None: 0.4} if isinstance(theta, dict) else theta
+    max_error = {"a": 0.1, None: 0.6} if isinstance(max_error, dict) else max_error
     clf = fit(
-        X, names, theta=theta, validation="train", class_loss=class_loss, combine=combine, n_estimators=6
+        X,
+        names,
+        max_error=max_error,
+        validation="train",
+        class_loss=class_loss,
+        combine=combine,
+        n_estimators=6,
     )
     predicted = tb.metrics.class_errors(names, clf.predict(X))
     expected = tb.metrics.expected_class_errors(names, clf.predict_proba(X), labels=clf.classes_)
-    np.testing.assert_allclose(clf.class_errors_, list(predicted.values()), atol=1e-9)
-    np.testing.assert_allclose(clf.expected_class_errors_, list(expected.values()), atol=1e-9)
-    promised = clf.class_errors_ if combine == "vote" else clf.expected_class_errors_
-    assert clf.bound_met_ == np.all(promised <= 1 - clf.theta_ + 1e-9)
-    assert clf.class_weights_.shape == (clf.n_iter_, 5)
-    np.testing.assert_allclose(clf.class_weights_.sum(axis=1), 1.0)
+    np.testing.assert_allclose(clf.unit_errors_, list(predicted.values()), atol=1e-9)
+    np.testing.assert_allclose(clf.expected_unit_errors_, list(expected.values()), atol=1e-9)
+    promised = clf.unit_errors_ if combine == "vote" else clf.expected_unit_errors_
+    assert clf.bound_met_ == np.all(promised <= clf.max_error_ + 1e-9)
+    assert clf.unit_weights_.shape == (clf.n_iter_, 5)
+    np.testing.assert_allclose(clf.unit_weights_.sum(axis=1), 1.0)
     np.testing.assert_array_equal(clf.units_, clf.classes_)
-    if theta == "auto":
-        assert clf.theta_[0] in THETAS
+    if max_error == "auto":
+        assert clf.max_error_[0] in MAX_ERRORS
         if class_loss == "error":
-            harder = [t for t in THETAS if t > clf.theta_[0]]
-            assert all(promised.max() > 1 - t for t in harder)
+            harder = [error for error in MAX_ERRORS if error < clf.max_error_[0]]
+            assert all(promised.max() > error for error in harder)
     *_, last = clf.staged_predict(X)
     np.testing.assert_array_equal(last, clf.predict(X))
     if combine == "mixture":
@@ -275,8 +284,8 @@ def test_attributes_are_about_what_they_say(class_loss, combine, theta):
                 for m in clf.estimators_
             ]
         )
-        penalty = (1 - clf.theta_).max() - (1 - clf.theta_)
-        assert (clf.expected_class_errors_ + penalty).max() == pytest.approx(
+        penalty = clf.max_error_.max() - clf.max_error_
+        assert (clf.expected_unit_errors_ + penalty).max() == pytest.approx(
             minimax(errors, penalty), abs=1e-8
         )
 
@@ -288,27 +297,27 @@ def test_attributes_are_about_what_they_say(class_loss, combine, theta):
 def test_the_learner_is_grown_only_as_far_as_asked():
     X, y = rare(4, n=600)
     sizes = {}
-    for theta in (0.3, 0.5, 0.7):
+    for allowed in (0.7, 0.5, 0.3):
         clf = fit(
             X,
             y,
             HistBoostClassifier(n_trees=40, max_depth=3),
-            theta=theta,
+            max_error=allowed,
             validation="train",
             n_estimators=5,
         )
-        sizes[theta] = [m.booster_.num_boosted_rounds() for m in clf.estimators_]
-        for m, w in zip(clf.estimators_, clf.class_weights_, strict=True):
+        sizes[allowed] = [m.booster_.num_boosted_rounds() for m in clf.estimators_]
+        for m, w in zip(clf.estimators_, clf.unit_weights_, strict=True):
             errors = np.array([np.mean(m.predict(X)[y == k] != k) for k in range(5)])
-            assert w @ (errors >= 1 - theta) <= 0.5 - clf.gamma_ + 1e-9
-    assert np.mean(sizes[0.3]) < np.mean(sizes[0.7]) < 40
+            assert w @ (errors >= allowed) <= 0.5 - clf.gamma_ + 1e-9
+    assert np.mean(sizes[0.7]) < np.mean(sizes[0.3]) < 40
 
 
 @quiet
 def test_error_game_grows_to_the_theorems_goal():
     X, y = noisy(3, n=600)
     clf = fit(
-        X, y, HistBoostClassifier(n_trees=60, max_depth=3), theta=0.6, validation="train", n_estimators=12
+        X, y, HistBoostClassifier(n_trees=60, max_depth=3), max_error=0.4, validation="train", n_estimators=12
     )
     goal = 0.4 - math.sqrt(math.log(2) / 24)
     assert clf.gamma_ is None
@@ -316,7 +325,7 @@ def test_error_game_grows_to_the_theorems_goal():
     assert np.all(clf.trace_.weighted_loss <= goal + 1e-9)
     sizes = [m.booster_.num_boosted_rounds() for m in clf.estimators_[:12]]
     assert max(sizes) < 60
-    assert clf._game.state.cumulative.max() / 12 <= 0.4  # the even mixture, by the theorem
+    assert clf.game_.state.cumulative.max() / 12 <= 0.4  # the even mixture, by the theorem
     assert clf.bound_met_
 
 
@@ -324,7 +333,7 @@ def test_error_game_grows_to_the_theorems_goal():
 def test_a_fixed_learner_that_fails_ends_the_game_and_says_so():
     X, y = rare(5)
     clf = fit(
-        X, y, DecisionTreeClassifier(max_depth=1), theta=0.9, validation="train", class_loss="indicator"
+        X, y, DecisionTreeClassifier(max_depth=1), max_error=0.1, validation="train", class_loss="indicator"
     )
     assert clf.n_iter_ == 1
     assert "the weak-learning condition was not met in round 1" in clf.trace_.stop_reason
@@ -334,7 +343,7 @@ def test_a_fixed_learner_that_fails_ends_the_game_and_says_so():
 @quiet
 def test_forests_grow_under_cross_fitting():
     X, y = rare(6, n=500)
-    clf = fit(X, y, RandomForestClassifier(30), theta=0.3, n_estimators=3)
+    clf = fit(X, y, RandomForestClassifier(30), max_error=0.7, n_estimators=3)
     assert {len(m.estimators_) for m in clf.estimators_} != {30}
 
 
@@ -345,7 +354,7 @@ def test_two_classes_play_the_error_game():
     X, y = noisy(7, n=300)
     clf = fit(X, y, BOOST, n_estimators=4)
     assert clf.gamma_ is None
-    assert clf.objective_.kind == "worst_group"
+    assert clf.objective_.unit == "class"
     assert len(clf.estimators_) == 4 + 1 + 2  # plain ERM and the constants join the mixture
     assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(2) / 4))
     with pytest.raises(ValueError, match=r"gives γ = -0.0005 for 2 units.*class_loss='error'"):
@@ -358,11 +367,13 @@ def test_a_hundred_classes():
     y = np.repeat(np.arange(100), 6)
     X = rng.normal(size=(100, 3))[y] + 0.05 * rng.normal(size=(600, 3))
     clf = fit(
-        X, y, HistBoostClassifier(n_trees=10, max_depth=6), theta=0.3, n_estimators=3, validation="train"
+        X, y, HistBoostClassifier(n_trees=10, max_depth=6), max_error=0.7, n_estimators=3, validation="train"
     )
-    assert clf.class_weights_.shape[1] == 100
+    assert clf.unit_weights_.shape[1] == 100
     assert clf.gamma_ == pytest.approx(0.2995)
-    assert math.ceil(2 * math.log(100) / 0.2995**2) == fit(X, y, theta=0.3, max_time=1e-9)._rounds()
+    T = math.ceil(2 * math.log(100) / 0.2995**2)
+    planned = fit(X, y, max_error=0.7, max_time=1e-9)
+    assert planned.eta_ == pytest.approx(math.sqrt(8 * math.log(100) / T))
 
 
 def test_a_class_with_one_row_trains_but_is_not_measured():
@@ -371,11 +382,11 @@ def test_a_class_with_one_row_trains_but_is_not_measured():
     y[5] = 2
     for params in ({}, {"class_loss": "error"}, {"validation": 0.3}):
         with pytest.warns(BoundNotMetWarning, match="class 2: no row to measure the error on"):
-            clf = fit(X, y, BOOST, theta=0.1, n_estimators=3, **params)
-        assert np.isnan(clf.class_errors_[2])
-        assert not np.isnan(clf.class_errors_[:2]).any()
+            clf = fit(X, y, BOOST, max_error=0.9, n_estimators=3, **params)
+        assert np.isnan(clf.unit_errors_[2])
+        assert not np.isnan(clf.unit_errors_[:2]).any()
         assert clf.bound_met_
-        assert clf.class_weights_[0, 2] == pytest.approx(1 / 3)
+        assert clf.unit_weights_[0, 2] == pytest.approx(1 / 3)
         assert np.isfinite(clf.predict_proba(X)).all()
 
 
@@ -383,18 +394,18 @@ def test_a_class_absent_from_the_validation_set():
     X, y = noisy(9, n=200, K=3)
     X_val, y_val = noisy(10, n=90, K=3)
     seen = y_val != 1
-    clf = WorstClassBoostClassifier(BOOST, theta=0.2, n_estimators=3, random_state=0)
+    clf = WorstClassBoostClassifier(BOOST, max_error=0.8, n_estimators=3, random_state=0)
     with pytest.warns(BoundNotMetWarning, match="class 1: no row"):
         clf.fit(X, y, X_val=X_val[seen], y_val=y_val[seen])
-    assert np.isnan(clf.class_errors_).tolist() == [False, True, False]
-    assert clf.guarantee_.achieved == pytest.approx(np.nanmax(clf.expected_class_errors_))
+    assert np.isnan(clf.unit_errors_).tolist() == [False, True, False]
+    assert clf.guarantee_.achieved == pytest.approx(np.nanmax(clf.expected_unit_errors_))
 
 
 @pytest.mark.parametrize("class_loss", ["indicator", "error"])
 def test_an_unreachable_target_is_said_to_be(class_loss):
     X, y = rare(10)
     with pytest.warns(BoundNotMetWarning, match=r"not met on out-of-fold losses .* for class .*allowed 0.01"):
-        clf = fit(X, y, theta=0.99, n_estimators=3, class_loss=class_loss)
+        clf = fit(X, y, max_error=0.01, n_estimators=3, class_loss=class_loss)
     assert not clf.bound_met_
     assert clf.predict(X).shape == y.shape
 
@@ -407,7 +418,7 @@ def test_a_perfect_learner(class_loss, validation):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clf = WorstClassBoostClassifier(
-            BOOST, class_loss=class_loss, validation=validation, theta=0.95, random_state=0
+            BOOST, class_loss=class_loss, validation=validation, max_error=0.05, random_state=0
         ).fit(X, y)
     assert clf.bound_met_
     assert clf.score(X, y) == 1.0
@@ -417,20 +428,28 @@ def test_a_perfect_learner(class_loss, validation):
 
 
 @quiet
-def test_max_rounds_goes_on_until_the_bound_is_met():
+def test_until_met_goes_on_until_the_bound_is_met():
     y = np.array([0] * 5 + [1] * 5)
     good, bad = y.copy(), y.copy()
     bad[:3], good[:1] = 1, 1
     voters = [bad] * 4 + [good]
-    short = play_script([bad, *voters], y, theta=0.75, n_estimators=2, combine="mixture", class_loss="error")
+    short = play_script(
+        [bad, *voters], y, max_error=0.25, n_estimators=2, combine="mixture", class_loss="error"
+    )
     assert (short.n_iter_, short.bound_met_) == (2, False)
     long = play_script(
-        [bad, *voters], y, theta=0.75, n_estimators=2, combine="mixture", class_loss="error", max_rounds=9
+        [bad, *voters],
+        y,
+        max_error=0.25,
+        n_estimators=9,
+        combine="mixture",
+        class_loss="error",
+        until_met=True,
     )
     assert (long.n_iter_, long.bound_met_) == (5, True)
     assert "all targets are met" in long.trace_.stop_reason
     never = play_script(
-        [bad] * 9, y, theta=0.75, n_estimators=2, combine="mixture", class_loss="error", max_rounds=4
+        [bad] * 9, y, max_error=0.25, n_estimators=4, combine="mixture", class_loss="error", until_met=True
     )
     assert (never.n_iter_, never.bound_met_) == (4, False)
 
@@ -444,24 +463,22 @@ def test_groups_and_cells(combine):
     X, y = noisy(11, n=400, K=3)
     y = np.array(["low", "mid", "high"])[y]
     g = np.where(X[:, 0] + 0.3 * np.random.default_rng(0).normal(size=400) > 0, "f", "m")
-    settings = {"combine": combine, "validation": "train", "n_estimators": 4, "theta": 0.5}
+    settings = {"combine": combine, "validation": "train", "n_estimators": 4, "max_error": 0.5}
     clf = fit(X, y, groups=g, **settings)
     assert clf.units_.tolist() == ["f", "m"]
-    np.testing.assert_allclose(
-        clf.class_errors_, list(tb.metrics.group_errors(y, clf.predict(X), g).values())
-    )
+    np.testing.assert_allclose(clf.unit_errors_, list(tb.metrics.group_errors(y, clf.predict(X), g).values()))
     cells = fit(X, y, groups=g, units="cell", **settings)
     assert len(cells.units_) == 6
     predicted = cells.predict(X)
-    for (c, group), error in zip(cells.units_, cells.class_errors_, strict=True):
+    for (c, group), error in zip(cells.units_, cells.unit_errors_, strict=True):
         rows = (y == c) & (g == group)
         assert error == pytest.approx(np.mean(predicted[rows] != c))
-    theta = {("low", "f"): 0.9, "high": 0.7, None: 0.2}
-    cells = fit(X, y, groups=g, units="cell", **(settings | {"theta": theta}))
-    wanted = [0.9 if u == ("low", "f") else 0.7 if u[0] == "high" else 0.2 for u in cells.units_]
-    np.testing.assert_allclose(cells.theta_, wanted)
-    by_group = fit(X, y, groups=g, **(settings | {"theta": {"f": 0.9, "m": 0.1}}))
-    np.testing.assert_allclose(by_group.theta_, [0.9, 0.1])
+    max_error = {("low", "f"): 0.1, "high": 0.3, None: 0.8}
+    cells = fit(X, y, groups=g, units="cell", **(settings | {"max_error": max_error}))
+    wanted = [0.1 if u == ("low", "f") else 0.3 if u[0] == "high" else 0.8 for u in cells.units_]
+    np.testing.assert_allclose(cells.max_error_, wanted)
+    by_group = fit(X, y, groups=g, **(settings | {"max_error": {"f": 0.1, "m": 0.9}}))
+    np.testing.assert_allclose(by_group.max_error_, [0.1, 0.9])
 
 
 @quiet
@@ -469,20 +486,20 @@ def test_a_validation_set_with_groups():
     X, y = noisy(12, n=300)
     X_val, y_val = noisy(13, n=100)
     g, g_val = np.arange(300) % 3, np.arange(100) % 3
-    clf = WorstClassBoostClassifier(TREE, theta=0.5, n_estimators=3, units="cell", random_state=0)
+    clf = WorstClassBoostClassifier(TREE, max_error=0.5, n_estimators=3, units="cell", random_state=0)
     clf.fit(X, y, groups=g, X_val=X_val, y_val=y_val, groups_val=g_val)
     assert clf.units_.tolist() == [(c, k) for k in range(3) for c in range(2)]
-    assert clf.reweight(X_val, y_val, objective="worst_group", groups=g_val).objective_.kind == "worst_group"
+    assert clf.reweight(X_val, y_val, objective="worst_group", groups=g_val).objective_.unit == "group"
 
 
 def test_reweighting_elsewhere_drops_what_was_said_about_other_rows():
     X, y = noisy(14, n=200)
-    clf = fit(X, y, theta=0.2, n_estimators=3)
+    clf = fit(X, y, max_error=0.8, n_estimators=3)
     kept = clf.reweight(objective="worst_class")
-    assert kept.class_errors_.shape == (2,)
+    assert kept.unit_errors_.shape == (2,)
     other = clf.reweight(*noisy(15, n=50), objective="worst_class")
-    assert not hasattr(other, "class_errors_")
-    assert hasattr(clf, "class_errors_")
+    assert not hasattr(other, "unit_errors_")
+    assert hasattr(clf, "unit_errors_")
 
 
 # -- continuing, identities, bad input -----------------------------------------------------------------------
@@ -490,7 +507,7 @@ def test_reweighting_elsewhere_drops_what_was_said_about_other_rows():
 
 def test_what_depends_on_T_cannot_be_continued():
     X, y = rare(12)
-    settings = {"warm_start": True, "n_estimators": 2, "theta": 0.1, "eta": 1.0, "validation": "train"}
+    settings = {"warm_start": True, "n_estimators": 2, "max_error": 0.9, "eta": 1.0, "validation": "train"}
     for params, match in (
         ({"eta": "theory"}, "eta='theory' depends on n_estimators"),
         ({"class_loss": "error"}, "the growth of the learner depends on n_estimators"),
@@ -501,7 +518,7 @@ def test_what_depends_on_T_cannot_be_continued():
 
 
 @quiet
-@pytest.mark.parametrize("params", [{"class_loss": "indicator", "theta": 0.2}, {"class_loss": "error"}])
+@pytest.mark.parametrize("params", [{"class_loss": "indicator", "max_error": 0.8}, {"class_loss": "error"}])
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
 def test_warm_start_is_the_cold_fit(params, combine):
     X, y = rare(13)
@@ -510,12 +527,12 @@ def test_warm_start_is_the_cold_fit(params, combine):
     warm.set_params(n_estimators=5).fit(X, y)
     cold = fit(X, y, BOOST, n_estimators=5, **settings)
     np.testing.assert_array_equal(warm.predict_proba(X), cold.predict_proba(X))
-    np.testing.assert_array_equal(warm.class_errors_, cold.class_errors_)
-    np.testing.assert_array_equal(warm.theta_, cold.theta_)
+    np.testing.assert_array_equal(warm.unit_errors_, cold.unit_errors_)
+    np.testing.assert_array_equal(warm.max_error_, cold.max_error_)
 
 
 @quiet
-@pytest.mark.parametrize("params", [{"theta": "auto"}, {"theta": 0.3}])
+@pytest.mark.parametrize("params", [{"max_error": "auto"}, {"max_error": 0.7}])
 def test_checkpoints(tmp_path, params):
     X, y = rare(14)
     settings = {"n_estimators": 4, **params}
@@ -524,14 +541,16 @@ def test_checkpoints(tmp_path, params):
     assert stopped.n_iter_ == 1
     again = fit(X, y, BOOST, checkpoint_dir=tmp_path, **settings)
     np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
-    np.testing.assert_array_equal(again.class_errors_, whole.class_errors_)
+    np.testing.assert_array_equal(again.unit_errors_, whole.unit_errors_)
     with pytest.raises(ValueError, match="belongs to a fit with other"):  # η depends on T
         fit(X, y, BOOST, checkpoint_dir=tmp_path, **(settings | {"n_estimators": 5}))
 
 
 @quiet
 @pytest.mark.parametrize("validation", ["train", "cv", 0.3])
-@pytest.mark.parametrize("params", [{"theta": 0.5}, {}, {"theta": {0: 0.8, None: 0.4}, "combine": "mixture"}])
+@pytest.mark.parametrize(
+    "params", [{"max_error": 0.5}, {}, {"max_error": {0: 0.2, None: 0.6}, "combine": "mixture"}]
+)
 @pytest.mark.parametrize("learner", [TREE, BOOST])
 def test_weight_is_repetition_in_the_indicator_game(validation, params, learner):
     for seed in range(3):
@@ -543,33 +562,37 @@ def test_weight_is_repetition_in_the_indicator_game(validation, params, learner)
         one = fit(X, y, learner, weight=weight, **settings)
         two = fit(X[twice], y[twice], learner, **settings)
         assert one.n_iter_ == two.n_iter_
-        np.testing.assert_allclose(one.class_weights_, two.class_weights_, atol=1e-9)
+        np.testing.assert_allclose(one.unit_weights_, two.unit_weights_, atol=1e-9)
         np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
-        np.testing.assert_allclose(one.class_errors_, two.class_errors_, atol=1e-9)
+        np.testing.assert_allclose(one.unit_errors_, two.unit_errors_, atol=1e-9)
 
 
 BAD = {
-    "theta 1": ({"theta": 1.0}, "'theta' parameter"),
-    "theta negative": ({"theta": -0.1}, "'theta' parameter"),
-    "theta text": ({"theta": "best"}, "'theta' parameter"),
-    "a target of 1": ({"theta": {0: 1.0, None: 0.5}}, "theta: the target of 0 must be a number in"),
-    "a target of text": ({"theta": {0: "a", None: 0.5}}, "theta: the target of 0"),
-    "a rest of text": ({"theta": {None: "a"}}, "theta: the target of None"),
-    "a class without target": ({"theta": {0: 0.5, 1: 0.5}}, "no target for class 2.*key None"),
-    "no such class": ({"theta": {9: 0.5, None: 0.5}}, r"no class is called 9; there are \[0, 1, 2, 3, 4\]"),
-    "a rest without use": (
-        {"theta": {**dict.fromkeys(range(5), 0.5), None: "a"}},
-        "theta: the target of None",
+    "max_error 0": ({"max_error": 0.0}, "'max_error' parameter"),
+    "max_error above 1": ({"max_error": 1.1}, "'max_error' parameter"),
+    "max_error text": ({"max_error": "best"}, "'max_error' parameter"),
+    "a target of 0": ({"max_error": {0: 0.0, None: 0.5}}, "max_error: the target of 0 must be a number in"),
+    "a target of text": ({"max_error": {0: "a", None: 0.5}}, "max_error: the target of 0"),
+    "a rest of text": ({"max_error": {None: "a"}}, "max_error: the target of None"),
+    "a class without target": ({"max_error": {0: 0.5, 1: 0.5}}, "no target for class 2.*key None"),
+    "no such class": (
+        {"max_error": {9: 0.5, None: 0.5}},
+        r"no class is called 9; there are \[0, 1, 2, 3, 4\]",
     ),
-    "no targets": ({"theta": {}}, "no target for class 0"),
+    "a rest without use": (
+        {"max_error": {**dict.fromkeys(range(5), 0.5), None: "a"}},
+        "max_error: the target of None",
+    ),
+    "no targets": ({"max_error": {}}, "no target for class 0"),
     "gamma 0": ({"gamma": 0}, "'gamma' parameter"),
     "gamma large": ({"gamma": 0.6}, "'gamma' parameter"),
     "q 0": ({"q": 0}, "'q' parameter"),
     "q large": ({"q": 1.1}, "'q' parameter"),
     "class_loss": ({"class_loss": "hinge"}, "'class_loss' parameter"),
-    "combine": ({"combine": "minimax"}, "'combine' parameter"),
+    "combine": ({"combine": "mixture"}, "'combine' parameter"),
     "units": ({"units": "row"}, "'units' parameter"),
-    "max_rounds": ({"max_rounds": 0}, "'max_rounds' parameter"),
+    "until_met": ({"until_met": "yes"}, "'until_met' parameter"),
+    "nothing to meet": ({"until_met": True}, "until_met=True needs max_error"),
     "n_estimators": ({"n_estimators": "many"}, "'n_estimators' parameter"),
     "degenerate q": ({"q": 0.5, "class_loss": "indicator"}, "gamma='auto' with q=0.5"),
     "group without groups": ({"units": "group"}, "units='group' needs groups"),
@@ -591,7 +614,7 @@ def test_groups_where_classes_are_the_units(recorder):
     with pytest.raises(ValueError, match="units='class' has no use for groups"):
         fit(X, y, recorder, groups=y, units="class")
     with pytest.raises(ValueError, match="no group is called 'x'"):
-        fit(X, y, recorder, groups=np.where(y, "a", "b"), theta={"x": 0.5, None: 0.2})
+        fit(X, y, recorder, groups=np.where(y, "a", "b"), max_error={"x": 0.5, None: 0.8})
     assert type(recorder).fits == 0
 
 
@@ -604,7 +627,7 @@ def test_oco_is_right_on_every_training_row_once_all_rounds_met_the_condition(K)
     clf = OCOBoostClassifier(HistTreeClassifier(max_depth=5), gamma=0.2, random_state=0).fit(X, y)
     T = math.ceil(2 * math.log(40) / 0.2**2)
     assert clf.n_iter_ == T
-    assert clf._game.rule.eta == pytest.approx(math.sqrt(8 * math.log(40) / T))
+    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(40) / T))
     assert np.all(clf.trace_.weighted_loss <= 0.3)
     wrong = np.mean([m.predict(X) != y for m in clf.estimators_], axis=0)
     assert wrong.max() <= 0.5 - 0.2 / 2
@@ -620,8 +643,9 @@ def test_oco_counts_weights_and_says_when_it_stops():
         BoundNotMetWarning, match=r"condition was not met in round \d+.*rounds vote, without a bound"
     ):
         clf = OCOBoostClassifier(DecisionTreeClassifier(max_depth=2), gamma=0.3).fit(X, y, weight)
-    assert clf._rounds() == math.ceil(2 * math.log(300) / 0.09)
-    assert clf.n_iter_ < clf._rounds()
+    T = math.ceil(2 * math.log(300) / 0.09)
+    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(300) / T))
+    assert clf.n_iter_ < T
     np.testing.assert_allclose(clf.estimator_weights_, 1 / clf.n_iter_)
 
 
@@ -648,7 +672,7 @@ def test_displays():
     mpl.use("Agg")
     X, y = noisy(19, n=300, K=3)
     g = np.arange(300) % 2
-    clf = fit(X, y, BOOST, theta=0.7, n_estimators=4, class_loss="error", groups=g, units="cell")
+    clf = fit(X, y, BOOST, max_error=0.3, n_estimators=4, class_loss="error", groups=g, units="cell")
     display = tb.plotting.StagedClassErrorDisplay.from_estimator(clf, X, y)
     *_, last = clf.staged_predict(X)
     assert display.errors.shape == (clf.n_iter_, 3)
@@ -679,10 +703,10 @@ def test_by_default_the_error_game_is_played_with_shared_fits():
     clf = WorstClassBoostClassifier(random_state=0).fit(X, y)
     assert clf.gamma_ is None
     assert clf.n_iter_ == 30
-    assert clf.theta_[0] in THETAS
+    assert clf.max_error_[0] in MAX_ERRORS
     tables = {id(m.table_) for m in clf.estimators_[:31]}
     assert len(tables) == 1  # all rounds and plain ERM rest on one fit
-    with_target = WorstClassBoostClassifier(theta=0.4, random_state=0, max_time=1e-9).fit(X, y)
+    with_target = WorstClassBoostClassifier(max_error=0.6, random_state=0, max_time=1e-9).fit(X, y)
     assert with_target.gamma_ == pytest.approx(0.2995)
     assert isinstance(with_target.estimators_[0], HistBoostClassifier)
     by_group = WorstClassBoostClassifier(random_state=0, max_time=1e-9).fit(X, y, groups=y % 2)
@@ -698,7 +722,7 @@ def test_weight_is_repetition_by_default(seed):
     twice = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), weight))
     one = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X, y, weight)
     two = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X[twice], y[twice])
-    np.testing.assert_allclose(one.class_weights_, two.class_weights_, atol=1e-9)
+    np.testing.assert_allclose(one.unit_weights_, two.unit_weights_, atol=1e-9)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
@@ -713,16 +737,16 @@ def test_interrupted_and_continued(interrupted, combine):
     assert clf.n_iter_ == 2
     clf.set_params(warm_start=True).fit(X, y)
     np.testing.assert_array_equal(clf.predict_proba(X), whole.predict_proba(X))
-    np.testing.assert_array_equal(clf.class_errors_, whole.class_errors_)
+    np.testing.assert_array_equal(clf.unit_errors_, whole.unit_errors_)
 
 
 @quiet
 @pytest.mark.parametrize(
     "params",
     [
-        {"theta": {0: 0.5, None: 0.3}},
+        {"max_error": {0: 0.5, None: 0.7}},
         {"class_loss": "error", "estimator": None, "n_estimators": 3},
-        {"theta": 0.3, "combine": "mixture", "units": "cell"},
+        {"max_error": 0.7, "combine": "mixture", "units": "cell"},
     ],
 )
 def test_models_can_be_stored(tmp_path, params):
@@ -735,8 +759,8 @@ def test_models_can_be_stored(tmp_path, params):
     save_model(clf, tmp_path / "model.skops")
     again = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
-    assert again.get_params()["theta"] == clf.theta
-    np.testing.assert_array_equal(again.class_errors_, clf.class_errors_)
+    assert again.get_params()["max_error"] == clf.max_error
+    np.testing.assert_array_equal(again.unit_errors_, clf.unit_errors_)
 
 
 def test_data_frames_pass_without_a_word():

@@ -122,6 +122,14 @@ class Stop:
     kind: StopKind
     words: str
 
+    # Model files know plain types and classes of ours, but no enumeration.
+    def __getstate__(self) -> dict[str, str]:
+        return {"kind": self.kind.name, "words": self.words}
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        object.__setattr__(self, "kind", StopKind[state["kind"]])
+        object.__setattr__(self, "words", state["words"])
+
     @property
     def early(self) -> bool:
         """Whether the game was cut short from outside, so that the user should be told."""
@@ -291,9 +299,7 @@ class Stopping:
     zero : float or None
         A value up to which nothing is left to gain; ``None`` does not ask.
     target : float or None
-        A value that is good enough once ``planned`` rounds are played; ``None`` does not ask.
-    planned : int
-        For ``target``.
+        A value that is good enough; ``None`` does not ask.
     """
 
     patience: int | None = None
@@ -301,7 +307,6 @@ class Stopping:
     max_time: float | None = None
     zero: float | None = None
     target: float | None = None
-    planned: int = 0
 
     def reason(self, trace: Trace, elapsed: float) -> Stop | None:
         """Return why to stop before the next round, or None to go on."""
@@ -317,7 +322,7 @@ class Stopping:
             if before - since <= self.tol:
                 words = f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
                 return Stop(StopKind.PLATEAU, words)
-        if self.target is not None and t >= self.planned and value[-1] <= self.target:
+        if self.target is not None and value[-1] <= self.target:
             return Stop(StopKind.TARGET, f"all targets are met on the validation rows after {t} rounds")
         return None
 

@@ -155,10 +155,12 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
     keys = [[key for key in names if key in max_error][:1] for names in named]
     if unknown := set(max_error) - {None} - {key for found in keys for key in found}:
         name = next(key for key in max_error if key in unknown)
-        raise ValueError(f"max_error={max_error!r}: no {kind} is called {name!r}; there are {list(units)[:20]}")
+        raise ValueError(
+            f"max_error={max_error!r}: no {kind} is called {name!r}; there are {list(units)[:20]}"
+        )
     if [] in keys:
         raise ValueError(
-            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give one "
-            "for the rest under the key None"
+            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give "
+            "one for the rest under the key None"
         )
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)

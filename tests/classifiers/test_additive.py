@@ -20,17 +20,17 @@ STUMP = StumpClassifier()
 BINARY = {
     "adaboost": tb.AdaBoostClassifier(STUMP),
     "vadaboost": tb.VadaBoostClassifier(STUMP),
-    "vadaboost, lambda 0": tb.VadaBoostClassifier(STUMP, lam=0.0),
-    "vadaboost, lambda 1": tb.VadaBoostClassifier(TREE, lam=1.0),
+    "vadaboost, lambda 0": tb.VadaBoostClassifier(STUMP, variance_weight=0.0),
+    "vadaboost, lambda 1": tb.VadaBoostClassifier(TREE, variance_weight=1.0),
     "ebboost": tb.EBBoostClassifier(),
     "rlp": tb.SoftMarginBoostClassifier(STUMP),
-    "rqp": tb.SoftMarginBoostClassifier(TREE, penalty="qp"),
+    "rqp": tb.SoftMarginBoostClassifier(TREE, loss="quadratic"),
 }
 MANY = {
     "adaboost": tb.AdaBoostClassifier(TREE),
     "vadaboost": tb.VadaBoostClassifier(TREE),
     "rlp": tb.SoftMarginBoostClassifier(TREE),
-    "rqp": tb.SoftMarginBoostClassifier(TREE, penalty="qp"),
+    "rqp": tb.SoftMarginBoostClassifier(TREE, loss="quadratic"),
 }
 both = pytest.mark.parametrize(
     ("name", "K"), [*((name, 2) for name in BINARY), *((name, 4) for name in MANY)]
@@ -140,8 +140,8 @@ def test_warm_start_and_checkpoints(name, K, tmp_path):
 def test_grid_search():
     X, y = noisy(0, n=150)
     for clf, grid in (
-        (make("vadaboost"), {"lam": [0.0, 0.5, 1.0]}),
-        (make("ebboost"), {"lam": [0.1, 0.9]}),
+        (make("vadaboost"), {"variance_weight": [0.0, 0.5, 1.0]}),
+        (make("ebboost"), {"variance_weight": [0.1, 0.9]}),
         (make("rlp"), {"C": [0.05, 0.5]}),
         (make("rqp"), {"C": [0.05, 0.5]}),
     ):
@@ -152,8 +152,8 @@ def test_soft_margins_reweigh_adaboost():
     X, y = noisy(0, n=300)
     ada = make("adaboost", rounds=20).fit(X, y)
     wrong = np.array([member.predict(X) != y for member in ada.estimators_])
-    for penalty in ("lp", "qp"):
-        clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, penalty=penalty, C=0.05).fit(X, y)
+    for loss, penalty in (("linear", "lp"), ("quadratic", "qp")):
+        clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, loss=loss, C=0.05).fit(X, y)
         found = tb.solvers.soft_margin_weights(wrong, 0.05, penalty=penalty)
         np.testing.assert_array_equal(clf.estimator_weights_, found.weights[found.weights > 0])
         assert clf.gap_ == found.gap <= 1e-8
@@ -226,10 +226,10 @@ def test_many_rounds(name, K, rounds):
 @pytest.mark.parametrize(
     ("clf", "match"),
     [
-        (tb.VadaBoostClassifier(lam=-0.1), "'lam' parameter.*-0.1"),
-        (tb.VadaBoostClassifier(lam=1.5), "'lam' parameter.*1.5"),
-        (tb.EBBoostClassifier(lam=np.nan), "'lam' parameter"),
-        (tb.SoftMarginBoostClassifier(penalty="l1"), "'penalty' parameter.*'l1'"),
+        (tb.VadaBoostClassifier(variance_weight=-0.1), "'variance_weight' parameter.*-0.1"),
+        (tb.VadaBoostClassifier(variance_weight=1.5), "'variance_weight' parameter.*1.5"),
+        (tb.EBBoostClassifier(variance_weight=np.nan), "'variance_weight' parameter"),
+        (tb.SoftMarginBoostClassifier(loss="l1"), "'loss' parameter.*'l1'"),
         (tb.SoftMarginBoostClassifier(C=0.0), "'C' parameter"),
         (tb.SoftMarginBoostClassifier(C=1e-3), "C=0.001 is too small for penalty='lp'.*0.00833"),
         (tb.VadaBoostClassifier(validation="cv"), "'validation' parameter"),
@@ -260,7 +260,7 @@ def explained(estimator):
 
 @parametrize_with_checks(
     [  # the others are run with every method of the registry
-        tb.SoftMarginBoostClassifier(TREE, n_estimators=3, penalty="qp"),
+        tb.SoftMarginBoostClassifier(TREE, n_estimators=3, loss="quadratic"),
         tb.AdaBoostClassifier(STUMP, n_estimators=3),
         STUMP,
         StumpClassifier(0.5),

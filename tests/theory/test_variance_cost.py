@@ -17,42 +17,44 @@ LAMBDAS = (0.0, 0.5, 1.0)
 
 def assert_falls(clf):
     """The logarithm of the cost falls at every round with a step, from 0 on."""
-    steps = np.array(clf._game.state.steps)
+    steps = np.array(clf.game_.state.steps)
     costs = np.append(0.0, clf.log_costs_[: np.count_nonzero(steps)])
     assert len(costs) > 1
     assert (np.diff(costs) < 0).all()
 
 
-def classifiers(binary, lam, rounds=ROUNDS):
-    yield tb.VadaBoostClassifier(HistTreeClassifier(max_depth=2), lam=lam, n_estimators=rounds)
+def classifiers(binary, variance_weight, rounds=ROUNDS):
+    yield tb.VadaBoostClassifier(
+        HistTreeClassifier(max_depth=2), variance_weight=variance_weight, n_estimators=rounds
+    )
     if binary:
-        yield tb.VadaBoostClassifier(StumpClassifier(), lam=lam, n_estimators=rounds)
-        yield tb.EBBoostClassifier(lam=lam, n_estimators=rounds)
+        yield tb.VadaBoostClassifier(StumpClassifier(), variance_weight=variance_weight, n_estimators=rounds)
+        yield tb.EBBoostClassifier(variance_weight=variance_weight, n_estimators=rounds)
 
 
-@pytest.mark.parametrize("lam", LAMBDAS)
+@pytest.mark.parametrize("variance_weight", LAMBDAS)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_digits, load_iris])
-def test_cost_falls(load, lam):
+def test_cost_falls(load, variance_weight):
     X, y = load(return_X_y=True)
-    for clf in classifiers(len(np.unique(y)) == 2, lam, 60):
+    for clf in classifiers(len(np.unique(y)) == 2, variance_weight, 60):
         assert_falls(clf.fit(X, y))
 
 
-@pytest.mark.parametrize("lam", LAMBDAS)
-def test_cost_falls_with_weights(lam):
+@pytest.mark.parametrize("variance_weight", LAMBDAS)
+def test_cost_falls_with_weights(variance_weight):
     X, y = load_breast_cancer(return_X_y=True)
     s = np.random.default_rng(0).exponential(size=len(y))
-    for clf in classifiers(True, lam, 60):
+    for clf in classifiers(True, variance_weight, 60):
         assert_falls(clf.fit(X, y, sample_weight=s))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="the real data sets are not here")
-@pytest.mark.parametrize("lam", LAMBDAS)
+@pytest.mark.parametrize("variance_weight", LAMBDAS)
 @pytest.mark.parametrize("task", TASKS)
-def test_cost_falls_on_every_real_set(task, lam):
+def test_cost_falls_on_every_real_set(task, variance_weight):
     X, y = TASKS[task].load(DATA)
-    for clf in classifiers(True, lam):
+    for clf in classifiers(True, variance_weight):
         assert_falls(clf.fit(X, y))
 
 
@@ -65,6 +67,6 @@ def test_cost_falls_with_many_classes(name):
     target = {"letter": "lettr", "glass": "type"}.get(name, "class")
     target = target if target in table else table.columns[-1]
     X = table.drop(columns=[target]).select_dtypes("number")
-    for lam in LAMBDAS:
-        for clf in classifiers(False, lam):
+    for variance_weight in LAMBDAS:
+        for clf in classifiers(False, variance_weight):
             assert_falls(clf.fit(X, table[target]))

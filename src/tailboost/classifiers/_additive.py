@@ -19,13 +19,12 @@ from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, label_numbers
 from tailboost.classifiers._plan import Plan
-from tailboost.classifiers._schemes import HELD_OUT
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Floats, Units
 from tailboost.learners import HistTreeClassifier
 from tailboost.rules.additive import Additive as AdditiveRule
-from tailboost.validation import Scheme
+from tailboost.validation import HELD_OUT, Scheme
 
 
 class AdditiveClassifier(BaseBoostClassifier):
@@ -42,7 +41,7 @@ class AdditiveClassifier(BaseBoostClassifier):
 
     @abstractmethod
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
-        """Return the weight player; where its parameters depend on the data, the attributes that say so are set."""
+        """Return the weight player; parameters that depend on the data are set as attributes."""
 
     def _refit(self, units: Units) -> SoftMargin | None:
         """Return what chooses the steps anew when boosting is over."""

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
@@ -34,13 +34,12 @@ from tailboost.classifiers._input import (
     refuse_learner,
 )
 from tailboost.classifiers._plan import Plan, Schedule
-from tailboost.classifiers._schemes import choose_scheme
 from tailboost.classifiers._warn import warn_user
-from tailboost.combiners import Ensemble
+from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
 from tailboost.game import Floats, Game, Response, Stop, Stopping, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier, open_session
-from tailboost.validation import Scheme
+from tailboost.validation import Scheme, choose_scheme
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -93,6 +92,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     eta: Any = None
     n_iter_no_change: Any = None
     tol: float = 0.0
+
+    ensemble_: Ensemble
+    _run: Run
 
     n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule says how many
     max_time: float | None
@@ -340,7 +342,15 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     # -- after fitting -------------------------------------------------------------------------------
 
-    ensemble_: Ensemble
+    @property
+    def game_(self) -> Game[Any]:
+        """The game that was played: its rule, units, the player's last state and the trace."""
+        return self._run.game
+
+    @property
+    def combiner_(self) -> Combiner:
+        """What made the ensemble of the hypotheses, with their losses on the judged rows."""
+        return self._run.plan.combiner
 
     @property
     def estimators_(self) -> list[Any]:

@@ -20,7 +20,7 @@ from tailboost.data import Problem, Rows, n_rows_of, take
 from tailboost.game import Floats, Ints
 from tailboost.learners._sklearn import is_skorch
 
-# Normalised weights are a likely mistake, since weights count rows here: warn below this mean weight of a row.
+# Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
 LIGHT = 0.01
 
 

@@ -36,7 +36,8 @@ class MixtureClassifier(BaseBoostClassifier):
         """Return the promised and the observed bounds of the fitted game."""
 
     @property
-    def _combiner(self) -> Mixture | Vote:
+    def combiner_(self) -> Mixture | Vote:
+        """The pool of hypotheses with their losses on the judged rows, and how they were combined."""
         combiner = self._run.plan.combiner
         assert isinstance(combiner, (Mixture, Vote))
         return combiner
@@ -44,7 +45,7 @@ class MixtureClassifier(BaseBoostClassifier):
     @property
     def objective_(self) -> Objective:
         """What the mixture makes small, or what it is judged by."""
-        return self._combiner.objective
+        return self.combiner_.objective
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         self.ensemble_ = ensemble
@@ -99,7 +100,7 @@ class MixtureClassifier(BaseBoostClassifier):
         new = copy.copy(self)
         if alpha is not None and "alpha" in self.get_params(deep=False):
             new.alpha = alpha
-        combiner: Mixture | Vote = self._combiner
+        combiner: Mixture | Vote = self.combiner_
         X, y = unpack(X, y)
         if X is not None or y is not None:
             if X is None or y is None:
@@ -115,7 +116,7 @@ class MixtureClassifier(BaseBoostClassifier):
             raise ValueError("groups and sample_weight belong to rows: give X and y with them")
         combiner = combiner.aiming_at(aim)
         new._run = replace(self._run, plan=replace(self._run.plan, combiner=combiner))
-        new._set_ensemble(combiner.settle(self._run.game))
+        new._set_ensemble(combiner.settle(self.game_))
         return new
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
@@ -135,7 +136,7 @@ class MixtureClassifier(BaseBoostClassifier):
         if np.ndim(alphas) != 1 or np.size(alphas) == 0:
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
         values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        ledger = self._combiner.pool.ledger
+        ledger = self.combiner_.pool.ledger
         return np.array([s.weights for s in mixture_path(ledger.pool(), values, ledger.base())])
 
     @property
@@ -144,7 +145,7 @@ class MixtureClassifier(BaseBoostClassifier):
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
             self._guarantee = guarantee(
-                self._run.game, self._combiner, self.estimator_weights_, self.gap_, self._bounds()
+                self.game_, self.combiner_, self.estimator_weights_, self.gap_, self._bounds()
             )
         return self._guarantee
 
@@ -221,7 +222,7 @@ class MixtureClassifier(BaseBoostClassifier):
         check_is_fitted(self)
         answers = list(self.ensemble_.answers(self._checked(X)))
         for t in range(1, self.n_iter_):
-            yield self._combiner.stage(t).scores_of(answers)
+            yield self.combiner_.stage(t).scores_of(answers)
         yield self.ensemble_.scores_of(answers)
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tailboost.combiners import Combiner
-from tailboost.game import Floats, Game, Response, Rule, Stop, Stopping, StopKind, Turn, Units
+from tailboost.game import Floats, Game, Response, Rule, Stop, StopKind, Stopping, Turn, Units
 from tailboost.targets import DECIMALS
 from tailboost.validation import Goal, Scheme
 

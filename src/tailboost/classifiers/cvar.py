@@ -88,7 +88,9 @@ class _CVaRClassifier(MixtureClassifier):
         ------
         {{fit_raises}}
         """
-        self._fit(X, y, sample_weight, None, ValidationRows(X_val, y_val, None, sample_weight_val), fit_params)
+        self._fit(
+            X, y, sample_weight, None, ValidationRows(X_val, y_val, None, sample_weight_val), fit_params
+        )
         return self
 
 
@@ -208,7 +210,7 @@ class AdaLPBoostClassifier(_CVaRClassifier):
         return Hedge(eta_for(self.eta, units.count, int(self.n_estimators)), self.outlier_fraction)
 
     def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self._run.game, self.objective_.alpha, self.eta, int(self.n_estimators))
+        return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, int(self.n_estimators))
 
 
 @documented
@@ -311,7 +313,7 @@ class LPBoostClassifier(_CVaRClassifier):
         return TotallyCorrectiveLP(self.alpha, self.outlier_fraction)
 
     def _bounds(self) -> Bounds:
-        return totally_corrective_bounds(self._run.game)
+        return totally_corrective_bounds(self.game_)
 
 
 @documented
@@ -423,7 +425,7 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
         return EntropicLP(self.alpha, self.beta, self.outlier_fraction)
 
     def _bounds(self) -> Bounds:
-        return entropic_bounds(self._run.game)
+        return entropic_bounds(self.game_)
 
 
 @documented
@@ -545,10 +547,8 @@ class AverageBoostClassifier(MixtureClassifier):
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight, scheme.player_rows)
         rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)), self.outlier_fraction)
-        combiner = Mixture(
-            WorstRow(), problem.n_classes, even=True, outlier_fraction=self.outlier_fraction
-        )
+        combiner = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=self.outlier_fraction)
         return Plan(units, rule, combiner)
 
     def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self._run.game, self.objective_.alpha, self.eta, int(self.n_estimators))
+        return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, int(self.n_estimators))

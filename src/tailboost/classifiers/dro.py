@@ -199,7 +199,7 @@ class DROBoostClassifier(AdditiveClassifier):
     ) -> Problem:
         problem = super()._fit(X, y, sample_weight, groups, validation, fit_params)
         self._warn_of_a_large_radius()
-        units, rule = self._run.plan.units, self._run.plan.rule
+        units, rule = self.game_.units, self.game_.rule
         assert isinstance(rule, WorstCase)
         played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
         margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])

@@ -203,4 +203,4 @@ class GroupDROBoostClassifier(MixtureClassifier):
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
 
     def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self._run.game, None, self.eta, int(self.n_estimators))
+        return hedge_game_bounds(self.game_, None, self.eta, int(self.n_estimators))

@@ -17,7 +17,7 @@ from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Vote, WorstRow
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem
-from tailboost.game import Stopping, StopKind, Units
+from tailboost.game import StopKind, Stopping, Units
 from tailboost.learners import HistTreeClassifier
 from tailboost.rules import Hedge, eta_for, theory_rounds
 from tailboost.validation import Scheme
@@ -182,5 +182,5 @@ class OCOBoostClassifier(MixtureClassifier):
         return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:
-        planned = self._rounds(self._run.plan.units)
-        return hedge_game_bounds(self._run.game, self.objective_.alpha, self.eta, planned)
+        planned = self._rounds(self.game_.units)
+        return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, planned)

@@ -19,7 +19,6 @@ from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments
 from tailboost.classifiers._mixture import MixtureClassifier
 from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule, ask
-from tailboost.classifiers._schemes import judge_only_known_classes
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.combiners.guarantee import Bound, Bounds, hedge_game_bounds
@@ -35,7 +34,7 @@ from tailboost.targets import (
     allowed_errors,
     edge_from_share,
 )
-from tailboost.validation import Scheme
+from tailboost.validation import Scheme, judge_only_known_classes
 
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
@@ -54,9 +53,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
     The player weighs classes (or groups, or class × group cells). The learner is grown only until its
     weighted loss is good enough, on rows it was not fitted on. Two games and two ways to combine:
 
-    * ``class_loss="indicator"`` [1]_: the loss of a class is 1 where its error is at least ``max_error`` (1 − θ
-      in the paper), and the learner must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is fine
-      for more than half of the voters. That their majority vote is fine is **not** implied: three voters
+    * ``class_loss="indicator"`` [1]_: the loss of a class is 1 where its error is at least ``max_error`` (in
+      the paper 1 − θ), and the learner must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is
+      fine for more than half of the voters. That their majority vote is fine is **not** implied: three voters
       wrong on 40 % of a class each can be wrong on 60 % of it together. So it is measured (`unit_errors_`,
       `bound_met_`), never claimed.
     * ``class_loss="error"``: the loss is the class error itself, the ordinary minimax game, which serves two
@@ -87,8 +86,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
         (`n_iter_no_change` ends most games long before, without the theorem's conditions then), and 30 in the
         error game.
     until_met : bool, default=False
-        Play the T rounds of ``n_estimators="auto"`` and then on until all targets are met on the validation
-        rows, for at most ``n_estimators`` rounds in all; `n_iter_no_change` takes no part then.
+        Stop as soon as all targets are met on the validation rows, and not before ``n_estimators`` rounds
+        otherwise; `n_iter_no_change` takes no part then. Needs ``max_error``.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
@@ -282,6 +281,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
             raise ValueError(f"units={self.units!r} needs groups in fit")
         if groups is not None and self.units == "class":
             raise ValueError("units='class' has no use for groups; use units='auto', 'group' or 'cell'")
+        if self.until_met and self.max_error == "auto":
+            raise ValueError("until_met=True needs max_error: without a target nothing is to be met")
         self._fit(X, y, sample_weight, groups, validation, fit_params)
         self._warn()
         return self
@@ -393,22 +394,21 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     def _rounds(self) -> int:
         """Return T, of which theorems speak."""
-        if isinstance(self.n_estimators, str) or self.until_met:
+        if isinstance(self.n_estimators, str):
             game = self._kind
             return theory_rounds(float(len(self.units_)), game.gamma) if game.indicator else ERROR_ROUNDS
         return int(self.n_estimators)
 
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds()
-        last = T if isinstance(self.n_estimators, str) else int(self.n_estimators)
         patience, target = self.n_iter_no_change, None
         if self.until_met:
             assert isinstance(plan.units, TargetUnits)
             patience, target = None, float(plan.units.allowed.max()) + TOLERANCE
         elif patience == "auto":
             patience = None if self._by_argmax else PATIENCE
-        stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target, planned=T)
-        return Schedule(T, last, stopping, watched=True)
+        stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target)
+        return Schedule(T, T, stopping, watched=True)
 
     def _tied_to_rounds(self) -> str:
         if self.eta == "theory" or self._kind.indicator or self.max_error == "auto":
@@ -419,13 +419,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     @property
     def _targets(self) -> TargetUnits:
-        units = self._run.plan.units
+        units = self.game_.units
         assert isinstance(units, TargetUnits)
         return units
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
-        game, units, rule, pool = self._kind, self._targets, self._run.plan.rule, self._combiner.pool
+        game, units, rule, pool = self._kind, self._targets, self.game_.rule, self.combiner_.pool
         assert isinstance(rule, Hedge)
         self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
@@ -474,20 +474,20 @@ class WorstClassBoostClassifier(MixtureClassifier):
             words = [f"{names[k]} ({errors[k]:.3g}, allowed {self.max_error_[k]:.3g})" for k in missed]
             more = " and others" if len(words) > NAMED else ""
             warn_user(
-                f"the bound is not met on {self._combiner.pool.ledger.rows.words} for {kind} "
+                f"the bound is not met on {self.combiner_.pool.ledger.rows.words} for {kind} "
                 f"{', '.join(words[:NAMED])}{more}; {self.trace_.stop_reason}",
                 BoundNotMetWarning,
             )
 
     def _bounds(self) -> Bounds:
-        promised, observed = hedge_game_bounds(self._run.game, None, self.eta, self._rounds())
+        promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
         note = "loss of a voter: 1 where the error is max_error or more" if self._kind.indicator else ""
         promised, observed = (
             tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
             for bounds in (promised, observed)
         )
-        if self._combiner.pool.answers is not None:
-            words = self._combiner.pool.ledger.rows.words
+        if self.combiner_.pool.answers is not None:
+            words = self.combiner_.pool.ledger.rows.words
             predict = Bound(
                 f"largest error of predict on a {self._named.kind}, as measured on {words}",
                 "max_error",

@@ -39,7 +39,11 @@ class SoftMargin:
     def weigh(self, wrong: BitLosses, n_classes: int) -> tuple[Floats, float]:
         """Return the weights of the hypotheses and the duality gap."""
         solution = soft_margin_weights(
-            wrong, self.price, self.sample_weight, penalty={"linear": "lp", "quadratic": "qp"}[self.loss], n_classes=n_classes
+            wrong,
+            self.price,
+            self.sample_weight,
+            penalty={"linear": "lp", "quadratic": "qp"}[self.loss],
+            n_classes=n_classes,
         )
         return solution.weights, solution.gap
 
@@ -115,7 +119,9 @@ class Additive:
             weights, gap = self.refit.weigh(self._wrong.select(members=kept), self.n_classes)
         members = [self.boosted[t] for t, a in zip(kept, weights, strict=True) if a > 0]
         if not members:  # a learner no better than chance in round 1: the best constant, not nothing
-            return AdditiveEnsemble([constant(self.heaviest, self.n_classes)], np.ones(1), self.n_classes, gap)
+            return AdditiveEnsemble(
+                [constant(self.heaviest, self.n_classes)], np.ones(1), self.n_classes, gap
+            )
         return AdditiveEnsemble(members, weights[weights > 0], self.n_classes, gap)
 
     def snapshot(self) -> Additive:

@@ -84,7 +84,9 @@ class Mixture:
         mixture = np.zeros(len(members))
         if self.even:
             mixture[:n_rounds] = 1.0 / n_rounds
-            return MixtureEnsemble(members, mixture, self.n_classes, order[np.isin(order, of_stage[:n_rounds])])
+            return MixtureEnsemble(
+                members, mixture, self.n_classes, order[np.isin(order, of_stage[:n_rounds])]
+            )
         solution = self.solve(n_rounds)
         mixture[of_stage] = solution.weights
         order = order[np.isin(order, of_stage)]

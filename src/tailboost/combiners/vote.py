@@ -85,7 +85,9 @@ class Vote:
         ledger = self.pool.ledger
         wrong = self.tally.decide(self.pool.said, ledger.by_mean_loss()) != ledger.rows.y
         mean = float(np.average(wrong, weights=ledger.rows.weight))
-        self.results.append((round(self.units.excess(self.units.errors(wrong)), DECIMALS), round(mean, DECIMALS)))
+        self.results.append(
+            (round(self.units.excess(self.units.errors(wrong)), DECIMALS), round(mean, DECIMALS))
+        )
         return min(self.results)[0], 0.0
 
     def first(self, n_rounds: int) -> None:
@@ -106,7 +108,9 @@ class Vote:
         mixture = np.zeros(len(self.pool.members))
         mixture[:voters] = 1.0 / voters
         order = self.pool.ledger.by_mean_loss()
-        return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order[np.isin(order, np.arange(voters))])
+        return MixtureEnsemble(
+            self.pool.members, mixture, self.n_classes, order[np.isin(order, np.arange(voters))]
+        )
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the voters."""

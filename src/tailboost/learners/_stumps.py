@@ -150,7 +150,11 @@ class StumpSession:
         """Return the best stump on the rows (all without ``rows``)."""
         chosen = slice(None) if rows is None else rows
         found = best_stump(
-            self._columns(rows), self.y[chosen], weight[chosen], self.sample_weight[chosen], self.template.variance_weight
+            self._columns(rows),
+            self.y[chosen],
+            weight[chosen],
+            self.sample_weight[chosen],
+            self.template.variance_weight,
         )
         return self.template._fitted(found, np.arange(2), self.X.shape[1], self.reader)
 
@@ -267,7 +271,9 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     .. [1] Shivaswamy and Jebara, "Empirical Bernstein Boosting", AISTATS 2010.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"variance_weight": [Interval(Real, 0, 1, closed="both")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "variance_weight": [Interval(Real, 0, 1, closed="both")]
+    }
 
     def __init__(self, variance_weight: float = 0.0) -> None:
         self.variance_weight = variance_weight

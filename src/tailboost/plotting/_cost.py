@@ -28,7 +28,7 @@ class CostDisplay:
     ----------
     log_cost, log_mean, log_variance : array-like of shape (T + 1,)
         Natural logarithms before the first round (0, 0, −inf) and after each.
-    lam : float
+    variance_weight : float
         λ.
     name : str, default=None
         Name of the estimator, for the legend.
@@ -56,7 +56,7 @@ class CostDisplay:
         log_mean: ArrayLike,
         log_variance: ArrayLike,
         *,
-        lam: float,
+        variance_weight: float,
         name: str | None = None,
     ) -> None:
         self.log_cost, self.log_mean, self.log_variance = (
@@ -67,7 +67,7 @@ class CostDisplay:
             raise ValueError(
                 f"log_cost, log_mean and log_variance must have one shape (T + 1,), got {sorted(shapes)}"
             )
-        self.lam = lam
+        self.variance_weight = variance_weight
         self.name = name
 
     @classmethod
@@ -78,7 +78,7 @@ class CostDisplay:
         y: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
-        lam: float | None = None,
+        variance_weight: float | None = None,
         name: str | None = None,
         parts: bool = True,
         ax: Any = None,
@@ -96,7 +96,7 @@ class CostDisplay:
             Their labels.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows, normalised here.
-        lam : float in [0, 1], default=None
+        variance_weight : float in [0, 1], default=None
             λ; None takes the estimator's own, 0.5 if it has none (AdaBoost). Only costs of equal λ compare.
         name : str, default=None
             For the legend; None takes the name of the class.
@@ -117,9 +117,13 @@ class CostDisplay:
         ValueError
             λ outside [0, 1], a label the estimator does not know, or weights that are negative or all 0.
         """
-        lam = float(getattr(estimator, "lam", _OTHER_LAMBDA) if lam is None else lam)
-        if not 0 <= lam <= 1:
-            raise ValueError(f"lam must lie in [0, 1], got {lam}")
+        variance_weight = float(
+            getattr(estimator, "variance_weight", _OTHER_LAMBDA)
+            if variance_weight is None
+            else variance_weight
+        )
+        if not 0 <= variance_weight <= 1:
+            raise ValueError(f"variance_weight must lie in [0, 1], got {variance_weight}")
         classes = np.asarray(estimator.classes_)
         labels = column_or_1d(y)
         index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
@@ -130,15 +134,15 @@ class CostDisplay:
         if len(weight) != len(labels) or not weight.any():
             raise ValueError(f"{len(labels)} labels need as many rows and a weight that is not 0")
         base = weight / weight.sum()
-        costs = [variance_cost(np.zeros(len(labels)), base, lam)]
+        costs = [variance_cost(np.zeros(len(labels)), base, variance_weight)]
         for f in estimator.staged_decision_function(X):
             margins = f * (2 * index - 1) if f.ndim == 1 else f[np.arange(len(labels)), index]
-            costs.append(variance_cost(margins, base, lam))
+            costs.append(variance_cost(margins, base, variance_weight))
         display = cls(
             [c.cost for c in costs],
             [c.mean for c in costs],
             [c.variance for c in costs],
-            lam=lam,
+            variance_weight=variance_weight,
             name=type(estimator).__name__ if name is None else name,
         )
         return display.plot(ax=ax, parts=parts, **kwargs)
@@ -170,7 +174,7 @@ class CostDisplay:
         ax = new_axes(ax, "CostDisplay")
         label = self.name if name is None else name
         rounds = np.arange(len(self.log_cost))
-        label = f"λ = {self.lam:g}" if label is None else f"{label}, λ = {self.lam:g}"
+        label = f"λ = {self.variance_weight:g}" if label is None else f"{label}, λ = {self.variance_weight:g}"
         style = next_style(ax, "cost") | {"linestyle": "-", "label": label}
         (self.line_,) = ax.plot(rounds, self.log_cost, **styled(style, kwargs))
         self.mean_line_ = self.variance_line_ = None

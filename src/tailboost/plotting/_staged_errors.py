@@ -98,7 +98,7 @@ class StagedClassErrorDisplay:
         response_method : {"predict", "predict_proba"}, default="predict"
             Judge the deterministic ``predict``, or the randomised rule by its expected error.
         allowed : float, default=None
-            The error allowed; None takes 1 − θ of a classifier whose ``theta_`` is the same for all.
+            The error allowed; None takes that of a classifier whose ``max_error_`` is the same for all.
         name : str, default=None
             Title; None takes the name of the class.
         ax : matplotlib Axes, default=None
@@ -130,9 +130,9 @@ class StagedClassErrorDisplay:
             else:
                 measure = metrics.expected_group_errors if expected else metrics.group_errors
                 stages.append(measure(y, answer, groups, **given))
-        theta = np.unique(getattr(estimator, "theta_", []))
-        if allowed is None and len(theta) == 1:
-            allowed = 1.0 - float(theta[0])
+        targets = np.unique(getattr(estimator, "max_error_", []))
+        if allowed is None and len(targets) == 1:
+            allowed = float(targets[0])
         display = cls(
             [list(errors.values()) for errors in stages],
             list(stages[0]),

@@ -26,6 +26,8 @@ class EBBoost(VariancePenalised):
         square = w * (w / state.base)
 
         def half(rows: NDArray[np.bool_]) -> float:  # P or Q
-            return float((1 - self.variance_weight) * w[rows].sum() ** 2 + self.variance_weight * square[rows].sum())
+            return float(
+                (1 - self.variance_weight) * w[rows].sum() ** 2 + self.variance_weight * square[rows].sum()
+            )
 
         return coded_step(half(~wrong), half(wrong), self.n_classes) / 2
