@@ -20,6 +20,7 @@ from tailboost.targets import MAX_ERRORS, edge_from_share
 
 TREE = HistTreeClassifier(max_depth=3)
 BOOST = HistBoostClassifier(n_trees=8, max_depth=3)
+GROWING = HistBoostClassifier(n_trees=20, max_depth=3)
 quiet = pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
 
 
@@ -448,9 +449,7 @@ def test_until_met_goes_on_until_the_bound_is_met():
     )
     assert (long.n_iter_, long.bound_met_) == (5, True)
     assert "all targets are met" in long.trace_.stop_reason
-    never = play_script(
-        [bad] * 9, y, max_error=0.25, n_estimators=4, combine="mixture", class_loss="error", until_met=True
-    )
+    never = play_script([bad] * 9, y, n_estimators=4, until_met=True, **settings)
     assert (never.n_iter_, never.bound_met_) == (4, False)
 
 

@@ -25,16 +25,16 @@ def every_stump(X):
     yield -1, 0.0, 0, np.zeros(n, dtype=int)
 
 
-def halves(answers, y, w, p, variance_weight):
+def halves(answers, y, w, p, lam):
     """P, Q and the cost after the best step, straight from the definition."""
     right = answers == y
     A, B = w[right].sum(), w[~right].sum()
     C, D = (w[right] ** 2 / p[right]).sum(), (w[~right] ** 2 / p[~right]).sum()
     P, Q = (
-        (1 - variance_weight) * A**2 + variance_weight * C,
-        (1 - variance_weight) * B**2 + variance_weight * D,
+        (1 - lam) * A**2 + lam * C,
+        (1 - lam) * B**2 + lam * D,
     )
-    return P, Q, 2 * np.sqrt(P * Q) + 2 * (1 - variance_weight) * A * B
+    return P, Q, 2 * np.sqrt(P * Q) + 2 * (1 - lam) * A * B
 
 
 def table(seed):
@@ -52,7 +52,7 @@ def table(seed):
 
 
 @pytest.mark.parametrize("variance_weight", LAMBDAS)
-def test_best_of_all_stumps(variance_weight):
+def test_best_of_all_stumps(lam):
     for seed in range(500):
         X, y, s, u = table(seed)
         if seed % 3 == 0:
@@ -61,11 +61,11 @@ def test_best_of_all_stumps(variance_weight):
             u = np.ones(len(y))  # the first round
         p = s / s.sum()
         w = p * u / (p @ u)
-        stump = StumpClassifier(variance_weight).open_session(X, y, 2, s).fit(s * u, 0)
-        P, Q, cost = halves(stump.predict(X), y, w, p, variance_weight)
+        stump = StumpClassifier(lam).open_session(X, y, 2, s).fit(s * u, 0)
+        P, Q, cost = halves(stump.predict(X), y, w, p, lam)
         assert stump.cost_ == pytest.approx(cost, abs=1e-12)
         assert P >= Q - 1e-15
-        stumps = [(halves(answers, y, w, p, variance_weight), key) for *key, answers in every_stump(X)]
+        stumps = [(halves(answers, y, w, p, lam), key) for *key, answers in every_stump(X)]
         best = min(cost for (_, _, cost), _ in stumps)
         assert cost <= best + 1e-12
         # Of equal ones the first column and the lowest threshold.
@@ -80,14 +80,10 @@ def test_weight_is_repetition_and_order_means_nothing():
         rng = np.random.default_rng(seed)
         # A density rounded to 16 bits, as the game hands it over.
         u = np.rint(np.exp(rng.normal(size=len(y)) * 3) * 2**12) / 2**12 + 2**-12
-        variance_weight = LAMBDAS[seed % 4]
-        one = StumpClassifier(variance_weight).open_session(X, y, 2, s).fit(s * u, 0)
+        lam = LAMBDAS[seed % 4]
+        one = StumpClassifier(lam).open_session(X, y, 2, s).fit(s * u, 0)
         rows = rng.permutation(np.repeat(np.arange(len(y)), s.astype(int)))
-        two = (
-            StumpClassifier(variance_weight)
-            .open_session(X[rows], y[rows], 2, np.ones(len(rows)))
-            .fit(u[rows], 0)
-        )
+        two = StumpClassifier(lam).open_session(X[rows], y[rows], 2, np.ones(len(rows))).fit(u[rows], 0)
         for name in ("feature_", "threshold_", "above_"):
             assert getattr(one, name) == getattr(two, name)
         assert one.cost_ == pytest.approx(two.cost_, rel=1e-12)
@@ -108,8 +104,8 @@ def test_chosen_rows_alone_count():
 
 def test_perfect_stump_costs_nothing():
     X = np.array([[0.0], [1.0], [2.0], [5.0]])
-    for variance_weight in LAMBDAS:
-        stump = StumpClassifier(variance_weight).fit(X, [0, 0, 1, 1], sample_weight=[0.1, 0.7, 1.3, 0.9])
+    for lam in LAMBDAS:
+        stump = StumpClassifier(lam).fit(X, [0, 0, 1, 1], sample_weight=[0.1, 0.7, 1.3, 0.9])
         assert (stump.feature_, stump.threshold_, stump.above_, stump.cost_) == (0, 1.5, 1, 0.0)
 
 

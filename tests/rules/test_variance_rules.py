@@ -45,17 +45,17 @@ def weights_of(kind, n):
 
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
 @pytest.mark.parametrize("variance_weight", [0.0, 0.5, 1.0])
-def test_vadaboost_is_the_papers_algorithm(variance_weight, base):
+def test_vadaboost_is_the_papers_algorithm(lam, base):
     X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)
     s = weights_of(base, n)
-    clf = tb.VadaBoostClassifier(Recording(), variance_weight=variance_weight, n_estimators=ROUNDS).fit(
+    clf = tb.VadaBoostClassifier(Recording(), variance_weight=lam, n_estimators=ROUNDS).fit(
         X, labels, sample_weight=s
     )
     p = s / s.sum()
     w, f, steps = p.copy(), np.zeros(n), []
     for member in clf.estimators_:
-        u = variance_weight * w**2 / p + (1 - variance_weight) * w
+        u = lam * w**2 / p + (1 - lam) * w
         u /= u.sum()
         handed = s * round_significant(u / p)
         np.testing.assert_allclose(member.weight_, handed, rtol=2**-15, atol=1e-10)
@@ -75,24 +75,19 @@ def test_vadaboost_is_the_papers_algorithm(variance_weight, base):
 
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
 @pytest.mark.parametrize("variance_weight", [0.0, 0.5, 1.0])
-def test_ebboost_is_the_papers_algorithm(variance_weight, base):
+def test_ebboost_is_the_papers_algorithm(lam, base):
     X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)
     s = weights_of(base, n)
-    clf = tb.EBBoostClassifier(variance_weight=variance_weight, n_estimators=ROUNDS).fit(
-        X, labels, sample_weight=s
-    )
+    clf = tb.EBBoostClassifier(variance_weight=lam, n_estimators=ROUNDS).fit(X, labels, sample_weight=s)
     p = s / s.sum()
     w, f, steps = p.copy(), np.zeros(n), []
-    session = StumpClassifier(variance_weight).open_session(X, labels, 2, s)
+    session = StumpClassifier(lam).open_session(X, labels, 2, s)
     for _ in range(clf.n_iter_):
         h = 2 * session.predict(session.fit(s * round_significant(w / p), 0)) - 1
         right = h == y
         A, B, C, D = w[right].sum(), w[~right].sum(), (w**2 / p)[right].sum(), (w**2 / p)[~right].sum()
-        a = 0.25 * np.log(
-            ((1 - variance_weight) * A**2 + variance_weight * C)
-            / ((1 - variance_weight) * B**2 + variance_weight * D)
-        )
+        a = 0.25 * np.log(((1 - lam) * A**2 + lam * C) / ((1 - lam) * B**2 + lam * D))
         steps.append(a)
         f += a * h
         w *= np.exp(-a * y * h)
@@ -107,15 +102,15 @@ def test_ebboost_is_the_papers_algorithm(variance_weight, base):
 @pytest.mark.parametrize("base", ["uniform", "real"])
 def test_multiclass_vadaboost_is_its_derivation(K, base):
     X, y = noisy(5, n=150, d=5, K=K)
-    s, variance_weight = weights_of(base, 150), 0.4
-    clf = tb.VadaBoostClassifier(Recording(2), variance_weight=variance_weight, n_estimators=ROUNDS).fit(
+    s, lam = weights_of(base, 150), 0.4
+    clf = tb.VadaBoostClassifier(Recording(2), variance_weight=lam, n_estimators=ROUNDS).fit(
         X, y, sample_weight=s
     )
     p = s / s.sum()
     w, steps = p.copy(), []
     for member in clf.estimators_:
         right = member.predict(X) == y
-        u = variance_weight * w**2 / p + (1 - variance_weight) * w
+        u = lam * w**2 / p + (1 - lam) * w
         a = (K - 1) / (2 * K) * np.log((K - 1) * u[right].sum() / u[~right].sum())
         steps.append(a)
         w = np.where(right, w * np.exp(-a), w * np.exp(a / (K - 1)))
@@ -141,17 +136,17 @@ def test_bound_of_the_cost(K):
     for _ in range(200):
         n = int(rng.integers(2, 30))
         p = rng.dirichlet(np.ones(n))
-        variance_weight = rng.uniform()
+        lam = rng.uniform()
         state = AdditiveState(p, rng.normal(size=n))
-        rule = VadaBoost(K, variance_weight)
+        rule = VadaBoost(K, lam)
         w = rule.player(state)
         u = rule.fit_weights(w, state)
         wrong = rng.random(n) < 0.4
         wrong[:2] = True, False
 
-        def V(a, w=w, p=p, variance_weight=variance_weight, wrong=wrong):
+        def V(a, w=w, p=p, variance_weight=lam, wrong=wrong):
             z = np.exp(np.where(wrong, a / (K - 1), -a))
-            return (1 - variance_weight) * (w @ z) ** 2 + variance_weight * np.sum(w**2 * z**2 / p)
+            return (1 - lam) * (w @ z) ** 2 + lam * np.sum(w**2 * z**2 / p)
 
         def U(a, u=u, wrong=wrong):
             return u[~wrong].sum() * np.exp(-2 * a) + u[wrong].sum() * np.exp(2 * a / (K - 1))
@@ -182,11 +177,11 @@ def test_eb_step_minimises_the_cost():
 
 def test_cost_is_the_papers():
     rng = np.random.default_rng(0)
-    for variance_weight in (0.0, 0.2, 1.0):
+    for lam in (0.0, 0.2, 1.0):
         m, p = rng.normal(size=50), rng.dirichlet(np.ones(50))
         e1, e2 = p @ np.exp(-m), p @ np.exp(-2 * m)
-        found = variance_cost(m, p, variance_weight)
-        assert found.cost == pytest.approx(np.log(e1**2 + variance_weight * (e2 - e1**2)), rel=1e-12)
+        found = variance_cost(m, p, lam)
+        assert found.cost == pytest.approx(np.log(e1**2 + lam * (e2 - e1**2)), rel=1e-12)
         assert found.mean == pytest.approx(2 * np.log(e1), rel=1e-12)
         assert found.variance == pytest.approx(np.log(e2 - e1**2), rel=1e-10)
 

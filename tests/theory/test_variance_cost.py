@@ -23,28 +23,26 @@ def assert_falls(clf):
     assert (np.diff(costs) < 0).all()
 
 
-def classifiers(binary, variance_weight, rounds=ROUNDS):
-    yield tb.VadaBoostClassifier(
-        HistTreeClassifier(max_depth=2), variance_weight=variance_weight, n_estimators=rounds
-    )
+def classifiers(binary, lam, rounds=ROUNDS):
+    yield tb.VadaBoostClassifier(HistTreeClassifier(max_depth=2), variance_weight=lam, n_estimators=rounds)
     if binary:
-        yield tb.VadaBoostClassifier(StumpClassifier(), variance_weight=variance_weight, n_estimators=rounds)
-        yield tb.EBBoostClassifier(variance_weight=variance_weight, n_estimators=rounds)
+        yield tb.VadaBoostClassifier(StumpClassifier(), variance_weight=lam, n_estimators=rounds)
+        yield tb.EBBoostClassifier(variance_weight=lam, n_estimators=rounds)
 
 
 @pytest.mark.parametrize("variance_weight", LAMBDAS)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_digits, load_iris])
-def test_cost_falls(load, variance_weight):
+def test_cost_falls(load, lam):
     X, y = load(return_X_y=True)
-    for clf in classifiers(len(np.unique(y)) == 2, variance_weight, 60):
+    for clf in classifiers(len(np.unique(y)) == 2, lam, 60):
         assert_falls(clf.fit(X, y))
 
 
 @pytest.mark.parametrize("variance_weight", LAMBDAS)
-def test_cost_falls_with_weights(variance_weight):
+def test_cost_falls_with_weights(lam):
     X, y = load_breast_cancer(return_X_y=True)
     s = np.random.default_rng(0).exponential(size=len(y))
-    for clf in classifiers(True, variance_weight, 60):
+    for clf in classifiers(True, lam, 60):
         assert_falls(clf.fit(X, y, sample_weight=s))
 
 
@@ -52,9 +50,9 @@ def test_cost_falls_with_weights(variance_weight):
 @pytest.mark.skipif(not DATA.exists(), reason="the real data sets are not here")
 @pytest.mark.parametrize("variance_weight", LAMBDAS)
 @pytest.mark.parametrize("task", TASKS)
-def test_cost_falls_on_every_real_set(task, variance_weight):
+def test_cost_falls_on_every_real_set(task, lam):
     X, y = TASKS[task].load(DATA)
-    for clf in classifiers(True, variance_weight):
+    for clf in classifiers(True, lam):
         assert_falls(clf.fit(X, y))
 
 
@@ -67,6 +65,6 @@ def test_cost_falls_with_many_classes(name):
     target = {"letter": "lettr", "glass": "type"}.get(name, "class")
     target = target if target in table else table.columns[-1]
     X = table.drop(columns=[target]).select_dtypes("number")
-    for variance_weight in LAMBDAS:
-        for clf in classifiers(False, variance_weight):
+    for lam in LAMBDAS:
+        for clf in classifiers(False, lam):
             assert_falls(clf.fit(X, table[target]))

@@ -21,7 +21,7 @@ from scipy import stats
 
 from tailboost import datasets
 from tailboost.classifiers import AdaBoostClassifier, EBBoostClassifier, VadaBoostClassifier
-from tailboost.combine import add_vote
+from tailboost.combiners.ensemble import add_vote
 from tailboost.learners import HistTreeClassifier, StumpClassifier, predict_members
 from tailboost.reproduce._experiment import Cells, Experiment, Settings, markdown, write
 from tailboost.solvers.soft_margin import soft_margin_weights
@@ -267,9 +267,12 @@ def with_stumps(split: Split) -> dict[str, dict[str, Any]]:
     ada, adaboost = _boosted(split, AdaBoostClassifier, estimator=StumpClassifier())
     return {
         "AdaBoost": ada,
-        "EBBoost": _best([_boosted(split, EBBoostClassifier, lam=lam)[0] for lam in LAMBDAS]),
+        "EBBoost": _best([_boosted(split, EBBoostClassifier, variance_weight=lam)[0] for lam in LAMBDAS]),
         "VadaBoost": _best(
-            [_boosted(split, VadaBoostClassifier, estimator=StumpClassifier(), lam=lam)[0] for lam in LAMBDAS]
+            [
+                _boosted(split, VadaBoostClassifier, estimator=StumpClassifier(), variance_weight=lam)[0]
+                for lam in LAMBDAS
+            ]
         ),
         **_soft_margins(split, adaboost, STUMP_PRICES),
     }
@@ -285,7 +288,7 @@ def with_trees(split: Split) -> dict[str, dict[str, Any]]:
         return HistTreeClassifier(max_depth=depth, max_bins=TREE_BINS, n_jobs=1)
 
     def vadaboost(depth: int, lam: float) -> dict[str, Any]:
-        return _boosted(split, VadaBoostClassifier, estimator=tree(depth), lam=lam)[0]
+        return _boosted(split, VadaBoostClassifier, estimator=tree(depth), variance_weight=lam)[0]
 
     runs = [_boosted(split, AdaBoostClassifier, estimator=tree(depth)) for depth in DEPTHS]
     ada, adaboost = min(runs, key=lambda run: run[0]["validation"])

@@ -304,7 +304,7 @@ def trainers(case: Case, family: Family, scale: Scale, seed: int) -> Iterator[tu
     make = partial(
         WorstClassBoostClassifier,
         family.learner,
-        theta=case.theta,
+        max_error=round(1 - case.theta, 9),
         class_loss="indicator",
         combine="vote",
         n_iter_no_change=None,
