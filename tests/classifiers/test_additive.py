@@ -99,7 +99,7 @@ def test_decisions_are_the_weighted_answers(name, K):
 
 
 @both
-@pytest.mark.parametrize("validation", [None, 0.3])
+@pytest.mark.parametrize("validation", ["train", 0.3])
 def test_weight_is_repetition(name, K, validation):
     for seed in range(3):
         X, y = noisy(seed, n=100, K=K, grid=seed == 2)

@@ -51,7 +51,7 @@ def table(seed):
     return X, y, s, u
 
 
-@pytest.mark.parametrize("variance_weight", LAMBDAS)
+@pytest.mark.parametrize("lam", LAMBDAS)
 def test_best_of_all_stumps(lam):
     for seed in range(500):
         X, y, s, u = table(seed)

@@ -7,7 +7,7 @@ import pytest
 from conftest import make, noisy
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.game import Game, Response, Units, play
+from tailboost.game import Game, Response, Turn, Units, play
 from tailboost.learners import HistTreeClassifier
 from tailboost.metrics import cvar_zero_one_loss
 from tailboost.rules import EntropicLP, TotallyCorrectiveLP
@@ -120,9 +120,9 @@ class Adversary:
     def __init__(self, level, p, order):
         self.level, self.p, self.order = level, p, order
 
-    def __call__(self, u, seed):
+    def __call__(self, turn):
         """Fill the loss row by row in an order that stays the same: the player learns least from that."""
-        w = u * self.p
+        w = turn.u * self.p
         loss = np.zeros(len(w))
         left = self.level
         for i in self.order:
@@ -160,7 +160,7 @@ def test_value_sandwich_of_regularised_lpboost(seed, beta):
     for t in range(25):
         w = rule.weights(state)
         assert np.all(w <= p / alpha * (1 + 1e-9))
-        response = learner(units.density(w), 0)
+        response = learner(Turn(t=0, w=w, u=units.density(w), seed=0))
         weighted = float(w @ response.losses)
         assert weighted <= level + 1e-12
         g = max(g, weighted)
@@ -188,8 +188,8 @@ def test_bound_of_regularised_lpboost_with_its_own_rounds_and_beta(seed, delta):
     seen = []
     learner = Adversary(level, p, order)
 
-    def oracle(u, seed):
-        response = learner(u, seed)
+    def oracle(turn):
+        response = learner(turn)
         seen.append(response.losses)
         return response
 

@@ -45,8 +45,8 @@ def played(kind, eta, rounds, seed):
     answer = opponent(kind, rng, n)
     game = Game.new(Hedge(eta), units)
 
-    def oracle(u, seed):
-        loss = answer(u)
+    def oracle(turn):
+        loss = answer(turn.u)
         return Response(None, loss, np.zeros(0, dtype=np.intp))
 
     play(game, oracle, rounds, entropy=0)
@@ -88,7 +88,7 @@ def test_log_n_is_not_the_constant_for_other_than_uniform_weights():
     rounds, eta = 4, 0.5
     loss = np.array([1.0, 0.0])  # always wrong on the row that hardly weighs anything
     game = Game.new(Hedge(eta), Units.samples(p))
-    play(game, lambda u, seed: Response(None, loss, np.zeros(0, dtype=np.intp)), rounds, entropy=0)
+    play(game, lambda turn: Response(None, loss, np.zeros(0, dtype=np.intp)), rounds, entropy=0)
     V, mean = game.trace.weighted_loss.mean(), game.state.cumulative / rounds
     assert mean.max() > V + math.log(2) / (eta * rounds) + eta / 8
     assert mean.max() <= V + math.log(1 / p.min()) / (eta * rounds) + eta / 8
@@ -101,7 +101,7 @@ def test_theory_eta_promises_g_plus_root(kind, rounds):
     n = 9
     answer = opponent(kind, rng, n)
     game = Game.new(Hedge(theory_eta(n, rounds)), Units.samples(np.ones(n)))
-    play(game, lambda u, seed: Response(None, answer(u), np.zeros(0, dtype=np.intp)), rounds, entropy=0)
+    play(game, lambda turn: Response(None, answer(turn.u), np.zeros(0, dtype=np.intp)), rounds, entropy=0)
     mean, g = game.state.cumulative / rounds, game.trace.weighted_loss.max()
     assert mean.max() <= g + math.sqrt(math.log(n) / (2 * rounds)) + 1e-12
 

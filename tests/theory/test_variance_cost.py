@@ -30,7 +30,7 @@ def classifiers(binary, lam, rounds=ROUNDS):
         yield tb.EBBoostClassifier(variance_weight=lam, n_estimators=rounds)
 
 
-@pytest.mark.parametrize("variance_weight", LAMBDAS)
+@pytest.mark.parametrize("lam", LAMBDAS)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_digits, load_iris])
 def test_cost_falls(load, lam):
     X, y = load(return_X_y=True)
@@ -38,7 +38,7 @@ def test_cost_falls(load, lam):
         assert_falls(clf.fit(X, y))
 
 
-@pytest.mark.parametrize("variance_weight", LAMBDAS)
+@pytest.mark.parametrize("lam", LAMBDAS)
 def test_cost_falls_with_weights(lam):
     X, y = load_breast_cancer(return_X_y=True)
     s = np.random.default_rng(0).exponential(size=len(y))
@@ -48,7 +48,7 @@ def test_cost_falls_with_weights(lam):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="the real data sets are not here")
-@pytest.mark.parametrize("variance_weight", LAMBDAS)
+@pytest.mark.parametrize("lam", LAMBDAS)
 @pytest.mark.parametrize("task", TASKS)
 def test_cost_falls_on_every_real_set(task, lam):
     X, y = TASKS[task].load(DATA)
