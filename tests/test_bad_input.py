@@ -328,7 +328,7 @@ def test_reweight(fitted, case):
 def test_reweight_to_a_cvar_needs_alpha_where_there_is_none():
     clf = make("average", LogisticRegression(), n_estimators=2).fit(X, Y)
     with pytest.raises(ValueError, match="alpha is needed"):
-        clf.reweight()
+        clf.reweight(objective="cvar")
 
 
 @pytest.mark.parametrize("alphas", [[], [0], [0.1, 2], 0.1, "half", [np.nan], None, [[0.1]], [0.1, "x"]])

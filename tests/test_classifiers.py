@@ -638,7 +638,7 @@ def test_reweight_on_the_losses_kept(name):
         np.testing.assert_allclose(tail.estimator_weights_, fresh.weights, atol=1e-7)
         np.testing.assert_allclose(path, fresh.weights, atol=1e-7)
         assert tail.get_params().get("alpha", alpha) == alpha
-        assert tail.estimators_ is clf.estimators_
+        assert all(a is b for a, b in zip(tail.estimators_, clf.estimators_, strict=True))
     worst = clf.reweight(objective="worst_class")
     errors = np.array([[w[y == k].mean() for k in range(3)] for w in wrong])
     assert worst.guarantee_.achieved == pytest.approx(minimize_cvar_mixture(errors, 1 / 3).value, abs=1e-8)

@@ -434,19 +434,10 @@ def test_until_met_goes_on_until_the_bound_is_met():
     good, bad = y.copy(), y.copy()
     bad[:3], good[:1] = 1, 1
     voters = [bad] * 4 + [good]
-    short = play_script(
-        [bad, *voters], y, max_error=0.25, n_estimators=2, combine="mixture", class_loss="error"
-    )
+    settings = {"max_error": 0.25, "combine": "mixture", "class_loss": "error"}
+    short = play_script([bad, *voters], y, n_estimators=2, **settings)
     assert (short.n_iter_, short.bound_met_) == (2, False)
-    long = play_script(
-        [bad, *voters],
-        y,
-        max_error=0.25,
-        n_estimators=9,
-        combine="mixture",
-        class_loss="error",
-        until_met=True,
-    )
+    long = play_script([bad, *voters], y, n_estimators=9, until_met=True, **settings)
     assert (long.n_iter_, long.bound_met_) == (5, True)
     assert "all targets are met" in long.trace_.stop_reason
     never = play_script([bad] * 9, y, n_estimators=4, until_met=True, **settings)

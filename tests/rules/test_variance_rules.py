@@ -144,7 +144,7 @@ def test_bound_of_the_cost(K):
         wrong = rng.random(n) < 0.4
         wrong[:2] = True, False
 
-        def V(a, w=w, p=p, variance_weight=lam, wrong=wrong):
+        def V(a, w=w, p=p, lam=lam, wrong=wrong):
             z = np.exp(np.where(wrong, a / (K - 1), -a))
             return (1 - lam) * (w @ z) ** 2 + lam * np.sum(w**2 * z**2 / p)
 
