@@ -102,7 +102,7 @@ def equal_gains(one, two):
     """
     for a, b in zip(one.estimators_[: one.n_iter_], two.estimators_, strict=False):
         models = [
-            json.loads(m._booster.save_raw("json"))["learner"]["gradient_booster"]["model"] for m in (a, b)
+            json.loads(m.booster_.save_raw("json"))["learner"]["gradient_booster"]["model"] for m in (a, b)
         ]
         for u, v in zip(*(model["trees"] for model in models), strict=False):  # grown to different sizes
             nodes = [

@@ -21,6 +21,7 @@ from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows, co
 from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners._table import TableReader
+from tailboost.learners._threads import N_JOBS, count_threads, sklearn_threads
 
 # What a forest has seen nowhere is not impossible: a class with enough weight must still be answered.
 LEAST_PROBABILITY = 1e-3
@@ -33,20 +34,35 @@ SIGNIFICANT_BITS = 10
 SAME = 1e-3
 
 
-class TableForest(ExtraTreesClassifier):
+class TableForest(ClassifierMixin, BaseEstimator):
     """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
+
+    def __init__(self, *, n_jobs: int | None = None, random_state: Any = None) -> None:
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit; see scikit-learn's."""
         self.reader_ = TableReader().fit(X)
-        super().fit(self.reader_.transform(X), y, sample_weight)
+        table = self.reader_.transform(X)
+        forest = ExtraTreesClassifier(min_weight_fraction_leaf=SMALLEST_LEAF, random_state=self.random_state)
+        with sklearn_threads(count_threads(self.n_jobs, table.shape)):
+            self.forest_ = forest.fit(table, y, sample_weight)
+        self.classes_ = forest.classes_
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict class probabilities, shape (n, K)."""
         check_is_fitted(self)
-        P: NDArray[np.float64] = super().predict_proba(self.reader_.transform(X))
+        table = self.reader_.transform(X)
+        with sklearn_threads(count_threads(self.n_jobs, table.shape)):
+            P: NDArray[np.float64] = self.forest_.predict_proba(table)
         return P
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(ExtraTreesClassifier()).input_tags
+        return tags
 
 
 class LogProbabilities:
@@ -221,7 +237,7 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
         class, learning rate 0.1) and 100 extremely randomised trees of at most 20,000 leaves, which err on
         different rows.
     n_jobs : int, optional
-        Threads of the default estimators.
+        The most threads of a fit or prediction of the default estimators, as in `HistBoostClassifier`.
     random_state : int, RandomState or None
         For the estimators that draw; None is 0, so that fits can be shared.
 
@@ -238,7 +254,7 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimators": [list, None],
-        "n_jobs": [None, int],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
 
@@ -255,7 +271,7 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
                 HistBoostClassifier(
                     n_trees=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
                 ),
-                TableForest(min_weight_fraction_leaf=SMALLEST_LEAF, n_jobs=self.n_jobs),
+                TableForest(n_jobs=self.n_jobs),
             ]
         else:
             chosen = [clone(e) for e in self.estimators]
