@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import ExtraTreesClassifier
@@ -21,7 +22,7 @@ from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows, co
 from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners._table import TableReader
-from tailboost.learners._threads import N_JOBS, count_threads, sklearn_threads
+from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 
 # What a forest has seen nowhere is not impossible: a class with enough weight must still be answered.
 LEAST_PROBABILITY = 1e-3
@@ -55,9 +56,17 @@ class TableForest(ClassifierMixin, BaseEstimator):
         """Predict class probabilities, shape (n, K)."""
         check_is_fitted(self)
         table = self.reader_.transform(X)
-        with sklearn_threads(count_threads(self.n_jobs, table.shape)):
-            P: NDArray[np.float64] = self.forest_.predict_proba(table)
-        return P
+
+        def predict(block: Any) -> NDArray[np.float64]:
+            # Not by the forest: it changes Python's warning filters, which all threads share, and with
+            # several threads it sums the trees in any order.
+            total = np.zeros((block.shape[0], len(self.classes_)))
+            check = sp.issparse(block)  # its indices may be longer than trees can read
+            for tree in self.forest_.estimators_:
+                total += tree.predict_proba(block, check_input=check)
+            return total / len(self.forest_.estimators_)
+
+        return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
