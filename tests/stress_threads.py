@@ -34,7 +34,7 @@ X = rng.normal(size=(120, 4)).astype(np.float32)
 NOISE = rng.normal(size=120)
 BINARY = (X[:, 0] + NOISE > 0).astype(int)
 THREE = np.array(list("abc"))[BINARY + ((X[:, 1] > 0.5) & (BINARY == 1))]
-TREES = HistBoostClassifier(n_trees=4, max_depth=2)
+TREES = HistBoostClassifier(n_estimators=4, max_depth=2)
 
 
 def models() -> dict[str, tuple[Any, Any]]:
@@ -44,7 +44,10 @@ def models() -> dict[str, tuple[Any, Any]]:
         "HistTree, 3 classes": (HistTreeClassifier(max_depth=2), THREE),
         "HistBoost": (TREES, BINARY),
         "HistBoost, 3 classes": (TREES, THREE),
-        "HistBoost, scikit-learn": (HistBoostClassifier(n_trees=4, max_depth=2, backend="sklearn"), THREE),
+        "HistBoost, scikit-learn": (
+            HistBoostClassifier(n_estimators=4, max_depth=2, backend="sklearn"),
+            THREE,
+        ),
         "Stump": (StumpClassifier(), BINARY),
         "LogitAdjusted": (LogitAdjustedClassifier([TREES, LogisticRegression()]), THREE),
     }
@@ -56,10 +59,10 @@ def models() -> dict[str, tuple[Any, Any]]:
         tb.AdaLPBoostClassifier(HistTreeClassifier(max_depth=2), n_estimators=3, random_state=0), THREE,
     )  # fmt: skip
     try:
-        from tailboost.torch import TorchLearner, nets
+        from tailboost.torch import TorchClassifier, nets
     except ImportError:
         return found
-    net = TorchLearner(nets.mlp_100_100, steps=5, random_state=0)
+    net = TorchClassifier(nets.mlp_100_100, steps=5, random_state=0)
     found["Torch"] = (net, THREE)
     found["AdaLPBoostClassifier, nets"] = (
         tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0), THREE,

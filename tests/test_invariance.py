@@ -19,7 +19,7 @@ SETS = 60
 FEW = 2
 LEARNERS = {
     "hist": HistTreeClassifier(max_depth=3),
-    "boost": HistBoostClassifier(n_trees=5, max_depth=3),
+    "boost": HistBoostClassifier(n_estimators=5, max_depth=3),
     "tree": DecisionTreeClassifier(max_depth=3),
 }
 SCHEMES = ("train", 0.3, "cv", "explicit")
@@ -233,7 +233,7 @@ def test_scaling_of_weights():
 
     Trees without absolute regularisation, folds, λ and every guarantee with observed numbers stay the same;
     what counts rows changes: η = "theory" and learners with absolute penalties (`min_child_weight`,
-    `reg_lambda`), as it does when every row is repeated.
+    `l2_regularization`), as it does when every row is repeated.
     """
     X, y, _ = table(9)
     params = {"n_estimators": 5, "validation": "cv", "random_state": 0, "n_iter_no_change": None}
@@ -251,7 +251,7 @@ def test_scaling_of_weights():
     ]
     assert eta[1] == pytest.approx(np.sqrt(8 * np.log(4 * len(y)) / 2))
     assert eta[0] == pytest.approx(np.sqrt(8 * np.log(len(y)) / 2))
-    light = HistBoostClassifier(n_trees=2).fit(X, y, sample_weight=np.full(len(y), 1e-3))
+    light = HistBoostClassifier(n_estimators=2).fit(X, y, sample_weight=np.full(len(y), 1e-3))
     assert len(np.unique(light.predict(X))) == 1  # all rows together weigh less than min_child_weight
 
 

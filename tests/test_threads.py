@@ -52,8 +52,8 @@ def test_fits_in_threads():
 
 LEARNERS = {
     "tree": HistTreeClassifier(),
-    "boost": HistBoostClassifier(n_trees=5),
-    "scikit-learn's": HistBoostClassifier(n_trees=5, backend="sklearn"),
+    "boost": HistBoostClassifier(n_estimators=5),
+    "scikit-learn's": HistBoostClassifier(n_estimators=5, backend="sklearn"),
     "adjusted": LogitAdjustedClassifier(),
 }
 

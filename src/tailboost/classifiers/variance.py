@@ -175,7 +175,7 @@ class EBBoostClassifier(AdditiveClassifier):
         self.verbose = verbose
 
     def _learner(self) -> Any:
-        return StumpClassifier(lam=self.lam)
+        return StumpClassifier(variance_weight=self.lam)
 
     def _rule(self, units: Units) -> Rule[Any]:
         return EBBoost(len(self.classes_), float(self.lam))

@@ -278,7 +278,7 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
         if self.estimators is None:
             chosen: list[Any] = [
                 HistBoostClassifier(
-                    n_trees=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
+                    n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
                 ),
                 TableForest(n_jobs=self.n_jobs),
             ]

@@ -363,7 +363,7 @@ class HistTreeClassifier(_HistClassifier):
         Largest depth, at least 1.
     max_bins : int, default=256
         Largest number of bins per column.
-    max_leaves : int, optional
+    max_leaf_nodes : int, optional
         Largest number of leaves, at least 2: the split that gains most comes first. None sets no limit.
     min_child_weight : float, default=0.0
         Least sum of weights in a child.
@@ -385,17 +385,17 @@ class HistTreeClassifier(_HistClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
-        "max_leaves": [Interval(Integral, 2, None, closed="left"), None],
+        "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
     }
 
     def __init__(
-        self, max_depth: int = 5, max_bins: int = 256, max_leaves: int | None = None,
+        self, *, max_depth: int = 5, max_bins: int = 256, max_leaf_nodes: int | None = None,
         min_child_weight: float = 0.0, backend: str = "auto", n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:  # fmt: skip
         self.max_depth = max_depth
         self.max_bins = max_bins
-        self.max_leaves = max_leaves
+        self.max_leaf_nodes = max_leaf_nodes
         self.min_child_weight = min_child_weight
         self.backend = backend
         self.n_jobs = n_jobs
@@ -415,7 +415,9 @@ class HistTreeClassifier(_HistClassifier):
         # Squared error on indicators: the gain is the fall in Gini impurity, a leaf is the class shares.
         strategy = "multi_output_tree" if self._vector_leaves(n_classes) else "one_output_per_tree"
         leaves = (
-            {} if self.max_leaves is None else {"max_leaves": self.max_leaves, "grow_policy": "lossguide"}
+            {}
+            if self.max_leaf_nodes is None
+            else {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
         )
         return leaves | {
             "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
@@ -430,7 +432,7 @@ class HistTreeClassifier(_HistClassifier):
 
     def _sklearn_estimator(self) -> Any:
         return DecisionTreeClassifier(
-            max_depth=self.max_depth, max_leaf_nodes=self.max_leaves, random_state=self.random_state
+            max_depth=self.max_depth, max_leaf_nodes=self.max_leaf_nodes, random_state=self.random_state
         )
 
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -449,7 +451,7 @@ class HistBoostClassifier(_HistClassifier):
 
     Parameters
     ----------
-    n_trees : int, default=50
+    n_estimators : int, default=50
         Boosting iterations; with K > 2 classes each grows a tree per class, or one with vector leaves.
     max_depth : int, default=5
         Largest depth of a tree.
@@ -459,7 +461,7 @@ class HistBoostClassifier(_HistClassifier):
         Largest number of bins per column.
     min_child_weight : float, default=1.0
         Least sum of Hessians in a child.
-    reg_lambda : float, default=1.0
+    l2_regularization : float, default=1.0
         L2 penalty on leaf values.
     vector_leaves : bool, default=True
         With K > 2 classes, whether an iteration grows one tree whose leaves hold a score for every class, or
@@ -486,24 +488,24 @@ class HistBoostClassifier(_HistClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
-        "n_trees": [Interval(Integral, 1, None, closed="left")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
-        "reg_lambda": [Interval(Real, 0, None, closed="left")],
+        "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "vector_leaves": ["boolean"],
     }
 
     def __init__(
-        self, n_trees: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
-        min_child_weight: float = 1.0, reg_lambda: float = 1.0, vector_leaves: bool = True,
+        self, *, n_estimators: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
+        min_child_weight: float = 1.0, l2_regularization: float = 1.0, vector_leaves: bool = True,
         backend: str = "auto",
         n_jobs: int | None = None, random_state: Any = None,
     ) -> None:  # fmt: skip
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.learning_rate = learning_rate
         self.max_bins = max_bins
         self.min_child_weight = min_child_weight
-        self.reg_lambda = reg_lambda
+        self.l2_regularization = l2_regularization
         self.vector_leaves = vector_leaves
         self.backend = backend
         self.n_jobs = n_jobs
@@ -513,7 +515,7 @@ class HistBoostClassifier(_HistClassifier):
         return y.astype(np.float32)
 
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
-        shared = {"eta": self.learning_rate, "reg_lambda": self.reg_lambda}
+        shared = {"eta": self.learning_rate, "reg_lambda": self.l2_regularization}
         if n_classes > 2:
             return shared | {
                 "objective": "multi:softprob", "num_class": n_classes, "base_score": 0.5,
@@ -527,12 +529,12 @@ class HistBoostClassifier(_HistClassifier):
         return n_classes > 2 and self.vector_leaves
 
     def _n_iterations(self) -> int:
-        return self.n_trees
+        return self.n_estimators
 
     def _sklearn_estimator(self) -> Any:
         return HistGradientBoostingClassifier(
-            max_iter=self.n_trees, max_depth=self.max_depth, learning_rate=self.learning_rate,
-            max_bins=min(self.max_bins, 255), l2_regularization=self.reg_lambda, early_stopping=False,
+            max_iter=self.n_estimators, max_depth=self.max_depth, learning_rate=self.learning_rate,
+            max_bins=min(self.max_bins, 255), l2_regularization=self.l2_regularization, early_stopping=False,
             max_leaf_nodes=None, random_state=self.random_state,
         )  # fmt: skip
 
