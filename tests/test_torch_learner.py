@@ -25,7 +25,7 @@ from torch.nn import functional
 
 import tailboost as tb
 from tailboost._rows import hash_rows
-from tailboost.learners import open_session
+from tailboost.learners.session import open_session
 from tailboost.torch import TorchClassifier, nets
 from tailboost.torch.losses import influence_balanced
 

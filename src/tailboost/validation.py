@@ -17,7 +17,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from tailboost.game import Floats, Ints, Response
-from tailboost.learners import Session, grown, stages
+from tailboost.learners.protocols import Session
+from tailboost.learners.session import grown, stages
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.bool_]

@@ -11,7 +11,8 @@ from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tailboost.learners import LogitAdjustedClassifier, open_session, predict_members
+from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners.session import open_session, predict_members
 from tailboost.metrics import class_errors
 
 K = 3

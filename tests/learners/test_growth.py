@@ -20,8 +20,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier, grown, open_session, stages
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._sklearn import growth_parameter, set_seeds
+from tailboost.learners.session import grown, open_session, stages
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows
 
 X, Y = noisy(0, n=150, K=3)

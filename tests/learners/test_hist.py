@@ -14,11 +14,9 @@ from tailboost.learners import (
     HistBoostClassifier,
     HistTreeClassifier,
     _hist,
-    constant,
-    open_session,
-    predict_members,
 )
 from tailboost.learners._table import TableReader, cuts
+from tailboost.learners.session import constant, open_session, predict_members
 
 pytest.importorskip("xgboost")
 

@@ -24,7 +24,8 @@ from tailboost.classifiers._base import (
 )
 from tailboost.combine import add_vote
 from tailboost.game import Floats, Ints, Response
-from tailboost.learners import HistTreeClassifier, constant, predict_members
+from tailboost.learners import HistTreeClassifier
+from tailboost.learners.session import constant, predict_members
 from tailboost.validation import Rows, Scheme
 
 

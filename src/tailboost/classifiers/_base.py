@@ -37,8 +37,9 @@ from tailboost._rows import (
 )
 from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
-from tailboost.learners import HistBoostClassifier, open_session, predict_members
+from tailboost.learners import HistBoostClassifier
 from tailboost.learners._sklearn import is_skorch
+from tailboost.learners.session import open_session, predict_members
 from tailboost.validation import (
     CrossFitted,
     External,
@@ -396,7 +397,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             train.weight,
             fit_params,
             seed=self._entropy,
-            folder=self.checkpoint_dir,
+            members_dir=self.checkpoint_dir,
         )
         if problem.validation is not None:
             X_val, judged = problem.validation

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
 from tailboost.game import Floats, Game, Ints, Response
+from tailboost.learners.protocols import Stored
 
 if TYPE_CHECKING:
     from tailboost.classifiers._base import BaseBoostClassifier
@@ -40,8 +41,8 @@ def fixed_params(classifier: BaseBoostClassifier) -> dict[str, str]:
 
 
 def keep(member: Any, folder: Any) -> None:
-    """Have a member that can live in a file go there; a member that is there already looks whether it is."""
-    if hasattr(member, "keep"):
+    """Move the member's state to `folder`, or verify the file if it was moved before."""
+    if isinstance(member, Stored):
         member.keep(folder)
 
 

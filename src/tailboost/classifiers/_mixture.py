@@ -18,7 +18,7 @@ from tailboost.classifiers._checkpoint import keep
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
 from tailboost.game import Floats, Ints, Response
 from tailboost.guarantee import COIN_TOLERANCE, Bound, Guarantee, beats_coin_flip_from, best_constants
-from tailboost.learners import constant, predict_members
+from tailboost.learners.session import constant, predict_members
 from tailboost.solvers import MixtureSolution
 from tailboost.solvers.bits import check_number
 from tailboost.validation import Rows, Scheme

@@ -23,6 +23,7 @@ from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners._table import TableReader
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
+from tailboost.learners.protocols import Learner, PreparedProba
 
 # What a forest has seen nowhere is not impossible: a class with enough weight must still be answered.
 LEAST_PROBABILITY = 1e-3
@@ -99,11 +100,10 @@ class LogProbabilities:
 
 
 def _probabilities(model: Any, X: Any) -> Floats:
-    if not hasattr(model, "predict_proba_table"):
+    if not isinstance(model, PreparedProba):
         return np.asarray(model.predict_proba(X), dtype=np.float64)
     # Fitted on an opened table, it knows the table's columns, not the names that scikit-learn asks for.
-    P: Floats = model.predict_proba_table(model.table_.transform(X))
-    return P
+    return model.predict_proba_table(model.table_.transform(X))
 
 
 class Adjusted:
@@ -152,7 +152,7 @@ class AdjustedSession:
         self.X, self.y, self.n_classes, self.sample_weight = X, y, n_classes, sample_weight
         self.learners = template._learners()
         self.opened = [
-            e.open_session(X, y, n_classes, sample_weight) if hasattr(e, "open_session") else None
+            e.open_session(X, y, n_classes, sample_weight) if isinstance(e, Learner) else None
             for e in self.learners
         ]
         self.shared: dict[bytes, LogProbabilities] = {}

@@ -11,6 +11,7 @@ import numpy as np
 from tailboost.learners._base import Ints
 from tailboost.learners._hist import HistTreeClassifier
 from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
+from tailboost.learners.protocols import Prepared
 
 
 def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
@@ -37,4 +38,4 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
 
 def _kind(member: Any) -> tuple[Any, bool]:
     mergeable = isinstance(member, HistTreeClassifier) and member.backend_ == "xgboost"
-    return getattr(member, "table_", None), mergeable
+    return (member.table_ if isinstance(member, Prepared) else None), mergeable

@@ -250,8 +250,8 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         λ in [0, 1]. 0 minimises the weighted error. A larger one minimises the cost of empirical
         Bernstein boosting after the best step, ``2√(PQ) + 2(1−λ)AB`` [1]_: with w the weights (Σw = 1), p
         the normalised sample weights of the rows as opened, A = Σ w over the rows that are right, C = Σ w²/p
-        over them, B and D over the others, P = (1−λ)A² + λC, Q = (1−λ)B² + λD. In a plain ``fit`` w = p, and the two
-        agree.
+        over them, B and D over the others, P = (1−λ)A² + λC, Q = (1−λ)B² + λD. In a plain ``fit`` w = p, and
+        the two agree.
 
     Attributes
     ----------

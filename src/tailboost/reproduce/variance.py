@@ -22,7 +22,8 @@ from scipy import stats
 from tailboost import datasets
 from tailboost.classifiers import AdaBoostClassifier, EBBoostClassifier, VadaBoostClassifier
 from tailboost.combine import add_vote
-from tailboost.learners import HistTreeClassifier, StumpClassifier, predict_members
+from tailboost.learners import HistTreeClassifier, StumpClassifier
+from tailboost.learners.session import predict_members
 from tailboost.reproduce._experiment import Cells, Experiment, Settings, markdown, write
 from tailboost.solvers.soft_margin import soft_margin_weights
 
