@@ -9,12 +9,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import (
     Tags,
     _safe_indexing,
     check_random_state,
     get_tags,
 )
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost._rows import refuse_empty
@@ -240,11 +242,11 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimators : list of classifiers, optional
+    estimators : classifier or list of classifiers, optional
         With ``predict_proba`` and sample weights in ``fit``; the logarithms of their probabilities are
-        averaged. None takes boosted trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per
-        class, learning rate 0.1) and 100 extremely randomised trees of at most 20,000 leaves, which err on
-        different rows.
+        averaged. They are fitted anew, so a frozen classifier will not do. None takes boosted
+        trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per class, learning rate 0.1) and 100
+        extremely randomised trees of at most 20,000 leaves, which err on different rows.
     n_jobs : int, optional
         The most threads of a fit or prediction of the default estimators, as in `HistBoostClassifier`.
     random_state : int, RandomState or None
@@ -262,19 +264,20 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimators": [list, None],
+        "estimators": [list, HasMethods(["fit", "predict_proba"]), None],
         "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
 
     def __init__(
-        self, estimators: list[Any] | None = None, *, n_jobs: int | None = None, random_state: Any = None
+        self, estimators: Any = None, *, n_jobs: int | None = None, random_state: Any = None
     ) -> None:
         self.estimators = estimators
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _learners(self) -> list[Any]:
+        self._validate_params()
         if self.estimators is None:
             chosen: list[Any] = [
                 HistBoostClassifier(
@@ -283,13 +286,19 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
                 TableForest(n_jobs=self.n_jobs),
             ]
         else:
-            chosen = [clone(e) for e in self.estimators]
+            given = self.estimators if isinstance(self.estimators, list) else [self.estimators]
+            chosen = [clone(e) for e in given]
         if not chosen:
             raise ValueError("estimators must hold at least one classifier, got []")
         seed = (
             0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         )
         for estimator in chosen:
+            if isinstance(estimator, FrozenEstimator):
+                raise ValueError(
+                    f"estimators: {estimator!r} is frozen, but the probabilities are fitted with all classes "
+                    "weighing the same; pass the classifier itself, unfrozen"
+                )
             if not hasattr(estimator, "predict_proba") or weight_parameter(estimator) is None:
                 raise ValueError(
                     f"estimators: {type(estimator).__name__} needs predict_proba and sample_weight in fit"
@@ -301,7 +310,6 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> AdjustedSession:
         """Open the data for any number of fits; labels are class numbers 0 … K − 1."""
-        self._validate_params()
         return AdjustedSession(
             self, X, y, n_classes, np.ones(len(y)) if sample_weight is None else sample_weight
         )

@@ -11,7 +11,6 @@ import numpy as np
 from tailboost.learners._base import Ints
 from tailboost.learners._hist import HistTreeClassifier
 from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
-from tailboost.learners.protocols import Prepared
 
 
 def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
@@ -38,4 +37,5 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
 
 def _kind(member: Any) -> tuple[Any, bool]:
     mergeable = isinstance(member, HistTreeClassifier) and member.backend_ == "xgboost"
-    return (member.table_ if isinstance(member, Prepared) else None), mergeable
+    # `Prepared`, asked by hand: this runs per member and prediction, and isinstance is slow for protocols.
+    return (member.table_ if hasattr(member, "predict_table") else None), mergeable
