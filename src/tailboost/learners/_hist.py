@@ -288,7 +288,8 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         fitted = session.fit(weight[used], seed=0 if self.random_state is None else _seed(self.random_state))
         for name in ("table_", "backend_", "model_"):
             setattr(self, name, getattr(fitted, name))
-        self.__dict__.pop("_booster", None)  # that of an earlier fit
+        if self.backend_ == "xgboost":
+            self._booster = _load(self.model_)
         self.classes_ = classes
         return self
 
