@@ -18,8 +18,8 @@ from sklearn.utils._param_validation import Interval
 from threadpoolctl import ThreadpoolController
 
 # Below this size threads cost more than they bring: 100 rounds on 50,000 × 50 took 1.5 s with one thread and
-# 3.2 s with two on two cores, because OpenMP's idle threads keep spinning while others work. Beside another busy
-# process a fit on 2,000 × 8 took 31 s with two threads and 0.7 s with one.
+# 3.2 s with two on two cores, because OpenMP's idle threads keep spinning while others work. Beside another
+# busy process a fit on 2,000 × 8 took 31 s with two threads and 0.7 s with one.
 CELLS_FOR_THREADS = 5_000_000
 
 #: What a learner's ``n_jobs`` may be.
