@@ -107,7 +107,7 @@ def prediction(n: int, d: int, members: int, K: int = 2) -> dict[str, Any]:
     """Time and memory of predict_proba: HistBoost members against XGBoost with as many trees."""
     X, y = table(min(n, 20_000), d, K)
     clf = tb.AdaLPBoostClassifier(
-        HistBoostClassifier(n_trees=50), n_estimators=members, validation="train", n_iter_no_change=None,
+        HistBoostClassifier(n_estimators=50), n_estimators=members, validation="train", n_iter_no_change=None,
         include_constants=False, random_state=0,
     ).fit(X, y)  # fmt: skip
     clf.estimator_weights_ = np.full(members, 1 / members)  # every member takes part

@@ -58,7 +58,7 @@ def main():
         doubles, integers = (1e3 * seconds for seconds in passes)
         print(f"{name}, {N} × {D}: one pass {doubles:.1f} ms in doubles, {integers:.1f} ms in integers")
         for lam in (0.0, 0.5):
-            session = StumpClassifier(lam).open_session(X, y, 2, np.ones(N))
+            session = StumpClassifier(variance_weight=lam).open_session(X, y, 2, np.ones(N))
             tracemalloc.start()
             began = time.process_time()
             session.fit(u, 0)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from tailboost.torch import TorchLearner, nets
+from tailboost.torch import TorchClassifier, nets
 
 LR, MOMENTUM, BATCH = 0.01, 0.9, 128
 
@@ -45,7 +45,9 @@ def bare(net, X, y, steps):
 def rates(name, factory, X, steps, repeats):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, len(X))
-    learner = TorchLearner(factory, lr=LR, momentum=MOMENTUM, batch_size=BATCH, steps=steps, random_state=0)
+    learner = TorchClassifier(
+        factory, learning_rate=LR, momentum=MOMENTUM, batch_size=BATCH, steps=steps, random_state=0
+    )
     session = learner.open_session(X, y, 10, np.ones(len(X)))
     weight = rng.exponential(size=len(X))
     channels_first = torch.from_numpy(np.moveaxis(X, -1, 1).copy() if X.ndim == 4 else X)

@@ -59,7 +59,7 @@ NEIGHBOURS = 5  # of SMOTE, fewer where the smallest class has no more
 WITHIN = 0.02  # "those that come within 2 points of our worst class"
 DEARER = 0.05
 OURS = "Worst-class boosting"
-BOOSTED = HistBoostClassifier(n_trees=100, max_depth=4, learning_rate=0.1, vector_leaves=False)
+BOOSTED = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False)
 # Other settings, on request (--all): what was tried on the way to the defaults, and what else there is.
 VARIANTS = {
     "100 rounds": {"n_estimators": 100, "n_iter_no_change": None},

@@ -31,7 +31,7 @@ TREE = DecisionTreeClassifier(max_depth=2)
 LEARNERS = {
     "tree": TREE,
     "hist": HistTreeClassifier(max_depth=2),
-    "boost": HistBoostClassifier(n_trees=3, max_depth=2),
+    "boost": HistBoostClassifier(n_estimators=3, max_depth=2),
 }
 SCHEMES = ("train", 0.3, "cv")
 CASES = [(n, s) for n in VALIDATED for s in SCHEMES] + [("average", "train")]
@@ -178,7 +178,7 @@ def mixed_frame(seed, n=120):
 def test_frames_with_categories_and_missing_values(name, K):
     frame, y = mixed_frame(0)
     y = y + (np.arange(len(y)) % 3 == 0) if K == 3 else y
-    clf = make(name, HistBoostClassifier(n_trees=5, max_depth=3), n_estimators=3, random_state=0).fit(
+    clf = make(name, HistBoostClassifier(n_estimators=5, max_depth=3), n_estimators=3, random_state=0).fit(
         frame, y
     )
     assert list(clf.feature_names_in_) == list(frame.columns)
@@ -697,7 +697,7 @@ def test_smallest_tables(name, K):
 @pytest.mark.parametrize("name", ["lp", "reg"])
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
-    "learner", [LogisticRegression(), KNeighborsClassifier(2), HistBoostClassifier(n_trees=2)]
+    "learner", [LogisticRegression(), KNeighborsClassifier(2), HistBoostClassifier(n_estimators=2)]
 )
 def test_all_weight_on_one_fold(name, seed, learner):
     """At tiny α a corrective player may leave the rows outside a fold without any weight."""

@@ -10,7 +10,7 @@ from tailboost.registry import METHODS
 # Not a single decision tree: with class weights 1000 : .0001 a tree without a floor on the weight of a leaf
 # answers the rare class in its pure leaves. So does scikit-learn's own tree, for which its check of class
 # weights sets min_weight_fraction_leaf.
-LEARNER = HistBoostClassifier(n_trees=3, max_depth=2)
+LEARNER = HistBoostClassifier(n_estimators=3, max_depth=2)
 
 
 def small(method):
@@ -38,7 +38,7 @@ def explained(estimator):
 OURS = {method.factory: method for method in METHODS.values() if method.ours}.values()
 LEARNERS = [
     cls(backend=backend, **params)
-    for cls, params in ((HistTreeClassifier, {"max_depth": 2}), (HistBoostClassifier, {"n_trees": 3}))
+    for cls, params in ((HistTreeClassifier, {"max_depth": 2}), (HistBoostClassifier, {"n_estimators": 3}))
     for backend in ("xgboost", "sklearn")
 ]
 DEFAULTS = [*(method.factory() for method in OURS), HistTreeClassifier(), HistBoostClassifier()]

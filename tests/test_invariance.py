@@ -12,7 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost._rows import distinct, draw_lots, hash_rows
 from tailboost.data import Problem
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier, open_session
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners.session import open_session
 from tailboost.validation import choose_scheme, folds, held_out, round_significant
 
 ROUNDS = 6
@@ -20,7 +21,7 @@ SETS = 60
 FEW = 2
 LEARNERS = {
     "hist": HistTreeClassifier(max_depth=3),
-    "boost": HistBoostClassifier(n_trees=5, max_depth=3),
+    "boost": HistBoostClassifier(n_estimators=5, max_depth=3),
     "tree": DecisionTreeClassifier(max_depth=3),
 }
 SCHEMES = ("train", 0.3, "cv", "explicit")
@@ -103,7 +104,7 @@ def equal_gains(one, two):
     """
     for a, b in zip(one.estimators_[: one.n_iter_], two.estimators_, strict=False):
         models = [
-            json.loads(m._booster.save_raw("json"))["learner"]["gradient_booster"]["model"] for m in (a, b)
+            json.loads(m.booster_.save_raw("json"))["learner"]["gradient_booster"]["model"] for m in (a, b)
         ]
         for u, v in zip(*(model["trees"] for model in models), strict=False):  # grown to different sizes
             nodes = [
@@ -234,7 +235,7 @@ def test_scaling_of_weights():
 
     Trees without absolute regularisation, folds, λ and every guarantee with observed numbers stay the same;
     what counts rows changes: η = "theory" and learners with absolute penalties (`min_child_weight`,
-    `reg_lambda`), as it does when every row is repeated.
+    `l2_regularization`), as it does when every row is repeated.
     """
     X, y, _ = table(9)
     params = {"n_estimators": 5, "validation": "cv", "random_state": 0, "n_iter_no_change": None}
@@ -252,7 +253,7 @@ def test_scaling_of_weights():
     ]
     assert eta[1] == pytest.approx(np.sqrt(8 * np.log(4 * len(y)) / 2))
     assert eta[0] == pytest.approx(np.sqrt(8 * np.log(len(y)) / 2))
-    light = HistBoostClassifier(n_trees=2).fit(X, y, sample_weight=np.full(len(y), 1e-3))
+    light = HistBoostClassifier(n_estimators=2).fit(X, y, sample_weight=np.full(len(y), 1e-3))
     assert len(np.unique(light.predict(X))) == 1  # all rows together weigh less than min_child_weight
 
 

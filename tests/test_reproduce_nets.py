@@ -134,8 +134,8 @@ TINY = {
     "voter_epochs": 0.4,
     "growth_epochs": 0.2,
     "tested": 60,
-    "game": {"lr": 0.05, **SHORT},
-    "single": {"optimizer": "adam", "lr": 1e-3, "batch_size": 16, "epochs": 0.3},
+    "game": {"learning_rate": 0.05, **SHORT},
+    "single": {"optimizer": "adam", "learning_rate": 1e-3, "batch_size": 16, "epochs": 0.3},
 }
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import tailboost as tb
-from tailboost.torch import TorchLearner, nets, read_dataset
+from tailboost.torch import TorchClassifier, nets, read_dataset
 from tailboost.torch._training import Training
 
 X, Y = noisy(3, n=60, d=4, K=3)
@@ -61,15 +61,15 @@ PARAMETERS = {
     "wrong input": ({"module": nn.Linear(5, 3)}, r"cannot take rows of shape \(4,\)"),
     "nothing to train": ({"module": Silent()}, "has no parameter to train"),
     "no module": ({"module": lambda shape, K: None}, "returned NoneType; an nn.Module is needed"),
-    "not a module": ({"module": 3}, "'module' parameter of TorchLearner must be a callable"),
+    "not a module": ({"module": 3}, "'module' parameter of TorchClassifier must be a callable"),
     "loss": ({"loss": "hinge"}, "unknown loss 'hinge'.*cross_entropy"),
     "loss of no number": ({"loss": loss_of(lambda z: 0.5)}, "answers float; a mean or one per row"),
     "loss of all scores": ({"loss": loss_of(lambda z: z)}, r"answers \(2, 3\); a mean or one per row"),
-    "optimizer": ({"optimizer": "newton"}, "'optimizer' parameter of TorchLearner.*'adam'.*'newton'"),
+    "optimizer": ({"optimizer": "newton"}, "'optimizer' parameter of TorchClassifier.*'adam'.*'newton'"),
     "augment": ({"augment": lambda x: x[:, :2]}, r"augment made \(2, 2\) of a batch of shape \(2, 4\)"),
     "device": ({"device": "abacus"}, "device='abacus' cannot be used here .*'auto' takes what there is"),
     "precision": ({"precision": "float8"}, "'precision' parameter"),
-    "lr": ({"lr": 0.0}, "'lr' parameter"),
+    "learning_rate": ({"learning_rate": 0.0}, "'learning_rate' parameter"),
     "momentum": ({"momentum": 1.0}, "'momentum' parameter"),
     "weight_decay": ({"weight_decay": -1.0}, "'weight_decay' parameter"),
     "batch_size": ({"batch_size": 0}, "'batch_size' parameter"),
@@ -85,7 +85,7 @@ PARAMETERS = {
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_parameters(case, wrap):
     params, match = PARAMETERS[case]
-    clf = wrap(TorchLearner(**({"module": nets.mlp_100_100} | params)))
+    clf = wrap(TorchClassifier(**({"module": nets.mlp_100_100} | params)))
     with pytest.raises((ValueError, TypeError), match=match):
         clf.fit(X, Y)
 
@@ -114,7 +114,7 @@ ROWS = {
 def test_rows(case, wrap):
     pictures, labels, match = ROWS[case]
     with pytest.raises(ValueError, match=match):
-        wrap(TorchLearner(nets.small_cnn)).fit(pictures, labels)
+        wrap(TorchClassifier(nets.small_cnn)).fit(pictures, labels)
 
 
 def test_images_where_the_learner_takes_none():
@@ -125,7 +125,7 @@ def test_images_where_the_learner_takes_none():
 @pytest.mark.parametrize("wrap", [by_itself, in_a_game])
 def test_other_rows_at_prediction(wrap, monkeypatch):
     monkeypatch.undo()
-    clf = wrap(TorchLearner(nets.small_cnn, steps=1)).fit(PICTURES, Y)
+    clf = wrap(TorchClassifier(nets.small_cnn, steps=1)).fit(PICTURES, Y)
     for other in (PICTURES[:, :7], PICTURES[..., :1], PICTURES[..., 0], X):
         with pytest.raises(
             ValueError, match=r"X has rows of shape .* was fitted on rows of shape \(8, 8, 3\)"
@@ -133,13 +133,13 @@ def test_other_rows_at_prediction(wrap, monkeypatch):
             clf.predict(other)
     with pytest.raises(ValueError, match="contains NaN"):
         clf.predict(put((0, 0, 0, 0), np.nan))
-    flat = wrap(TorchLearner(nets.mlp_100_100, steps=1)).fit(X, Y)
+    flat = wrap(TorchClassifier(nets.mlp_100_100, steps=1)).fit(X, Y)
     with pytest.raises(ValueError, match=r"X has rows of shape \(8, 8, 3\), .* was fitted on a table"):
         flat.predict(PICTURES)
 
 
 def test_labels_out_of_range():
-    clf = in_a_game(TorchLearner(nets.small_cnn))
+    clf = in_a_game(TorchClassifier(nets.small_cnn))
     with pytest.raises(ValueError, match=r"y_val holds labels not seen in fit: \[7\]"):
         clf.fit(PICTURES, Y, X_val=PICTURES[:5], y_val=[0, 1, 2, 7, 0])
 
@@ -175,7 +175,7 @@ DATASETS = {
 def test_datasets(case):
     dataset, match = DATASETS[case]
     with pytest.raises(ValueError, match=match):
-        in_a_game(TorchLearner(nets.small_cnn)).fit(dataset)
+        in_a_game(TorchClassifier(nets.small_cnn)).fit(dataset)
 
 
 def test_a_dataset_of_pictures_is_read_as_it_is():

@@ -25,8 +25,8 @@ from torch.nn import functional
 
 import tailboost as tb
 from tailboost._rows import hash_rows
-from tailboost.learners import open_session
-from tailboost.torch import TorchLearner, nets
+from tailboost.learners.session import open_session
+from tailboost.torch import TorchClassifier, nets
 from tailboost.torch.losses import influence_balanced
 
 X, Y = noisy(3, n=200, d=4, K=3)
@@ -35,8 +35,8 @@ ONES = np.ones(len(Y))
 
 
 def learner(module=nets.mlp_100_100, **params):
-    given = {"steps": 20, "batch_size": 16, "lr": 0.05, "random_state": 0}
-    return TorchLearner(module, **(given | params))
+    given = {"steps": 20, "batch_size": 16, "learning_rate": 0.05, "random_state": 0}
+    return TorchClassifier(module, **(given | params))
 
 
 def session(table=X, labels=Y, weight=ONES, **params):
@@ -100,7 +100,13 @@ def test_scikit_learns_checks(estimator, check):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", partial(torch.optim.RMSprop, lr=0.001)])
 def test_the_same_seed_gives_the_same_net_and_leaves_pytorchs_generator_alone(optimizer):
     before = torch.get_rng_state()
-    params = {"module": Dropout, "augment": jitter, "warmup_steps": 7, "optimizer": optimizer, "lr": 0.01}
+    params = {
+        "module": Dropout,
+        "augment": jitter,
+        "warmup_steps": 7,
+        "optimizer": optimizer,
+        "learning_rate": 0.01,
+    }
     one = learner(**params).fit(X, Y)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(99)
@@ -169,7 +175,7 @@ def test_a_module_is_where_training_starts_and_stays_as_it_was():
     a, b = (learner(net, random_state=seed).fit(X, Y) for seed in (0, 0))
     assert a.member_.digest == b.member_.digest
     assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
-    far = learner(net, lr=1e-9).fit(X, Y).member_.net().state_dict()
+    far = learner(net, learning_rate=1e-9).fit(X, Y).member_.net().state_dict()
     for k, v in far.items():
         torch.testing.assert_close(v, before[k], atol=1e-5, rtol=0)
 
@@ -222,7 +228,7 @@ def test_divergence_is_said():
     with pytest.warns(
         ConvergenceWarning, match="the loss is (nan|inf) after 20 steps: the training diverged"
     ):
-        learner(lr=1e20).fit(X, Y)
+        learner(learning_rate=1e20).fit(X, Y)
 
 
 def test_compiled_is_the_same_training(monkeypatch):
@@ -252,7 +258,7 @@ def test_mixed_precision(device):
 
 
 def test_rounds_start_from_one_warm_model_and_share_nothing():
-    s = session(warmup_steps=30, optimizer="adam", lr=0.001)
+    s = session(warmup_steps=30, optimizer="adam", learning_rate=0.001)
     first = s.fit(ONES, 1)
     start = copy.deepcopy(s.starts["all"])
     assert any(v.abs().max() > 0 for v in start.optimizer["state"][0].values() if v.ndim)
@@ -262,11 +268,11 @@ def test_rounds_start_from_one_warm_model_and_share_nothing():
     for i, slots in s.starts["all"].optimizer["state"].items():
         assert all(torch.equal(v, start.optimizer["state"][i][k]) for k, v in slots.items())
     assert s.fit(ONES, 1).digest == first.digest  # whatever was fitted in between
-    assert session(warmup_steps=30, optimizer="adam", lr=0.001).fit(ONES, 1).digest == first.digest
+    assert session(warmup_steps=30, optimizer="adam", learning_rate=0.001).fit(ONES, 1).digest == first.digest
 
 
 def test_momentum_is_carried_into_the_rounds():
-    s = session(warmup_steps=30, steps=1, lr=1e-3)
+    s = session(warmup_steps=30, steps=1, learning_rate=1e-3)
     start_of = s._begin(ONES, 1, None)
     assert all(
         v["momentum_buffer"].abs().max() > 0 for v in start_of.optimizer.state_dict()["state"].values()
@@ -304,7 +310,7 @@ def test_growth_in_lockstep():
 
 
 def test_without_a_warm_up_every_round_has_new_weights():
-    s = session(lr=1e-12)
+    s = session(learning_rate=1e-12)
     a, b = (s.fit(ONES, seed).state() for seed in (1, 2))
     assert not torch.equal(a["1.weight"], b["1.weight"])
 

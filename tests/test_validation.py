@@ -5,7 +5,7 @@ import pytest
 from conftest import noisy
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.learners import open_session
+from tailboost.learners.session import open_session
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows, folds, held_out
 
 X, Y = noisy(0, n=100)

@@ -19,8 +19,8 @@ from tailboost.rules import theory_rounds
 from tailboost.targets import MAX_ERRORS, edge_from_share
 
 TREE = HistTreeClassifier(max_depth=3)
-BOOST = HistBoostClassifier(n_trees=8, max_depth=3)
-GROWING = HistBoostClassifier(n_trees=20, max_depth=3)
+BOOST = HistBoostClassifier(n_estimators=8, max_depth=3)
+GROWING = HistBoostClassifier(n_estimators=20, max_depth=3)
 quiet = pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
 
 
@@ -119,7 +119,7 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
     clf = fit(
         X,
         y,
-        HistBoostClassifier(n_trees=20, max_depth=3),
+        HistBoostClassifier(n_estimators=20, max_depth=3),
         max_error=0.6,
         validation="train",
         class_loss="indicator",
@@ -143,7 +143,7 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
 def test_some_of_those_games_are_played_to_the_end():
     played = [
         fit(
-            *rare(seed), HistBoostClassifier(n_trees=20, max_depth=3), max_error=0.6, validation="train"
+            *rare(seed), HistBoostClassifier(n_estimators=20, max_depth=3), max_error=0.6, validation="train"
         ).n_iter_
         for seed in range(3)
     ]
@@ -302,7 +302,7 @@ def test_the_learner_is_grown_only_as_far_as_asked():
         clf = fit(
             X,
             y,
-            HistBoostClassifier(n_trees=40, max_depth=3),
+            HistBoostClassifier(n_estimators=40, max_depth=3),
             max_error=allowed,
             validation="train",
             n_estimators=5,
@@ -318,7 +318,12 @@ def test_the_learner_is_grown_only_as_far_as_asked():
 def test_error_game_grows_to_the_theorems_goal():
     X, y = noisy(3, n=600)
     clf = fit(
-        X, y, HistBoostClassifier(n_trees=60, max_depth=3), max_error=0.4, validation="train", n_estimators=12
+        X,
+        y,
+        HistBoostClassifier(n_estimators=60, max_depth=3),
+        max_error=0.4,
+        validation="train",
+        n_estimators=12,
     )
     goal = 0.4 - math.sqrt(math.log(2) / 24)
     assert clf.gamma_ is None
@@ -368,7 +373,12 @@ def test_a_hundred_classes():
     y = np.repeat(np.arange(100), 6)
     X = rng.normal(size=(100, 3))[y] + 0.05 * rng.normal(size=(600, 3))
     clf = fit(
-        X, y, HistBoostClassifier(n_trees=10, max_depth=6), max_error=0.7, n_estimators=3, validation="train"
+        X,
+        y,
+        HistBoostClassifier(n_estimators=10, max_depth=6),
+        max_error=0.7,
+        n_estimators=3,
+        validation="train",
     )
     assert clf.unit_weights_.shape[1] == 100
     assert clf.gamma_ == pytest.approx(0.2995)

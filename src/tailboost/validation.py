@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from tailboost._rows import distinct, draw_lots, hash_rows
 from tailboost.data import Problem, Rows
 from tailboost.game import Floats, Ints, Response
-from tailboost.learners import Session, grown, predict_members, stages
+from tailboost.learners.protocols import Session
+from tailboost.learners.session import grown, predict_members, stages
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.bool_]

@@ -263,7 +263,7 @@ def explained(estimator):
         tb.SoftMarginBoostClassifier(TREE, n_estimators=3, loss="quadratic"),
         tb.AdaBoostClassifier(STUMP, n_estimators=3),
         STUMP,
-        StumpClassifier(0.5),
+        StumpClassifier(variance_weight=0.5),
     ],
     expected_failed_checks=explained,
 )

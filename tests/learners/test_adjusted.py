@@ -7,11 +7,14 @@ import pytest
 from conftest import noisy
 from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tailboost.learners import LogitAdjustedClassifier, open_session, predict_members
+import tailboost as tb
+from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners.session import open_session, predict_members
 from tailboost.metrics import class_errors
 
 K = 3
@@ -105,9 +108,27 @@ def test_class_the_rows_lack():
 
 @pytest.mark.parametrize(
     ("estimators", "says"),
-    [([], "at least one classifier"), ([Perceptron()], "Perceptron needs predict_proba and sample_weight")],
+    [
+        ([], "at least one classifier"),
+        ([Perceptron()], "Perceptron needs predict_proba and sample_weight"),
+        (Perceptron(), "'estimators' parameter"),
+        ("forest", "'estimators' parameter"),
+        (FrozenEstimator(LogisticRegression()), "is frozen, but .* pass the classifier itself"),
+        ([FrozenEstimator(LogisticRegression())], "is frozen, but .* pass the classifier itself"),
+    ],
 )
 def test_refused(estimators, says):
     X, y = noisy(0, K=K)
     with pytest.raises(ValueError, match=says):
         LogitAdjustedClassifier(estimators).fit(X, y)
+    with pytest.raises(ValueError, match=says):
+        tb.WorstClassBoostClassifier(LogitAdjustedClassifier(estimators)).fit(X, y)
+
+
+def test_a_single_classifier_will_do():
+    X, y = noisy(0, K=K)
+    one, listed = (
+        LogitAdjustedClassifier(e).fit(X, y) for e in (LogisticRegression(), [LogisticRegression()])
+    )
+    np.testing.assert_array_equal(one.predict_proba(X), listed.predict_proba(X))
+    tb.WorstClassBoostClassifier(LogitAdjustedClassifier(LogisticRegression()), validation="train").fit(X, y)

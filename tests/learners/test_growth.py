@@ -20,8 +20,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier, grown, open_session, stages
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._sklearn import growth_parameter, set_seeds
+from tailboost.learners.session import grown, open_session, stages
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows
 
 X, Y = noisy(0, n=150, K=3)
@@ -44,9 +45,9 @@ EXACT = {
     "bagging": (BaggingClassifier(DecisionTreeClassifier(max_depth=2), 5), "n_estimators"),
     "gradient boosting": (GradientBoostingClassifier(n_estimators=6, max_depth=2), "n_estimators"),
     "hist gradient boosting": (HistGradientBoostingClassifier(max_iter=6, early_stopping=False), "max_iter"),
-    "hist boost": (HistBoostClassifier(n_trees=6, backend="sklearn"), "n_trees"),
-    "hist boost, xgboost": (HistBoostClassifier(n_trees=6), "n_trees"),
-    "hist boost, trees per class": (HistBoostClassifier(n_trees=6, vector_leaves=False), "n_trees"),
+    "hist boost": (HistBoostClassifier(n_estimators=6, backend="sklearn"), "n_estimators"),
+    "hist boost, xgboost": (HistBoostClassifier(n_estimators=6), "n_estimators"),
+    "hist boost, trees per class": (HistBoostClassifier(n_estimators=6, vector_leaves=False), "n_estimators"),
     "pipeline": (
         make_pipeline(StandardScaler(), RandomForestClassifier(5)),
         "randomforestclassifier__n_estimators",
@@ -131,7 +132,7 @@ def test_fixed_learners_are_fitted_in_one_stage(learner):
 
 
 def test_growth_asked_for_after_few_stages_stops_there():
-    session = session_of(HistBoostClassifier(n_trees=20))
+    session = session_of(HistBoostClassifier(n_estimators=20))
     model = grown(session, 4, WEIGHT, SEED)
     assert model.booster_.num_boosted_rounds() == 4
     assert grown(session, 99, WEIGHT, SEED).booster_.num_boosted_rounds() == 20
@@ -140,7 +141,7 @@ def test_growth_asked_for_after_few_stages_stops_there():
 
 @pytest.mark.parametrize("backend", ["xgboost", "sklearn"])
 def test_growths_side_by_side_do_not_disturb_each_other(backend):
-    session = session_of(HistBoostClassifier(n_trees=5, backend=backend))
+    session = session_of(HistBoostClassifier(n_estimators=5, backend=backend))
     halves = [np.arange(150) % 2 == j for j in (0, 1)]
     growing = [stages(session, WEIGHT * (1 + Y * j), SEED, rows) for j, rows in enumerate(halves)]
     together = [[session.predict(model) for model in pair] for pair in zip(*growing, strict=True)]
@@ -195,7 +196,7 @@ EVER_CLOSER = [1.0 / n for n in range(1, 100)]
 
 
 @pytest.mark.parametrize(
-    "learner", [HistBoostClassifier(n_trees=12, max_depth=2), RandomForestClassifier(12)]
+    "learner", [HistBoostClassifier(n_estimators=12, max_depth=2), RandomForestClassifier(12)]
 )
 @pytest.mark.parametrize("name", SCHEMES)
 def test_schemes_grow_until_the_goal_and_no_further(name, learner):
@@ -218,7 +219,7 @@ def test_schemes_grow_until_the_goal_and_no_further(name, learner):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_without_a_goal_the_ordinary_fit_is_the_only_stage(name):
-    scheme = schemes(HistBoostClassifier(n_trees=6))[name]
+    scheme = schemes(HistBoostClassifier(n_estimators=6))[name]
     one, whole = scheme(np.ones(150), SEED), scheme(np.ones(150), SEED, Script(EVER_CLOSER))
     np.testing.assert_array_equal(one.member.predict(X), whole.member.predict(X))
     np.testing.assert_array_equal(one.losses, whole.losses)

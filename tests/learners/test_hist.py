@@ -14,11 +14,9 @@ from tailboost.learners import (
     HistBoostClassifier,
     HistTreeClassifier,
     _hist,
-    constant,
-    open_session,
-    predict_members,
 )
 from tailboost.learners._table import TableReader, cuts
+from tailboost.learners.session import constant, open_session, predict_members
 
 pytest.importorskip("xgboost")
 
@@ -192,7 +190,7 @@ def test_one_row_per_class(cls, K):
 
 def sessions(K, missing=False, seed=0):
     X, y, weight = few_values(seed, K, missing)
-    for template in (HistTreeClassifier(max_depth=3), HistBoostClassifier(n_trees=4, max_depth=3)):
+    for template in (HistTreeClassifier(max_depth=3), HistBoostClassifier(n_estimators=4, max_depth=3)):
         yield template, open_session(template, X, y, K, weight.astype(float), {}), X, y, weight.astype(float)
 
 
@@ -339,8 +337,10 @@ def test_scale_of_the_weights_only_changes_penalties(factor):
     two = HistTreeClassifier(max_depth=3).fit(X, y, sample_weight=weight * factor)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
     # HistBoost has absolute penalties, which scale with the weights
-    one = HistBoostClassifier(n_trees=3, min_child_weight=0, reg_lambda=1.0).fit(X, y, sample_weight=weight)
-    two = HistBoostClassifier(n_trees=3, min_child_weight=0, reg_lambda=factor)
+    one = HistBoostClassifier(n_estimators=3, min_child_weight=0, l2_regularization=1.0).fit(
+        X, y, sample_weight=weight
+    )
+    two = HistBoostClassifier(n_estimators=3, min_child_weight=0, l2_regularization=factor)
     np.testing.assert_allclose(
         one.predict_proba(X), two.fit(X, y, sample_weight=weight * factor).predict_proba(X), atol=1e-5
     )

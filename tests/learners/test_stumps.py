@@ -61,7 +61,7 @@ def test_best_of_all_stumps(lam):
             u = np.ones(len(y))  # the first round
         p = s / s.sum()
         w = p * u / (p @ u)
-        stump = StumpClassifier(lam).open_session(X, y, 2, s).fit(s * u, 0)
+        stump = StumpClassifier(variance_weight=lam).open_session(X, y, 2, s).fit(s * u, 0)
         P, Q, cost = halves(stump.predict(X), y, w, p, lam)
         assert stump.cost_ == pytest.approx(cost, abs=1e-12)
         assert P >= Q - 1e-15
@@ -81,9 +81,13 @@ def test_weight_is_repetition_and_order_means_nothing():
         # A density rounded to 16 bits, as the game hands it over.
         u = np.rint(np.exp(rng.normal(size=len(y)) * 3) * 2**12) / 2**12 + 2**-12
         lam = LAMBDAS[seed % 4]
-        one = StumpClassifier(lam).open_session(X, y, 2, s).fit(s * u, 0)
+        one = StumpClassifier(variance_weight=lam).open_session(X, y, 2, s).fit(s * u, 0)
         rows = rng.permutation(np.repeat(np.arange(len(y)), s.astype(int)))
-        two = StumpClassifier(lam).open_session(X[rows], y[rows], 2, np.ones(len(rows))).fit(u[rows], 0)
+        two = (
+            StumpClassifier(variance_weight=lam)
+            .open_session(X[rows], y[rows], 2, np.ones(len(rows)))
+            .fit(u[rows], 0)
+        )
         for name in ("feature_", "threshold_", "above_"):
             assert getattr(one, name) == getattr(two, name)
         assert one.cost_ == pytest.approx(two.cost_, rel=1e-12)
@@ -94,10 +98,14 @@ def test_chosen_rows_alone_count():
         X, y, s, u = table(seed)
         rows = np.random.default_rng(seed).random(len(y)) < 0.7
         rows[:2] = True
-        session = StumpClassifier(0.5).open_session(X, y, 2, s)
+        session = StumpClassifier(variance_weight=0.5).open_session(X, y, 2, s)
         session.fit(s * u, 0)  # all rows first: the sorted columns must follow the rows
         held = session.fit(s * u, 0, rows)
-        alone = StumpClassifier(0.5).open_session(X[rows], y[rows], 2, s[rows]).fit((s * u)[rows], 0)
+        alone = (
+            StumpClassifier(variance_weight=0.5)
+            .open_session(X[rows], y[rows], 2, s[rows])
+            .fit((s * u)[rows], 0)
+        )
         for name in ("feature_", "threshold_", "above_", "cost_"):
             assert getattr(held, name) == getattr(alone, name)
 
@@ -105,7 +113,7 @@ def test_chosen_rows_alone_count():
 def test_perfect_stump_costs_nothing():
     X = np.array([[0.0], [1.0], [2.0], [5.0]])
     for lam in LAMBDAS:
-        stump = StumpClassifier(lam).fit(X, [0, 0, 1, 1], sample_weight=[0.1, 0.7, 1.3, 0.9])
+        stump = StumpClassifier(variance_weight=lam).fit(X, [0, 0, 1, 1], sample_weight=[0.1, 0.7, 1.3, 0.9])
         assert (stump.feature_, stump.threshold_, stump.above_, stump.cost_) == (0, 1.5, 1, 0.0)
 
 
@@ -128,8 +136,12 @@ def test_neighbouring_numbers_are_told_apart():
 def test_huge_and_tiny_weights():
     X, y = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 1, 1])
     for factor in (1e-280, 1.0, 1e280):
-        stump = StumpClassifier(0.5).fit(X, y, sample_weight=factor * np.array([1, 2, 1, 1, 3, 1.0]))
-        assert stump.threshold_ == StumpClassifier(0.5).fit(X, y, [1, 2, 1, 1, 3, 1]).threshold_
+        stump = StumpClassifier(variance_weight=0.5).fit(
+            X, y, sample_weight=factor * np.array([1, 2, 1, 1, 3, 1.0])
+        )
+        assert (
+            stump.threshold_ == StumpClassifier(variance_weight=0.5).fit(X, y, [1, 2, 1, 1, 3, 1]).threshold_
+        )
 
 
 def test_commonest_value_is_left_out():

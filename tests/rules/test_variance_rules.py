@@ -82,7 +82,7 @@ def test_ebboost_is_the_papers_algorithm(lam, base):
     clf = tb.EBBoostClassifier(variance_weight=lam, n_estimators=ROUNDS).fit(X, labels, sample_weight=s)
     p = s / s.sum()
     w, f, steps = p.copy(), np.zeros(n), []
-    session = StumpClassifier(lam).open_session(X, labels, 2, s)
+    session = StumpClassifier(variance_weight=lam).open_session(X, labels, 2, s)
     for _ in range(clf.n_iter_):
         h = 2 * session.predict(session.fit(s * round_significant(w / p), 0)) - 1
         right = h == y

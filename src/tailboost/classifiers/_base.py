@@ -38,7 +38,8 @@ from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
 from tailboost.game import Floats, Game, Response, Stop, Stopping, Turn, play, round_seed
-from tailboost.learners import HistBoostClassifier, open_session
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners.session import open_session
 from tailboost.validation import Scheme, choose_scheme
 
 try:
@@ -188,7 +189,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             problem.weight,
             fit_params,
             seed=entropy,
-            folder=self.checkpoint_dir,
+            members_dir=self.checkpoint_dir,
         )
         scheme = choose_scheme(
             session, problem, self._validation(), seed=entropy, refit=self._refits, n_jobs=self.n_jobs

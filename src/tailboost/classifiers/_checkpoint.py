@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
 from tailboost.data import Rows
 from tailboost.game import Floats, Ints, Response
+from tailboost.learners.protocols import Stored
 from tailboost.validation import Goal, Look, Mask, Scheme
 
 # What may change from one fit to the next that continues it.
@@ -28,7 +29,7 @@ def fixed_params(classifier: Any, n_estimators_too: bool) -> dict[str, str]:
 
 def keep(member: Any, folder: Any) -> None:
     """Move a member's state to ``folder``, or verify the file if it was moved before."""
-    if hasattr(member, "keep"):
+    if isinstance(member, Stored):
         member.keep(folder)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost.combiners.ensemble import AdditiveEnsemble, add_vote
 from tailboost.data import Rows
 from tailboost.game import Floats, Game, Ints, Response
-from tailboost.learners import constant
+from tailboost.learners.session import constant
 from tailboost.rules.additive import Additive as AdditiveRule
 from tailboost.solvers import BitLosses
 from tailboost.solvers.soft_margin import soft_margin_weights

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from tailboost.combiners.ledger import TIE_DECIMALS
 from tailboost.data import batches, n_rows_of, take
 from tailboost.game import Floats, Ints
-from tailboost.learners import predict_members
-from tailboost.learners._base import last
+from tailboost.learners.session import predict_members
 
 
 class Ensemble(Protocol):
@@ -154,7 +153,8 @@ class AdditiveEnsemble:
         """Return ``f``, shape (n, K), rows summing to 0; in batches, to bound memory."""
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
-        return self._centred(last(self._staged_votes(X)))
+        *_, votes = self._staged_votes(X)
+        return self._centred(votes)
 
 
 def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int) -> Floats:

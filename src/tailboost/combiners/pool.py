@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
 from tailboost.game import Ints, Response
-from tailboost.learners import constant, predict_members
+from tailboost.learners.session import constant, predict_members
 
 
 @dataclass

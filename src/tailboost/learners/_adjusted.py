@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import (
     Tags,
     _safe_indexing,
     check_random_state,
     get_tags,
 )
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost._rows import refuse_empty
@@ -21,6 +24,8 @@ from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows, co
 from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners._table import TableReader
+from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
+from tailboost.learners.protocols import Learner, PreparedProba
 
 # What a forest has seen nowhere is not impossible: a class with enough weight must still be answered.
 LEAST_PROBABILITY = 1e-3
@@ -33,20 +38,43 @@ SIGNIFICANT_BITS = 10
 SAME = 1e-3
 
 
-class TableForest(ExtraTreesClassifier):
+class TableForest(ClassifierMixin, BaseEstimator):
     """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
+
+    def __init__(self, *, n_jobs: int | None = None, random_state: Any = None) -> None:
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit; see scikit-learn's."""
         self.reader_ = TableReader().fit(X)
-        super().fit(self.reader_.transform(X), y, sample_weight)
+        table = self.reader_.transform(X)
+        forest = ExtraTreesClassifier(min_weight_fraction_leaf=SMALLEST_LEAF, random_state=self.random_state)
+        with sklearn_threads(count_threads(self.n_jobs, table.shape)):
+            self.forest_ = forest.fit(table, y, sample_weight)
+        self.classes_ = forest.classes_
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict class probabilities, shape (n, K)."""
         check_is_fitted(self)
-        P: NDArray[np.float64] = super().predict_proba(self.reader_.transform(X))
-        return P
+        table = self.reader_.transform(X)
+
+        def predict(block: Any) -> NDArray[np.float64]:
+            # Not by the forest: it changes Python's warning filters, which all threads share, and with
+            # several threads it sums the trees in any order.
+            total = np.zeros((block.shape[0], len(self.classes_)))
+            check = sp.issparse(block)  # its indices may be longer than trees can read
+            for tree in self.forest_.estimators_:
+                total += tree.predict_proba(block, check_input=check)
+            return total / len(self.forest_.estimators_)
+
+        return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(ExtraTreesClassifier()).input_tags
+        return tags
 
 
 class LogProbabilities:
@@ -74,11 +102,10 @@ class LogProbabilities:
 
 
 def _probabilities(model: Any, X: Any) -> Floats:
-    if not hasattr(model, "predict_proba_table"):
+    if not isinstance(model, PreparedProba):
         return np.asarray(model.predict_proba(X), dtype=np.float64)
     # Fitted on an opened table, it knows the table's columns, not the names that scikit-learn asks for.
-    P: Floats = model.predict_proba_table(model.table_.transform(X))
-    return P
+    return model.predict_proba_table(model.table_.transform(X))
 
 
 class Adjusted:
@@ -127,7 +154,7 @@ class AdjustedSession:
         self.X, self.y, self.n_classes, self.sample_weight = X, y, n_classes, sample_weight
         self.learners = template._learners()
         self.opened = [
-            e.open_session(X, y, n_classes, sample_weight) if hasattr(e, "open_session") else None
+            e.open_session(X, y, n_classes, sample_weight) if isinstance(e, Learner) else None
             for e in self.learners
         ]
         self.shared: dict[bytes, LogProbabilities] = {}
@@ -215,13 +242,13 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimators : list of classifiers, optional
+    estimators : classifier or list of classifiers, optional
         With ``predict_proba`` and sample weights in ``fit``; the logarithms of their probabilities are
-        averaged. None takes boosted trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per
-        class, learning rate 0.1) and 100 extremely randomised trees of at most 20,000 leaves, which err on
-        different rows.
+        averaged. They are fitted anew, so a frozen classifier will not do. None takes boosted
+        trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per class, learning rate 0.1) and 100
+        extremely randomised trees of at most 20,000 leaves, which err on different rows.
     n_jobs : int, optional
-        Threads of the default estimators.
+        The most threads of a fit or prediction of the default estimators, as in `HistBoostClassifier`.
     random_state : int, RandomState or None
         For the estimators that draw; None is 0, so that fits can be shared.
 
@@ -237,34 +264,41 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimators": [list, None],
-        "n_jobs": [None, int],
+        "estimators": [list, HasMethods(["fit", "predict_proba"]), None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
 
     def __init__(
-        self, estimators: list[Any] | None = None, *, n_jobs: int | None = None, random_state: Any = None
+        self, estimators: Any = None, *, n_jobs: int | None = None, random_state: Any = None
     ) -> None:
         self.estimators = estimators
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _learners(self) -> list[Any]:
+        self._validate_params()
         if self.estimators is None:
             chosen: list[Any] = [
                 HistBoostClassifier(
-                    n_trees=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
+                    n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
                 ),
-                TableForest(min_weight_fraction_leaf=SMALLEST_LEAF, n_jobs=self.n_jobs),
+                TableForest(n_jobs=self.n_jobs),
             ]
         else:
-            chosen = [clone(e) for e in self.estimators]
+            given = self.estimators if isinstance(self.estimators, list) else [self.estimators]
+            chosen = [clone(e) for e in given]
         if not chosen:
             raise ValueError("estimators must hold at least one classifier, got []")
         seed = (
             0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         )
         for estimator in chosen:
+            if isinstance(estimator, FrozenEstimator):
+                raise ValueError(
+                    f"estimators: {estimator!r} is frozen, but the probabilities are fitted with all classes "
+                    "weighing the same; pass the classifier itself, unfrozen"
+                )
             if not hasattr(estimator, "predict_proba") or weight_parameter(estimator) is None:
                 raise ValueError(
                     f"estimators: {type(estimator).__name__} needs predict_proba and sample_weight in fit"
@@ -276,7 +310,6 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> AdjustedSession:
         """Open the data for any number of fits; labels are class numbers 0 … K − 1."""
-        self._validate_params()
         return AdjustedSession(
             self, X, y, n_classes, np.ones(len(y)) if sample_weight is None else sample_weight
         )

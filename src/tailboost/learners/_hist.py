@@ -22,17 +22,16 @@ from tailboost._rows import refuse_empty
 from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows, last
 from tailboost.learners._sklearn import fit_whole, grow, set_seeds
 from tailboost.learners._table import Table, TableReader, cuts
+from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 
 try:
     import xgboost
 except ImportError:  # the extra is optional; scikit-learn's trees serve without it
     xgboost = None
 
-# Below this size threads cost more than they bring: 100 rounds on 50,000 × 50 took 1.5 s with one thread and
-# 3.2 s with two on two cores, because idle threads keep spinning while NumPy works.
-CELLS_FOR_THREADS = 5_000_000
-# XGBoost keeps weights and gains in float32 and takes no gain below 1e-6: a total weight outside these powers
-# of 2 is brought near the number of rows, and the penalties with it, which changes nothing else.
+# XGBoost keeps weights and gains in float32 and ignores gains below 1e-6. If the sum of the weights lies
+# outside these powers of 2, weights and penalties are multiplied by one power of 2 that brings the sum near
+# the number of rows. Multiplying both alike leaves the trees as they are.
 EXPONENTS = (-4, 40)
 HEAVIEST = 1e30
 
@@ -63,11 +62,17 @@ def _quantised(table: Table, max_bins: int, feature_types: list[str], threads: i
     return xgboost.QuantileDMatrix(table, ref=xgboost.QuantileDMatrix(reference, **options), **options), bins
 
 
-def _threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
-    """Threads of XGBoost, 0 for all cores: on a small table they would wait for each other more than work."""
-    if n_jobs is not None:
-        return max(n_jobs, 0)
-    return 1 if shape[0] * shape[1] < CELLS_FOR_THREADS else 0
+def _load(content: bytes) -> Any:
+    """Return a booster that threads may share: predictions do not change it.
+
+    XGBoost documents prediction as thread safe, but neither loading a model, nor setting a parameter, nor the
+    first call after these, which configures the booster. All three happen here, before anyone else sees it.
+    One thread: `predict_in_blocks` brings more where they pay.
+    """
+    booster = xgboost.Booster({"nthread": 1})
+    booster.load_model(bytearray(content))
+    booster.num_boosted_rounds()  # configures it
+    return booster
 
 
 class HistSession:
@@ -86,7 +91,7 @@ class HistSession:
             kinds = self.reader.feature_types
             if template._vector_leaves(n_classes):  # XGBoost cannot split sets of categories there
                 kinds = ["q"] * len(kinds)
-            self.threads = _threads(template.n_jobs, self.table.shape)
+            self.threads = count_threads(template.n_jobs, self.table.shape)
             self.data, self.bins = _quantised(self.table, template.max_bins, kinds, self.threads)
             self.data.set_info(label=template._targets(y, n_classes))
 
@@ -117,7 +122,14 @@ class HistSession:
         dense = (self.table.toarray() if sp.issparse(self.table) else self.table)[chosen]
         # scikit-learn cannot bin a column without a single number; a constant serves as well.
         dense = np.where(np.isnan(dense).all(axis=0), np.float32(0), dense)
-        for model.model_ in by(inner, dense, self.y[chosen], {"sample_weight": weight[chosen]}):
+        threads = count_threads(model.n_jobs, dense.shape)
+        growing = by(inner, dense, self.y[chosen], {"sample_weight": weight[chosen]})
+        while True:
+            with sklearn_threads(threads):  # ends before the caller goes on with other work
+                fitted = next(growing, None)
+            if fitted is None:
+                return
+            model.model_ = fitted
             yield model
 
     def _by_xgboost(self, weight: Floats, rows: Mask | None) -> Iterator[_HistClassifier]:
@@ -173,7 +185,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         "max_bins": [Interval(Integral, 2, 65_536, closed="both")],
         "min_child_weight": [Interval(Real, 0, None, closed="left")],
         "backend": [StrOptions({"auto", "xgboost", "sklearn"})],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
 
@@ -277,42 +289,47 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         for name in ("table_", "backend_", "model_"):
             setattr(self, name, getattr(fitted, name))
         if self.backend_ == "xgboost":
-            self._load()
+            self._booster = _load(self.model_)
         self.classes_ = classes
         return self
 
     # The booster is kept as bytes: they pickle, copy and pass through safe model files as they are.
-    def _load(self) -> None:
-        self._booster = xgboost.Booster({"nthread": 1})
-        self._booster.load_model(bytearray(self.model_))
-
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_booster"}
 
     @property
     def booster_(self) -> Any:
-        """The XGBoost model."""
-        if not hasattr(self, "_booster"):  # it came out of a file
-            self._load()
-        return self._booster
+        """The XGBoost model; do not change it, predictions of other threads may be using it."""
+        booster = self.__dict__.get("_booster")
+        if booster is None:
+            # Threads that come here at the same time each load one; all of them use the first that is kept.
+            booster = self.__dict__.setdefault("_booster", _load(self.model_))
+        return booster
 
     def _margin(self, table: Table) -> NDArray[np.float32]:
-        self.booster_.set_param({"nthread": _threads(self.n_jobs, table.shape)})
-        return np.asarray(self._booster.inplace_predict(table, predict_type="margin", missing=np.nan))
+        booster = self.booster_
+
+        def predict(block: Table) -> NDArray[np.float32]:
+            return np.asarray(booster.inplace_predict(block, predict_type="margin", missing=np.nan))
+
+        return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
+
+    def _ask_sklearn(self, method: str, table: Table) -> NDArray[Any]:
+        dense = table.toarray() if sp.issparse(table) else table
+        with sklearn_threads(count_threads(self.n_jobs, table.shape)):
+            return np.asarray(getattr(self.model_, method)(dense))
 
     def predict_table(self, table: Table) -> Ints:
         """Return class numbers for a table prepared by ``table_.transform``, shape (n,)."""
         if self.backend_ == "sklearn":
-            dense = table.toarray() if sp.issparse(table) else table
-            return np.searchsorted(self.model_.classes_, self.model_.predict(dense))
+            return np.searchsorted(self.model_.classes_, self._ask_sklearn("predict", table))
         return self._index(self._margin(table))
 
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         if self.backend_ == "sklearn":
-            dense = table.toarray() if sp.issparse(table) else table
-            return np.asarray(self.model_.predict_proba(dense), dtype=np.float64)
+            return self._ask_sklearn("predict_proba", table).astype(np.float64, copy=False)
         return self._probabilities(self._margin(table))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -347,14 +364,15 @@ class HistTreeClassifier(_HistClassifier):
         Largest depth, at least 1.
     max_bins : int, default=256
         Largest number of bins per column.
-    max_leaves : int, optional
+    max_leaf_nodes : int, optional
         Largest number of leaves, at least 2: the split that gains most comes first. None sets no limit.
     min_child_weight : float, default=0.0
         Least sum of weights in a child.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's tree, with a warning.
     n_jobs : int, optional
-        Threads; None leaves it to XGBoost (all cores).
+        The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
+        on. Small tables (fewer than 5 million entries) use one: more would slow them down.
     random_state : int, RandomState or None
         For scikit-learn's tree, which orders equal splits at random; XGBoost's is deterministic.
 
@@ -368,17 +386,17 @@ class HistTreeClassifier(_HistClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
-        "max_leaves": [Interval(Integral, 2, None, closed="left"), None],
+        "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
     }
 
     def __init__(
-        self, max_depth: int = 5, max_bins: int = 256, max_leaves: int | None = None,
+        self, *, max_depth: int = 5, max_bins: int = 256, max_leaf_nodes: int | None = None,
         min_child_weight: float = 0.0, backend: str = "auto", n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:  # fmt: skip
         self.max_depth = max_depth
         self.max_bins = max_bins
-        self.max_leaves = max_leaves
+        self.max_leaf_nodes = max_leaf_nodes
         self.min_child_weight = min_child_weight
         self.backend = backend
         self.n_jobs = n_jobs
@@ -398,7 +416,9 @@ class HistTreeClassifier(_HistClassifier):
         # Squared error on indicators: the gain is the fall in Gini impurity, a leaf is the class shares.
         strategy = "multi_output_tree" if self._vector_leaves(n_classes) else "one_output_per_tree"
         leaves = (
-            {} if self.max_leaves is None else {"max_leaves": self.max_leaves, "grow_policy": "lossguide"}
+            {}
+            if self.max_leaf_nodes is None
+            else {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
         )
         return leaves | {
             "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
@@ -413,7 +433,7 @@ class HistTreeClassifier(_HistClassifier):
 
     def _sklearn_estimator(self) -> Any:
         return DecisionTreeClassifier(
-            max_depth=self.max_depth, max_leaf_nodes=self.max_leaves, random_state=self.random_state
+            max_depth=self.max_depth, max_leaf_nodes=self.max_leaf_nodes, random_state=self.random_state
         )
 
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -432,7 +452,7 @@ class HistBoostClassifier(_HistClassifier):
 
     Parameters
     ----------
-    n_trees : int, default=50
+    n_estimators : int, default=50
         Boosting iterations; with K > 2 classes each grows a tree per class, or one with vector leaves.
     max_depth : int, default=5
         Largest depth of a tree.
@@ -442,7 +462,7 @@ class HistBoostClassifier(_HistClassifier):
         Largest number of bins per column.
     min_child_weight : float, default=1.0
         Least sum of Hessians in a child.
-    reg_lambda : float, default=1.0
+    l2_regularization : float, default=1.0
         L2 penalty on leaf values.
     vector_leaves : bool, default=True
         With K > 2 classes, whether an iteration grows one tree whose leaves hold a score for every class, or
@@ -454,7 +474,8 @@ class HistBoostClassifier(_HistClassifier):
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's, with a warning.
     n_jobs : int, optional
-        Threads; None leaves it to XGBoost (all cores).
+        The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
+        on. Small tables (fewer than 5 million entries) use one: more would slow them down.
     random_state : int, RandomState or None
         Takes no part: nothing is drawn. Kept for the interface.
 
@@ -468,24 +489,24 @@ class HistBoostClassifier(_HistClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
-        "n_trees": [Interval(Integral, 1, None, closed="left")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
-        "reg_lambda": [Interval(Real, 0, None, closed="left")],
+        "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "vector_leaves": ["boolean"],
     }
 
     def __init__(
-        self, n_trees: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
-        min_child_weight: float = 1.0, reg_lambda: float = 1.0, vector_leaves: bool = True,
+        self, *, n_estimators: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
+        min_child_weight: float = 1.0, l2_regularization: float = 1.0, vector_leaves: bool = True,
         backend: str = "auto",
         n_jobs: int | None = None, random_state: Any = None,
     ) -> None:  # fmt: skip
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.learning_rate = learning_rate
         self.max_bins = max_bins
         self.min_child_weight = min_child_weight
-        self.reg_lambda = reg_lambda
+        self.l2_regularization = l2_regularization
         self.vector_leaves = vector_leaves
         self.backend = backend
         self.n_jobs = n_jobs
@@ -495,7 +516,7 @@ class HistBoostClassifier(_HistClassifier):
         return y.astype(np.float32)
 
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
-        shared = {"eta": self.learning_rate, "reg_lambda": self.reg_lambda}
+        shared = {"eta": self.learning_rate, "reg_lambda": self.l2_regularization}
         if n_classes > 2:
             return shared | {
                 "objective": "multi:softprob", "num_class": n_classes, "base_score": 0.5,
@@ -509,12 +530,12 @@ class HistBoostClassifier(_HistClassifier):
         return n_classes > 2 and self.vector_leaves
 
     def _n_iterations(self) -> int:
-        return self.n_trees
+        return self.n_estimators
 
     def _sklearn_estimator(self) -> Any:
         return HistGradientBoostingClassifier(
-            max_iter=self.n_trees, max_depth=self.max_depth, learning_rate=self.learning_rate,
-            max_bins=min(self.max_bins, 255), l2_regularization=self.reg_lambda, early_stopping=False,
+            max_iter=self.n_estimators, max_depth=self.max_depth, learning_rate=self.learning_rate,
+            max_bins=min(self.max_bins, 255), l2_regularization=self.l2_regularization, early_stopping=False,
             max_leaf_nodes=None, random_state=self.random_state,
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost.learners._base import Ints
 from tailboost.learners._table import Table
+from tailboost.learners._threads import count_threads
 
 # Opening a pass costs about as much as these rows, and merging as much as a few passes.
 ROWS_WORTH_MERGING = 5_000
@@ -29,7 +30,10 @@ def predict_trees(members: Sequence[Any], table: Table) -> Iterator[Ints]:
     import xgboost
 
     opened = members[0].booster_
-    data = xgboost.DMatrix(table, feature_types=opened.feature_types, enable_categorical=True)
+    n_threads = count_threads(members[0].n_jobs, table.shape)
+    data = xgboost.DMatrix(
+        table, feature_types=opened.feature_types, enable_categorical=True, nthread=n_threads
+    )
     for start in range(0, len(members), TREES_PER_PASS):
         models = [json.loads(m.booster_.save_raw("json")) for m in members[start : start + TREES_PER_PASS]]
         trees = [m["learner"]["gradient_booster"]["model"]["trees"][0] for m in models]
@@ -39,7 +43,7 @@ def predict_trees(members: Sequence[Any], table: Table) -> Iterator[Ints]:
         merged["trees"], merged["tree_info"] = trees, [0] * len(trees)
         merged["gbtree_model_param"]["num_trees"] = str(len(trees))
         merged["iteration_indptr"] = list(range(len(trees) + 1))
-        booster = xgboost.Booster({"nthread": members[0].n_jobs or 0})
+        booster = xgboost.Booster({"nthread": n_threads})  # of this call alone
         booster.load_model(bytearray(json.dumps(models[0]).encode()))
         leaves = booster.predict(data, pred_leaf=True).reshape(-1, len(trees))
         for tree, leaf in zip(trees, leaves.T.astype(np.int32, order="C"), strict=True):

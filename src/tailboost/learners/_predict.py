@@ -37,4 +37,5 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
 
 def _kind(member: Any) -> tuple[Any, bool]:
     mergeable = isinstance(member, HistTreeClassifier) and member.backend_ == "xgboost"
-    return getattr(member, "table_", None), mergeable
+    # `Prepared`, asked by hand: this runs per member and prediction, and isinstance is slow for protocols.
+    return (member.table_ if hasattr(member, "predict_table") else None), mergeable

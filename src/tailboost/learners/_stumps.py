@@ -247,11 +247,11 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     variance_weight : float, default=0.0
-        0 minimises the weighted error. λ in (0, 1] minimises the cost of empirical Bernstein boosting after
-        the best step, ``2√(PQ) + 2(1−λ)AB`` [1]_: with w the weights (Σw = 1), p the normalised
-        sample weights of the rows as opened, A = Σ w over the rows that are right, C = Σ w²/p over them, B
-        and D over the others, P = (1−λ)A² + λC, Q = (1−λ)B² + λD. In a plain ``fit`` w = p, and the two
-        agree.
+        λ in [0, 1]. 0 minimises the weighted error. A larger one minimises the cost of empirical
+        Bernstein boosting after the best step, ``2√(PQ) + 2(1−λ)AB`` [1]_: with w the weights (Σw = 1), p
+        the normalised sample weights of the rows as opened, A = Σ w over the rows that are right, C = Σ w²/p
+        over them, B and D over the others, P = (1−λ)A² + λC, Q = (1−λ)B² + λD. In a plain ``fit`` w = p, and
+        the two agree.
 
     Attributes
     ----------
@@ -275,7 +275,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         "variance_weight": [Interval(Real, 0, 1, closed="both")]
     }
 
-    def __init__(self, variance_weight: float = 0.0) -> None:
+    def __init__(self, *, variance_weight: float = 0.0) -> None:
         self.variance_weight = variance_weight
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> StumpSession:
@@ -290,7 +290,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     def _fitted(
         self, found: tuple[int, float, int, float], classes: NDArray[Any], d: int, reader: NumericTable
     ) -> StumpClassifier:
-        stump = StumpClassifier(self.variance_weight)
+        stump = StumpClassifier(variance_weight=self.variance_weight)
         stump.feature_, stump.threshold_, stump.above_, stump.cost_ = found
         stump.classes_, stump.n_features_in_, stump.table_ = classes, d, reader
         return stump

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.learners import predict_members
+from tailboost.learners.session import predict_members
 from tailboost.metrics import cvar
 from tailboost.plotting import CVaRCurveDisplay
 from tailboost.reproduce._experiment import Settings, interval, mean_and_half_width

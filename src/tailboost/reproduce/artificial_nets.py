@@ -29,23 +29,23 @@ LOSSES = {
 
 def nets(scale: Scale) -> Family:
     """Return the learner that grows by epochs, and nets trained by one loss each to the last epoch."""
-    from tailboost.torch import TorchLearner
+    from tailboost.torch import TorchClassifier
     from tailboost.torch.nets import mlp
 
     epoch = ROWS // scale.batch_size
-    learner = TorchLearner(
-        partial(mlp, hidden=scale.hidden), optimizer="adam", lr=0.01, batch_size=scale.batch_size,
+    learner = TorchClassifier(
+        partial(mlp, hidden=scale.hidden), optimizer="adam", learning_rate=0.01, batch_size=scale.batch_size,
         steps=epoch * scale.epochs, milestones=(), growth=epoch, device="auto",
     )  # fmt: skip
 
     def by_loss(X: Table, y: Labels, seed: int, loss: str) -> Any:
-        return TorchLearner(**learner.get_params() | {"loss": loss, "random_state": seed}).fit(X, y)
+        return TorchClassifier(**learner.get_params() | {"loss": loss, "random_state": seed}).fit(X, y)
 
     def naive(X: Table, y: Labels, seed: int) -> Any:
         """Draw all classes equally often, so that every batch has rows of each."""
         steps = max(1, ROWS * scale.epochs // NAIVE_BATCH)
         given = {"loss": "naive", "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
-        net = TorchLearner(**learner.get_params() | given)
+        net = TorchClassifier(**learner.get_params() | given)
         return net.fit(X, y, sample_weight=compute_sample_weight("balanced", y))
 
     return Family(

@@ -63,15 +63,15 @@ def rows(settings: Settings) -> tuple[Sample, Sample]:
 
 
 def _cell(settings: Settings, train: Sample, test: Sample, game: str, seed: int) -> dict[str, Any]:
-    from tailboost.torch import TorchLearner, nets
+    from tailboost.torch import TorchClassifier, nets
 
     make, params, held_out = GAMES[game]
     fitted = judged = train
     if held_out:
         X, X_val, y, y_val = train_test_split(*train, test_size=HELD_OUT, random_state=seed)
         fitted, judged = (X, y), (X_val, y_val)
-    net = TorchLearner(
-        nets.mlp_100_100, lr=0.01, momentum=0.9, batch_size=BATCH, steps=STEPS, milestones=(0.8,),
+    net = TorchClassifier(
+        nets.mlp_100_100, learning_rate=0.01, momentum=0.9, batch_size=BATCH, steps=STEPS, milestones=(0.8,),
         warmup_steps=WARM_EPOCHS * -(-len(fitted[1]) // BATCH), device="cpu",
     )  # fmt: skip
     given = {"validation": "train", "include_constants": False, "n_iter_no_change": None}

@@ -87,11 +87,12 @@ class Protocol:
     game_net, net : str
         Names in ``tailboost.torch.nets``: of the CVaR game, and of the rest.
     game : dict
-        Parameters of `TorchLearner` in the CVaR game, ``steps`` a round; ``warmup_epochs`` in place of steps.
+        Parameters of `TorchClassifier` in the CVaR game, ``steps`` a round; ``warmup_epochs`` in place of
+        steps.
     rounds : int
         Of the CVaR game.
     single : dict
-        Parameters of `TorchLearner` for one net by one loss; ``epochs`` in place of steps.
+        Parameters of `TorchClassifier` for one net by one loss; ``epochs`` in place of steps.
     voter_epochs, growth_epochs : float
         A voter of the vote games is grown by so many epochs at a time, up to so many.
     voters : int or "auto"
@@ -120,9 +121,9 @@ class Protocol:
 SMALL = Protocol(
     game_net="small_cnn",
     net="small_cnn",
-    game={"lr": 0.05, "momentum": 0.9, "batch_size": 64, "steps": 100, "warmup_epochs": 6},
+    game={"learning_rate": 0.05, "momentum": 0.9, "batch_size": 64, "steps": 100, "warmup_epochs": 6},
     rounds=10,
-    single={"optimizer": "adam", "lr": 1e-3, "batch_size": 64, "epochs": 12, "milestones": ()},
+    single={"optimizer": "adam", "learning_rate": 1e-3, "batch_size": 64, "epochs": 12, "milestones": ()},
     voter_epochs=12,
     growth_epochs=1,
     voters=8,
@@ -135,10 +136,10 @@ SMALL = Protocol(
 PAPER = Protocol(
     game_net="resnet18",
     net="resnet18",
-    game={"lr": 0.001, "momentum": 0.9, "weight_decay": 1e-3, "batch_size": 400, "steps": 4000,
+    game={"learning_rate": 0.001, "momentum": 0.9, "weight_decay": 1e-3, "batch_size": 400, "steps": 4000,
           "milestones": (0.5, 0.75), "warmup_epochs": 5},
     rounds=50,
-    single={"optimizer": "adam", "lr": 1e-3, "batch_size": 512, "epochs": 100, "milestones": ()},
+    single={"optimizer": "adam", "learning_rate": 1e-3, "batch_size": 512, "epochs": 100, "milestones": ()},
     voter_epochs=100,
     growth_epochs=1,
     voters="auto",
@@ -147,7 +148,7 @@ PAPER = Protocol(
 PAPER_CIFAR = Protocol(
     game_net="wrn_28_1",
     net="resnet32",
-    game={"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4, "batch_size": 128, "steps": 5000,
+    game={"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 5e-4, "batch_size": 128, "steps": 5000,
           "milestones": (0.4, 0.8), "warmup_epochs": 20},
     rounds=100,
     single=PAPER.single,
@@ -374,13 +375,13 @@ def _epoch(data: Data, params: Mapping[str, Any]) -> int:
 
 
 def _learner(net: Any, data: Data, params: dict[str, Any], **more: Any) -> Any:
-    from tailboost.torch import TorchLearner, nets
+    from tailboost.torch import TorchClassifier, nets
 
     params = params | more
     for epochs, steps in (("epochs", "steps"), ("warmup_epochs", "warmup_steps")):
         if epochs in params:
             params[steps] = round(params.pop(epochs) * _epoch(data, params))
-    return TorchLearner(getattr(nets, net) if isinstance(net, str) else net, **params)
+    return TorchClassifier(getattr(nets, net) if isinstance(net, str) else net, **params)
 
 
 # -- experiments -----------------------------------------------------------------------------------------

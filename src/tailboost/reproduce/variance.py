@@ -22,7 +22,8 @@ from scipy import stats
 from tailboost import datasets
 from tailboost.classifiers import AdaBoostClassifier, EBBoostClassifier, VadaBoostClassifier
 from tailboost.combiners.ensemble import add_vote
-from tailboost.learners import HistTreeClassifier, StumpClassifier, predict_members
+from tailboost.learners import HistTreeClassifier, StumpClassifier
+from tailboost.learners.session import predict_members
 from tailboost.reproduce._experiment import Cells, Experiment, Settings, markdown, write
 from tailboost.solvers.soft_margin import soft_margin_weights
 
@@ -516,7 +517,7 @@ def _rounds(task: str, folder: Path, repeat: int) -> dict[str, Any]:
     X, y = Split.draw(TASKS[task].load(folder), repeat).train
     most = max(HORIZONS)
     ada = AdaBoostClassifier(StumpClassifier(), n_estimators=most).fit(X, y)
-    half = VadaBoostClassifier(StumpClassifier(), lam=0.0, n_estimators=5 * most).fit(X, y)
+    half = VadaBoostClassifier(StumpClassifier(), variance_weight=0.0, n_estimators=5 * most).fit(X, y)
     root = np.sqrt(ada.trace_.weighted_loss * (1 - ada.trace_.weighted_loss))
     found: dict[str, Any] = {}
     for t in (t for t in HORIZONS if t <= ada.n_iter_):

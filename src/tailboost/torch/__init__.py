@@ -12,6 +12,6 @@ except ImportError as error:
 
 from tailboost.torch import losses, nets
 from tailboost.torch._data import read_dataset
-from tailboost.torch._learner import TorchLearner
+from tailboost.torch._learner import TorchClassifier
 
-__all__ = ["TorchLearner", "losses", "nets", "read_dataset"]
+__all__ = ["TorchClassifier", "losses", "nets", "read_dataset"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,9 +72,9 @@ class Feed:
                     f"the net was fitted on pixels of uint8; as floats they must lie in [0, 1], X holds "
                     f"{low:g} … {high:g}"
                 )
-        with warnings.catch_warnings():  # a read-only array is only read
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            table = torch.from_numpy(np.ascontiguousarray(X))
+        # PyTorch warns of a read-only array, so such an array is copied. To silence the warning instead would
+        # change Python's warning filters, which all threads share.
+        table = torch.from_numpy(np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"]))
         device = find_device(self.device)
         if device.type == "cuda" and table.nbytes > SHARE_OF_DEVICE * torch.cuda.mem_get_info(device)[0]:
             return table

@@ -39,7 +39,7 @@ class TorchSession:
 
     Parameters
     ----------
-    learner : TorchLearner
+    learner : TorchClassifier
         Its ``random_state`` seeds the warm-up.
     X : ndarray of shape (n, d), (n, H, W) or (n, H, W, C)
     y : ndarray of shape (n,)
@@ -58,7 +58,7 @@ class TorchSession:
     concurrent = False  # one device
 
     def __init__(
-        self, learner: TorchLearner, X: NDArray[Any], y: Ints, n_classes: int, sample_weight: Floats
+        self, learner: TorchClassifier, X: NDArray[Any], y: Ints, n_classes: int, sample_weight: Floats
     ) -> None:
         self.learner, self.y, self.sample_weight = learner, y, sample_weight
         device = find_device(learner.device)
@@ -194,7 +194,7 @@ def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-class TorchLearner(ClassifierMixin, BaseEstimator):
+class TorchClassifier(ClassifierMixin, BaseEstimator):
     """A net trained for a fixed number of steps on minibatches drawn with replacement by weight.
 
     A learner for every boosting classifier, and a classifier by itself. Images are arrays of shape (n, H, W)
@@ -210,9 +210,9 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
         A module, whose weights are where training starts, or ``(input_shape, n_classes) -> nn.Module`` with
         ``input_shape`` as the module sees a row: (d,) or (C, H, W). It answers one score per class.
     optimizer : {"sgd", "adam", "adamw"} or callable, default="sgd"
-        Or ``parameters -> torch.optim.Optimizer``; then ``lr``, ``momentum`` and ``weight_decay`` take no
-        part.
-    lr : float > 0, default=0.1
+        Or ``parameters -> torch.optim.Optimizer``; then ``learning_rate``, ``momentum`` and ``weight_decay``
+        take no part.
+    learning_rate : float > 0, default=0.1
         Step size.
     momentum : float in [0, 1), default=0.9
         Of "sgd".
@@ -272,7 +272,7 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "module": [callable],
         "optimizer": [StrOptions(set(OPTIMIZERS)), callable],
-        "lr": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -291,7 +291,7 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
     }
 
     def __init__(
-        self, module: Any, optimizer: Any = "sgd", lr: float = 0.1, momentum: float = 0.9,
+        self, module: Any, *, optimizer: Any = "sgd", learning_rate: float = 0.1, momentum: float = 0.9,
         weight_decay: float = 0.0, batch_size: int = 128, steps: int = 500,
         milestones: tuple[float, ...] = (0.8,), warmup_steps: int = 0, loss: Any = "cross_entropy",
         augment: Any = None, precision: str = "auto", device: str = "auto", members_dir: Any = None,
@@ -300,7 +300,7 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
     ) -> None:  # fmt: skip
         self.module = module
         self.optimizer = optimizer
-        self.lr = lr
+        self.learning_rate = learning_rate
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.batch_size = batch_size
@@ -323,7 +323,7 @@ class TorchLearner(ClassifierMixin, BaseEstimator):
         if make is self.optimizer:
             return make(parameters)
         momentum = {"momentum": self.momentum} if self.optimizer == "sgd" else {}
-        return make(parameters, lr=self.lr, weight_decay=self.weight_decay, **momentum)
+        return make(parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **momentum)
 
     def _is_bfloat16(self, device: torch.device) -> bool:
         if self.precision == "auto":

@@ -66,7 +66,9 @@ class Architecture:
         return net.to(device).eval()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k != "_pattern"}
+        state = vars(self).copy()  # at once: a prediction in another thread may be adding the pattern
+        state.pop("_pattern", None)
+        return state
 
 
 class TorchMember:
@@ -76,8 +78,8 @@ class TorchMember:
     ----------
     table_ : Feed
         How rows become what the net takes; equal for all members of a fit, so they are prepared once.
-    path : str or None
-        The file of the state (safetensors), where it does not lie in memory.
+    held : bytes or str
+        The state as bytes in the safetensors format, or the path of the file that holds them.
     digest : str
         Digest of the state, as bytes in the safetensors format.
     """
@@ -88,23 +90,28 @@ class TorchMember:
         table: Feed,
         eval_batch_size: int,
         state: dict[str, Tensor],
-        folder: Path | None,
+        members_dir: Path | None,
     ) -> None:
         self.architecture, self.table_, self.eval_batch_size = architecture, table, eval_batch_size
         # Copies, on the CPU and apart: tied weights may not share memory in this format.
-        self.content: bytes | None = save(
-            {k: v.detach().cpu().clone().contiguous() for k, v in state.items()}
-        )
-        self.digest = digest(self.content)
-        self.folder = None if folder is None else str(folder.absolute())
-        self.path: str | None = None
+        content = save({k: v.detach().cpu().clone().contiguous() for k, v in state.items()})
+        self.digest = digest(content)
+        # The state itself, or the path of its file. One attribute, replaced as a whole and read once by who
+        # needs it: a prediction in another thread sees the state in memory or in its file, never neither.
+        self.held: bytes | str = content
+        self.members_dir = None if members_dir is None else str(members_dir.absolute())
 
-    def keep(self, folder: Any = None) -> None:
+    @property
+    def path(self) -> str | None:
+        """The file of the state, where it does not lie in memory."""
+        return held if isinstance(held := self.held, str) else None
+
+    def keep(self, members_dir: Any = None) -> None:
         """Move the state to its folder, or see that it is there already; without a folder, do nothing.
 
         Parameters
         ----------
-        folder : path, optional
+        members_dir : path, optional
             Serves a member without a folder of its own, or one whose folder has been moved there.
 
         Raises
@@ -115,35 +122,31 @@ class TorchMember:
             If the file is missing or damaged.
         """
         name = f"member-{self.digest}.safetensors"
-        if self.content is None and not Path(self._file).exists() and folder is not None:
-            self.path = str(Path(folder).absolute() / name)
-        elif self.content is not None and (own := self.folder or folder) is not None:
+        held = self.held
+        if isinstance(held, str):
+            if not Path(held).exists() and members_dir is not None:
+                self.held = str(Path(members_dir).absolute() / name)
+        elif (own := self.members_dir or members_dir) is not None:
             path = Path(own).absolute() / name
             if not (path.exists() and digest(path.read_bytes()) == self.digest):
-                write(path, self.content, "the newest member")
-            self.path, self.content = str(path), None
+                write(path, held, "the newest member")
+            self.held = str(path)
         self._bytes()
 
     def fetch(self) -> None:
         """Take the state back into memory; its file stays where it is."""
-        self.content, self.path, self.folder = self._bytes(), None, None
-
-    @property
-    def _file(self) -> str:
-        assert self.path is not None
-        return self.path
+        self.held, self.members_dir = self._bytes(), None
 
     def _bytes(self) -> bytes:
-        if self.content is not None:
-            return self.content
+        held = self.held
+        if isinstance(held, bytes):
+            return held
         try:
-            content = Path(self._file).read_bytes()
+            content = Path(held).read_bytes()
         except FileNotFoundError:
-            raise ValueError(f"the member's file {self._file!r} is missing: the fit wrote it there") from None
+            raise ValueError(f"the member's file {held!r} is missing: the fit wrote it there") from None
         if digest(content) != self.digest:
-            raise ValueError(
-                f"the member's file {self._file!r} is damaged: it is not what the fit wrote there"
-            )
+            raise ValueError(f"the member's file {held!r} is damaged: it is not what the fit wrote there")
         return content
 
     def state(self) -> dict[str, Tensor]:

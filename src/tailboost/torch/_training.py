@@ -179,7 +179,8 @@ class Training:
         value = float(loss.detach().mean())
         if not math.isfinite(value):
             warnings.warn(
-                f"the loss is {value} after {self.done} steps: the training diverged; a smaller lr may help",
+                f"the loss is {value} after {self.done} steps: the training diverged; a smaller "
+                "learning_rate may help",
                 ConvergenceWarning,
                 stacklevel=2,
             )

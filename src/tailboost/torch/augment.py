@@ -1,4 +1,4 @@
-"""Augmentation: batches of images to such batches, for ``TorchLearner(augment=…)``."""
+"""Augmentation: batches of images to such batches, for ``TorchClassifier(augment=…)``."""
 
 from __future__ import annotations
 

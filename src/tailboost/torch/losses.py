@@ -94,8 +94,8 @@ def influence_balanced(
     """Cross-entropy divided by the row's influence on the last layer (IB) [1]_.
 
     The mean of −λ_y log p_y · α / (‖p − e_y‖₁ ‖h‖₁ + ε), λ_k ∝ 1/n_k with sum K, h the input of the last
-    layer, which `TorchLearner` hands over. As a loss of logits alone, ‖h‖₁ is taken as 1: the influence then
-    is that of the last layer's bias. [1]_ trains with cross-entropy first and turns to this loss later.
+    layer, which `TorchClassifier` hands over. As a loss of logits alone, ‖h‖₁ is taken as 1: the influence
+    then is that of the last layer's bias. [1]_ trains with cross-entropy first and turns to this loss later.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tens
     return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf).max()
 
 
-#: The losses by the names that ``TorchLearner(loss=…)`` takes.
+#: The losses by the names that ``TorchClassifier(loss=…)`` takes.
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "cross_entropy": cross_entropy,
     "weighted_cross_entropy": weighted_cross_entropy,

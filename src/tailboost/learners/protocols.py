@@ -1,0 +1,109 @@
+"""What a learner may offer to a boosting classifier beyond scikit-learn's interface.
+
+Any classifier of scikit-learn is a learner: it is cloned and fitted for every round. The protocols below
+are all that `tailboost` knows of learners that do better. Each is optional and is recognised by its methods;
+nothing has to be inherited.
+
+================  ================================================  ======================================
+protocol          who has it                                        what it is for
+================  ================================================  ======================================
+`Learner`         the classifier that a user passes as `estimator`  open the data once for all rounds
+`Session`         what `open_session` returns                       fit and predict on the opened rows
+`Growing`         a session                                         stop a fit when it is good enough
+`Member`          what a session's `fit` returns                    predict class numbers
+`Prepared`        a member                                          prepare rows once for many members
+`PreparedProba`   a prepared member                                 the same for probabilities
+`Stored`          a member                                          keep a large state in a file
+================  ================================================  ======================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from tailboost.learners._base import Floats, Ints, Mask
+
+
+class Session(Protocol):
+    """A learner with its data opened. Labels are class numbers 0 … K − 1.
+
+    Attributes
+    ----------
+    concurrent : bool
+        Whether several fits may run at the same time in threads.
+    """
+
+    concurrent: bool
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
+        """Return a `Member` fitted on the rows (all without ``rows``) with these weights, shape (n,)."""
+
+    def predict(self, model: Any, rows: Mask | None = None) -> Ints:
+        """Return the class numbers that a member of this session predicts for the opened rows."""
+
+
+@runtime_checkable
+class Growing(Protocol):
+    """A session whose learner grows in stages, so that a fit can end as soon as it is good enough."""
+
+    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
+        """Yield members that get stronger and stronger; the last one is that of ``fit``.
+
+        The next ``next()`` may change the yielded member; the last one is final. Sessions must allow other
+        fits, finished or not, in between.
+        """
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A classifier that opens the data once per fit of an ensemble, not once per round.
+
+    A learner whose members can live in files has a parameter ``members_dir`` besides, the folder for them;
+    where it is None, the ensemble's ``checkpoint_dir`` is put there.
+    """
+
+    def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
+        """Open a table with n rows, their class numbers and their own weights, shape (n,) each."""
+
+
+class Member(Protocol):
+    """A fitted hypothesis. Predictions change nothing that threads could share."""
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A member that answers from a prepared table; members with the same ``table_`` share the preparation."""
+
+    table_: Any  # hashable; ``table_.transform(X)`` returns the prepared table
+
+    def predict_table(self, table: Any) -> Ints:
+        """Return class numbers for ``table_.transform(X)``, shape (n,)."""
+
+
+@runtime_checkable
+class PreparedProba(Protocol):
+    """A member that answers class probabilities from a prepared table."""
+
+    table_: Any
+
+    def predict_proba_table(self, table: Any) -> Floats:
+        """Return class probabilities for ``table_.transform(X)``, shape (n, K)."""
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """A member whose state may lie in a file, from which each prediction reads it."""
+
+    @property
+    def path(self) -> str | None:
+        """The file, or None while the state lies in memory."""
+
+    def keep(self, members_dir: Any = None) -> None:
+        """Move the state to its file, or verify the file if it was moved before."""
+
+    def fetch(self) -> None:
+        """Take the state back into memory, for a model file that holds everything."""

@@ -1,0 +1,60 @@
+"""How a boosting classifier asks its learner: open the data, fit in stages, predict with many members."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+from sklearn.base import clone
+
+from tailboost.learners._base import Floats, Ints, Mask, constant, last
+from tailboost.learners._predict import predict_members
+from tailboost.learners._sklearn import SklearnSession, set_seeds
+from tailboost.learners.protocols import Growing, Learner, Session
+
+__all__ = ["constant", "grown", "open_session", "predict_members", "stages"]
+
+
+def open_session(
+    estimator: Any,
+    X: Any,
+    y: Ints,
+    n_classes: int,
+    sample_weight: Floats,
+    fit_params: dict[str, Any],
+    seed: int = 0,
+    members_dir: Any = None,
+) -> Session:
+    """Open the data for a learner: its own way where it has one, else as any scikit-learn classifier.
+
+    What a session draws before the first fit depends on ``seed``; what it keeps in files goes to
+    ``members_dir``, unless its learner names another folder.
+    """
+    if isinstance(estimator, Learner) and not fit_params:
+        estimator = clone(estimator)
+        set_seeds(estimator, seed)
+        if "members_dir" in estimator.get_params(deep=False) and estimator.members_dir is None:
+            estimator.set_params(members_dir=members_dir)
+        session: Session = estimator.open_session(X, y, n_classes, sample_weight)
+        return session
+    return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
+
+
+def stages(
+    session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Generator[Any]:
+    """Yield the stages of a learner; one that cannot grow, or shall not, has the one that ``fit`` gives."""
+    if grow and isinstance(session, Growing):
+        yield from session.stages(weight, seed, rows)
+    else:
+        yield session.fit(weight, seed, rows)
+
+
+def grown(
+    session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Any:
+    """Return the classifier after so many stages, or after all where there are fewer."""
+    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
+        return last(islice(growing, n_stages))

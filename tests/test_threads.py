@@ -1,0 +1,87 @@
+"""Predictions and fits in several threads at once: no crash, no error, no other answer than alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier
+from tailboost.learners import _threads as threads  # the size from which threads are used is no parameter
+
+SCRIPT = Path(__file__).with_name("stress_threads.py")
+FEW = "Hist,Stump,LogitAdjusted,AdaBoost,AdaLPBoostClassifier,VadaBoost,GroupDRO"
+
+
+def count(*args, timeout):
+    """Run the script in a process of its own; return the number of calls and what went wrong."""
+    done = subprocess.run(
+        [sys.executable, SCRIPT, *args], capture_output=True, text=True, timeout=timeout, check=False
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    bad = [line for line in lines if line["errors"] or line["wrong"]]
+    if done.returncode:  # -11 is a segmentation fault, and the model after the last line was at work
+        bad.append({"exit status": done.returncode, "stderr": done.stderr[-500:], "after": lines[-1:]})
+    return sum(line["calls"] for line in lines), bad
+
+
+def test_predictions_in_threads():
+    calls, bad = count("cold", "warm", "--calls", "10", "--models", FEW, timeout=300)
+    assert not bad
+    assert calls >= 8 * 2 * 10 * 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["cold", "warm"])
+def test_many_predictions_in_threads(state):
+    calls, bad = count(state, "--calls", "500", timeout=3600)
+    assert not bad
+    assert calls >= 8 * 10_000
+
+
+@pytest.mark.slow
+def test_fits_in_threads():
+    calls, bad = count("fits", "--calls", "3", timeout=3600)
+    assert not bad
+    assert calls >= 8 * 3 * 2
+
+
+LEARNERS = {
+    "tree": HistTreeClassifier(),
+    "boost": HistBoostClassifier(n_estimators=5),
+    "scikit-learn's": HistBoostClassifier(n_estimators=5, backend="sklearn"),
+    "adjusted": LogitAdjustedClassifier(),
+}
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_blocks_of_rows_are_the_whole(learner, n_classes, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4)).astype(np.float32)
+    y = np.clip((X[:, 0] + rng.normal(size=200) + 1.5).astype(int), 0, n_classes - 1)
+    clf = clone(LEARNERS[learner]).fit(X, y)
+    alone, labels = clf.predict_proba(X), clf.predict(X)
+    monkeypatch.setattr(threads, "CELLS_FOR_THREADS", 1)
+    clf = clone(LEARNERS[learner]).set_params(n_jobs=3).fit(X, y)
+    for rows in (X, X[:2], sp.csr_matrix(X)):
+        np.testing.assert_array_equal(clf.predict_proba(rows), alone[: rows.shape[0]])
+        np.testing.assert_array_equal(clf.predict(rows), labels[: rows.shape[0]])
+
+
+def test_n_jobs_is_the_most(monkeypatch):
+    monkeypatch.setattr(threads, "CELLS_FOR_THREADS", 100)
+    assert threads.count_threads(8, (9, 11)) == 1
+    assert threads.count_threads(8, (10, 10)) == 8
+    every = threads.count_threads(None, (10, 10))
+    assert threads.count_threads(-1, (10, 10)) == every
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_no_thread_at_all(learner):
+    with pytest.raises(ValueError, match="'n_jobs' parameter"):
+        clone(LEARNERS[learner]).set_params(n_jobs=0).fit([[0.0], [1.0]], [0, 1])
