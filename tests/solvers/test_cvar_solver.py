@@ -90,8 +90,8 @@ def test_alpha_outside_its_range(alpha):
         ([1.0, np.nan], None, r"losses must be finite.*\(1,\)"),
         (["a"], None, "losses must be numbers"),
         ([1.0, 2.0], [1.0], "base must have shape"),
-        ([1.0, 2.0], [1.0, -1.0], "base must be non-negative"),
-        ([1.0, 2.0], [0.0, 0.0], "base must have positive mass"),
+        ([1.0, 2.0], [1.0, -1.0], "base must not be negative"),
+        ([1.0, 2.0], [0.0, 0.0], "base: all weights are zero"),
         ([1.0, 2.0], [np.inf, 0.0], "base must be finite"),
     ],
 )

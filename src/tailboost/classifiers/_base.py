@@ -25,16 +25,9 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
-from tailboost._rows import (
-    check_row_shape,
-    distinct,
-    draw_lots,
-    fingerprint,
-    hash_rows,
-    refuse_empty,
-    refuse_missing,
-    unpack,
-)
+from tailboost._checks import check_row_shape, refuse_empty, refuse_missing
+from tailboost._rows import distinct, draw_lots, fingerprint, hash_rows
+from tailboost._torch_rows import unpack
 from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
 from tailboost.learners import HistBoostClassifier, open_session, predict_members

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._rows import unpack
+from tailboost._checks import check_number
+from tailboost._torch_rows import unpack
 from tailboost.classifiers._base import BaseBoostClassifier, Problem, batches, n_rows_of, take
 from tailboost.classifiers._checkpoint import keep
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
@@ -20,7 +21,6 @@ from tailboost.game import Floats, Ints, Response
 from tailboost.guarantee import COIN_TOLERANCE, Bound, Guarantee, beats_coin_flip_from, best_constants
 from tailboost.learners import constant, predict_members
 from tailboost.solvers import MixtureSolution
-from tailboost.solvers.bits import check_number
 from tailboost.validation import Rows, Scheme
 
 
@@ -92,7 +92,7 @@ class MixtureClassifier(BaseBoostClassifier):
         """Return λ over the pool of the first ``n_rounds`` hypotheses and the extras."""
         if solution is None:
             return np.repeat([1.0 / n_rounds, 0.0], [n_rounds, len(self._extras)])
-        return solution.weights
+        return solution.mixture
 
     def _set_mixture(self, solution: MixtureSolution | None) -> None:
         self.estimator_weights_ = self._weights_of(solution, self.n_iter_)
@@ -186,7 +186,7 @@ class MixtureClassifier(BaseBoostClassifier):
         if np.ndim(alphas) != 1 or np.size(alphas) == 0:
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
         values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        return np.array([s.weights for s in self._ledger.path(values)])
+        return np.array([s.mixture for s in self._ledger.path(values)])
 
     @property
     def guarantee_(self) -> Guarantee:

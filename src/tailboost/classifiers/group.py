@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import _fit_context
 
-from tailboost._rows import unpack
+from tailboost._torch_rows import unpack
 from tailboost.classifiers._base import Problem, with_callbacks
 from tailboost.classifiers._hedge import HedgeGame
 from tailboost.combine import Objective

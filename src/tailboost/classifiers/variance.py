@@ -303,4 +303,4 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
             penalty=self.penalty,
             n_classes=len(self.classes_),
         )
-        return solution.weights, solution.gap
+        return solution.mixture, solution.gap

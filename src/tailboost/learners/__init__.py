@@ -6,8 +6,9 @@ from typing import Any
 
 from sklearn.base import clone
 
+from tailboost._typing import Floats, Ints
 from tailboost.learners._adjusted import LogitAdjustedClassifier
-from tailboost.learners._base import Floats, Ints, Session, constant, grown, stages
+from tailboost.learners._base import Session, constant, grown, stages
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._predict import predict_members
 from tailboost.learners._sklearn import SklearnSession, set_seeds

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import _check_sample_weight
 
+from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
 from tailboost.plotting._style import new_axes, next_style, styled, text_colour
 from tailboost.rules.vada import variance_cost
-
-Floats = NDArray[np.float64]
 
 _OTHER_LAMBDA = 0.5
 
@@ -118,17 +116,12 @@ class CostDisplay:
             λ outside [0, 1], a label the estimator does not know, or weights that are negative or all 0.
         """
         lam = float(getattr(estimator, "lam", _OTHER_LAMBDA) if lam is None else lam)
-        if not 0 <= lam <= 1:
-            raise ValueError(f"lam must lie in [0, 1], got {lam}")
+        check_number(lam, "lam", 0, 1, closed=True)
         classes = np.asarray(estimator.classes_)
         labels = column_or_1d(y)
-        index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-        if np.any(classes[index] != labels):
-            unknown = sorted(set(labels[classes[index] != labels].tolist()))[:5]
-            raise ValueError(f"y holds labels the estimator does not know: {unknown}")
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if len(weight) != len(labels) or not weight.any():
-            raise ValueError(f"{len(labels)} labels need as many rows and a weight that is not 0")
+        index = positions(labels, classes, "y")
+        check_length(labels, "y", n_rows_of(X))
+        weight = check_weights(sample_weight, len(labels))
         base = weight / weight.sum()
         costs = [variance_cost(np.zeros(len(labels)), base, lam)]
         for f in estimator.staged_decision_function(X):

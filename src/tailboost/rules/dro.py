@@ -66,7 +66,7 @@ class WorstCase(Additive):
         solution = worst_case_weights(losses, self.uncertainty, radius=self.radius, base=state.base)
         with np.errstate(divide="ignore"):
             log_cost = log_top + float(np.log(solution.value))
-        return Solved(**vars(state), w=solution.weights, log_cost=log_cost, gap=solution.gap)
+        return Solved(**vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap)
 
     def start(self, units: Units) -> AdditiveState:
         """Start with zero margins, where every loss is the same and the worst case is p."""

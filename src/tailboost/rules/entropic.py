@@ -46,7 +46,7 @@ class EntropicLP:
         solution = entropic_weights(
             past.losses, self.alpha, self.beta, past.kept(self.outlier_fraction), start=past.warm_start
         )
-        return past.solved(solution.weights, solution.multipliers, solution.gap)
+        return past.solved(solution.unit_weights, solution.mixture, solution.gap)
 
     def gap(self, state: History) -> float:
         """Duality gap of the solve behind the weights."""

@@ -39,7 +39,7 @@ class TotallyCorrectiveLP:
         """Add the newest losses and solve again."""
         past = state.add(losses)
         solution = totally_corrective_weights(past.losses, self.alpha, past.kept(self.outlier_fraction))
-        return past.solved(solution.sample_weights, solution.weights, solution.gap)
+        return past.solved(solution.unit_weights, solution.mixture, solution.gap)
 
     def gap(self, state: History) -> float:
         """Duality gap of the solve behind the weights."""

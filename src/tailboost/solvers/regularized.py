@@ -18,8 +18,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.solvers.bits import CACHED, SINGLE, BitLosses, Float, Gram, Index, LossMatrix, usual
-from tailboost.solvers.cvar import tail, tail_boundary
+from tailboost._typing import Floats, Ints
+from tailboost.solvers.bits import CACHED, SINGLE, BitLosses, Gram, LossMatrix, usual
+from tailboost.solvers.tails import tail, tail_boundary
 
 #: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
 ROUGH = 4096
@@ -39,36 +40,36 @@ class Response(NamedTuple):
     Losses outside the interval ``free`` put a weight at a bound.
     """
 
-    w: Float
+    w: Floats
     penalty: float
-    d: Float
+    d: Floats
     free: tuple[float, float]
 
 
 class Newton(NamedTuple):
     """Mixture and its losses, weights, gap, number of Newton steps, and the interval with free weights."""
 
-    lam: Float
-    combined: Float
-    w: Float
+    lam: Floats
+    combined: Floats
+    w: Floats
     gap: float
     n_iter: int
     free: tuple[float, float]
 
 
-def divergence(w: Float, p: Float) -> float:
+def divergence(w: Floats, p: Floats) -> float:
     """KL(w ‖ p) for p > 0, exact to the last digits also where w is nearly p."""
     excess = w / p - 1.0
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
-def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]:
+def entropic(p: Floats, alpha: float, beta: float) -> Callable[[Floats], Response]:
     """Response for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
     cap = p / alpha
     most = float(np.log(1.0 / alpha))
     last: list[float] = []
 
-    def respond(combined: Float) -> Response:
+    def respond(combined: Floats) -> Response:
         top = float(combined.max())
         reach = beta * (top - float(combined.min()))
         reached = 1.0
@@ -117,17 +118,17 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
     return respond
 
 
-def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Callable[[Float], Response]:
+def quadratic(p: Floats, alpha: float, epsilon: float, mass: float = 1.0) -> Callable[[Floats], Response]:
     """Response for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α) with Σ w = mass."""
     last: list[float] = []
     even = bool(p[0] == p.min() == p.max())
     top = 1.0 / alpha
 
-    def density(scaled: Float, bottom: float, out: Float) -> Float:
+    def density(scaled: Floats, bottom: float, out: Floats) -> Floats:
         np.subtract(scaled, bottom, out=out)
         return np.clip(out, 0.0, top, out=out)
 
-    def given(scaled: Float, bottom: float) -> tuple[float, float]:
+    def given(scaled: Floats, bottom: float) -> tuple[float, float]:
         """Mass given at θ = ε (1 + ``bottom``), and the mass of the units it varies with."""
         total = slope = 0.0
         part = np.empty(min(CACHED, scaled.size))
@@ -142,7 +143,7 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
                 slope += float(p[block] @ ((q > 0) & (q < top)))
         return (p[0] * total, p[0] * slope) if even else (total, slope)
 
-    def respond(combined: Float) -> Response:
+    def respond(combined: Floats) -> Response:
         scaled = combined / epsilon
         # Newton on a monotone, piecewise linear function of θ/ε − 1, from where the last losses left it.
         low, high = float(scaled.min()) - top, float(scaled.max())
@@ -183,12 +184,12 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
 
 def newton(
     losses: LossMatrix,
-    respond: Callable[[Float], Response],
-    start: Float,
+    respond: Callable[[Floats], Response],
+    start: Floats,
     tol: float,
     *,
-    combined: Float | None = None,
-    fixed: Float | float = 0.0,
+    combined: Floats | None = None,
+    fixed: Floats | float = 0.0,
     share: float = 0.0,
     max_iter: int = 60,
 ) -> Newton:
@@ -202,7 +203,7 @@ def newton(
         combined = losses.combine(start)
     response = respond(combined)
     best: Newton | None = None
-    exact: Float | None = None
+    exact: Floats | None = None
     gram: Gram | None = None
     before = np.inf
     for iteration in range(max_iter + 1):
@@ -242,7 +243,7 @@ def newton(
 
 
 def _line_search(
-    respond: Callable[[Float], Response], response: Response, combined: Float, toward: Float, drift: float
+    respond: Callable[[Floats], Response], response: Response, combined: Floats, toward: Floats, drift: float
 ) -> tuple[float, Response]:
     """Step in [0, 1] where the slope of F has lost half its size: slopes, unlike values, do not cancel.
 
@@ -272,7 +273,7 @@ def _line_search(
     return low, response
 
 
-def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float, ridge: float = 1e-12) -> Float:
+def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float = 1e-12) -> Floats:
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
     Everything is computed as a step from λ, so that steps many orders of magnitude smaller than λ keep their
@@ -290,7 +291,7 @@ def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float, ridge: float = 
         return _active_set(g, hessian, proximal, lam, tol)
 
 
-def _stationary(g: Float, proximal: Float, lam: Float, inside: Index, outside: Index) -> Float:
+def _stationary(g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside: Ints) -> Floats:
     """Step d from λ to the stationary point with support ``inside``."""
     d = -lam
     right = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
@@ -301,7 +302,7 @@ def _stationary(g: Float, proximal: Float, lam: Float, inside: Index, outside: I
     return d
 
 
-def _block_pivoting(g: Float, hessian: Float, proximal: Float, lam: Float, tol: float) -> Float:
+def _block_pivoting(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float) -> Floats:
     support = lam > 0
     fewest, patience = g.size + 1, 4
     while patience:
@@ -324,7 +325,7 @@ def _block_pivoting(g: Float, hessian: Float, proximal: Float, lam: Float, tol: 
     raise np.linalg.LinAlgError("block pivoting cycles")
 
 
-def _active_set(g: Float, hessian: Float, proximal: Float, lam: Float, tol: float) -> Float:
+def _active_set(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float) -> Floats:
     x = _simplex_qp_interior(g - hessian @ lam, hessian)
     support = x > 0
     for _ in range(3 * g.size):
@@ -351,7 +352,7 @@ def _active_set(g: Float, hessian: Float, proximal: Float, lam: Float, tol: floa
     return np.asarray(x / x.sum())
 
 
-def _simplex_qp_interior(g: Float, hessian: Float) -> Float:
+def _simplex_qp_interior(g: Floats, hessian: Floats) -> Floats:
     """argmin_{x ∈ Δ} ⟨g, x⟩ + ½ x'Hx to a few digits, by Mehrotra's predictor-corrector."""
     size = g.size
     g = g - g.min()
@@ -374,7 +375,7 @@ def _simplex_qp_interior(g: Float, hessian: Float) -> Float:
             break
         ones = cho_solve(factor, np.ones(size), check_finite=False)
 
-        def direction(cx: Float) -> tuple[Float, Float, float]:
+        def direction(cx: Floats) -> tuple[Floats, Floats, float]:
             particular = cho_solve(factor, cx / x - dual, check_finite=False)
             dy = (1.0 - x.sum() - particular.sum()) / ones.sum()
             dx = particular + dy * ones
@@ -390,5 +391,5 @@ def _simplex_qp_interior(g: Float, hessian: Float) -> Float:
     return np.asarray(x / x.sum())
 
 
-def _longest(x: Float, dx: Float, z: Float, dz: Float, limit: float = 1.0) -> float:
+def _longest(x: Floats, dx: Floats, z: Floats, dz: Floats, limit: float = 1.0) -> float:
     return 1.0 / max(1.0 / limit, float(np.max(-dx / x)), float(np.max(-dz / z)))
