@@ -61,7 +61,8 @@ def check_length(values: Any, name: str, n: int, of: str = "X") -> None:
 
 def refuse_missing(values: Any, name: str) -> None:
     """Raise if a column of labels or groups has missing entries."""
-    column = np.asarray(values)
+    # A list of text and NaN would become text, "nan" included.
+    column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
         return
     missing = sum(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in column.ravel().tolist())
@@ -130,7 +131,7 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     """
     array = np.asarray(values)
     check_vector(array, name)
-    refuse_missing(array, name)
+    refuse_missing(values, name)
     if array.dtype == object or array.dtype.kind == "T":
         kinds = {type(value) for value in array.tolist()}
         if all(issubclass(kind, str) for kind in kinds):

@@ -67,7 +67,8 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
     w /= alpha
     rest = max(1.0 - float(w.sum()), 0.0)
     tied = np.flatnonzero(losses == boundary)
-    w[tied] = p[tied] * (rest / float(p[tied].sum()))
+    # What is left holds the rounding of a sum over all units, which must not lift a light unit over its cap.
+    w[tied] = p[tied] * min(rest / float(p[tied].sum()), 1.0 / alpha)
     return w, boundary
 
 
