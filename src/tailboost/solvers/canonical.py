@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost._typing import Floats, Mask
 from tailboost.solvers.linear_program import lexicographic_vertex
-from tailboost.solvers.regularized import newton, quadratic
+from tailboost.solvers.regularized import Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail
 
@@ -107,7 +107,7 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
     losses, p = problem.losses.select(units=tied), problem.p[tied]
     lam = optimum.lam
     for epsilon in 10.0 ** -np.arange(1, 9):
-        solution = newton(losses, quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed)
+        solution = newton(losses, Quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed)
         if (fixed + losses.expectations(solution.w)).min() >= optimum.value - 10 * LOSS:
             w[tied] = solution.w
             return feasible(w, cap)

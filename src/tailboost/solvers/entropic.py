@@ -18,7 +18,7 @@ from tailboost._numbers import check_number
 from tailboost._typing import Floats
 from tailboost.solvers.bits import Losses, members_of
 from tailboost.solvers.interior_point import interior_point
-from tailboost.solvers.regularized import divergence, entropic, newton
+from tailboost.solvers.regularized import Entropic, divergence, newton
 from tailboost.solvers.tail_game import TailGame, feasible
 
 
@@ -107,7 +107,7 @@ _TARGET = 1e-12
 
 
 def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
-    solution = newton(problem.losses, entropic(problem.p, problem.alpha, beta), start, _TARGET)
+    solution = newton(problem.losses, Entropic(problem.p, problem.alpha, beta), start, _TARGET)
     return solution.lam, solution.w, solution.n_iter, "newton"
 
 
@@ -115,7 +115,7 @@ def _by_path(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Flo
     lam, steps = start, 0
     for part in np.geomspace(min(1.0, beta), beta, 10):
         solution = newton(
-            problem.losses, entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, max_iter=100
+            problem.losses, Entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, max_iter=100
         )
         lam, steps = solution.lam, steps + solution.n_iter
     return lam, solution.w, steps, "newton-path"
@@ -139,7 +139,7 @@ def _certify(
     penalty = divergence(w, problem.p) / beta
     value = 1.0 - float(problem.full.expectations(weights).min()) + penalty
     combined = problem.losses.combine(lam)
-    best = entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
+    best = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
     dual_value = 1.0 - problem.offset - problem.scale * (float(best.w @ combined) - best.penalty)
     return EntropicSolution(
         weights, problem.expand_mixture(lam), value, dual_value, value - dual_value, n_iter, method

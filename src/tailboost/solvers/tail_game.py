@@ -16,6 +16,8 @@ from tailboost.solvers.tails import tail
 
 #: Largest relative duality gap of a returned solution.
 GAP = 1e-8
+#: Units whose patterns tell whether the others repeat.
+SAMPLE = 4096
 
 
 class SolverError(RuntimeError):
@@ -241,10 +243,6 @@ def _merge(losses: LossMatrix) -> tuple[Ints, Ints] | None:
         stand_in[losses.like(unit)] = unit
     kept = stand_in == np.arange(n_units)
     return np.flatnonzero(kept), (np.cumsum(kept) - 1)[stand_in]
-
-
-#: Units whose patterns tell whether the others repeat.
-SAMPLE = 4096
 
 
 def feasible(w: Floats, cap: Floats) -> Floats:

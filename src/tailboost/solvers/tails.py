@@ -8,6 +8,9 @@ import numpy.typing as npt
 from tailboost._numbers import base_measure, check_alpha, loss_vector
 from tailboost._typing import Floats
 
+#: Units looked at to bracket the boundary of a tail.
+SAMPLE = 2000
+
 
 def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> float:
     """Conditional value at risk: mean loss over the worst ``alpha`` of the mass.
@@ -94,7 +97,3 @@ def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
     mass = beyond + np.cumsum(p[order])
     # At alpha = 1 rounding may leave the total mass just below alpha: then every unit is in the tail.
     return float(losses[order[np.searchsorted(mass, min(alpha, mass[-1]))]])
-
-
-#: Units looked at to bracket the boundary of a tail.
-SAMPLE = 2000

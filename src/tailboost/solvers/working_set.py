@@ -26,9 +26,26 @@ from tailboost._typing import Floats, Mask
 from tailboost.solvers.bits import DenseLosses, LossMatrix
 from tailboost.solvers.canonical import least_mixture, vertex
 from tailboost.solvers.interior_point import interior_point
-from tailboost.solvers.regularized import Newton, newton, quadratic
+from tailboost.solvers.regularized import Newton, Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail_boundary
+
+#: Free units per member that end the fall of ε, on all units and on a sample.
+FEW, MANY = 6, 200
+#: Share of the units that make a sample, one in this number.
+COARSER = 8
+#: Units per member above which a sample is taken.
+COARSE = 1000
+#: Losses this far from the interval of free weights, in its widths, are settled, for a start.
+MARGIN = 0.5
+#: Gap, as a share of R(w), to which the problem is solved before ε falls.
+SHARE = 0.2
+#: Factor by which ε is smaller from the start if a mixture to start from is given.
+WARM = 5.0
+#: ε at which weights lose their digits to the rounding of losses.
+RESOLUTION = 1e-11
+#: Factor by which ε falls.
+SHRINK = 5.0
 
 
 class _Part:
@@ -83,7 +100,7 @@ class _Part:
         self, alpha: float, epsilon: float, lam: Floats, share: float, combined: Floats | None
     ) -> Newton:
         """Solve the regularised problem for these units."""
-        respond = quadratic(self.p, alpha, epsilon, self.mass)
+        respond = Quadratic(self.p, alpha, epsilon, self.mass)
         return newton(
             self.losses,
             respond,
@@ -193,7 +210,7 @@ def _descend(problem: TailGame, base: _Part, state: _State, cold: bool, final: b
     combined = losses.combine(lam)
     part = base
     if not (cold or tied):
-        low, high = quadratic(base.p, alpha, epsilon, base.mass)(combined).free
+        low, high = Quadratic(base.p, alpha, epsilon, base.mass)(combined).free
         part = base.narrow(_near(combined, low, high, 4 * MARGIN), combined >= high)
     before, margin = losses.shape[1], MARGIN
     for _ in range(40):
@@ -304,21 +321,3 @@ def _in_doubt(problem: TailGame, state: _State) -> Optimum | None:
             break
         part = part | wrong
     return best
-
-
-#: Free units per member that end the fall of ε, on all units and on a sample.
-FEW, MANY = 6, 200
-#: Share of the units that make a sample, one in this number.
-COARSER = 8
-#: Units per member above which a sample is taken.
-COARSE = 1000
-#: Losses this far from the interval of free weights, in its widths, are settled, for a start.
-MARGIN = 0.5
-#: Gap, as a share of R(w), to which the problem is solved before ε falls.
-SHARE = 0.2
-#: Factor by which ε is smaller from the start if a mixture to start from is given.
-WARM = 5.0
-#: ε at which weights lose their digits to the rounding of losses.
-RESOLUTION = 1e-11
-#: Factor by which ε falls.
-SHRINK = 5.0

@@ -24,6 +24,13 @@ from tailboost.solvers.tails import tail
 
 Uncertainty = Literal["kl", "cvar", "chi2"]
 
+#: Units per block: what is computed for one stays in the cache.
+BLOCK = 32768
+#: θ below which the tilted measure is computed as a difference from p.
+SMALL = 0.1
+#: Units whose solution is the first guess for all.
+SAMPLE = 65536
+
 
 @dataclass(frozen=True)
 class WorstCaseSolution:
@@ -108,14 +115,6 @@ def worst_case_weights(
         )
     parameter = parameter / scale if uncertainty == "kl" else top + scale * parameter
     return WorstCaseSolution(w, value, value + gap, gap, parameter, n_iter, method)
-
-
-#: Units per block: what is computed for one stays in the cache.
-BLOCK = 32768
-#: θ below which the tilted measure is computed as a difference from p.
-SMALL = 0.1
-#: Units whose solution is the first guess for all.
-SAMPLE = 65536
 
 
 @dataclass(frozen=True)
