@@ -31,7 +31,7 @@ class BitLosses:
 
     Eight hypotheses share one byte per unit (a *plane* of n bytes), so the matrix takes ``8 * ceil(T / 8) *
     n`` bits and a new hypothesis costs n bytes of work. Objects are immutable: `append` returns a new object
-    that shares the memory of the old one, which stays valid.
+    that shares the full planes of the old one.
 
     Parameters
     ----------
@@ -45,9 +45,6 @@ class BitLosses:
         self._n = int(n)
         self._rows = 0
         self._planes: tuple[Bytes, ...] = ()
-        # How many rows the last plane holds, over all objects that share it: the owner of the newest row may
-        # append in place, any other object must copy the plane first.
-        self._filled = [0]
         # The same bits in the layouts of two kernels, made when first used.
         self._pairs: tuple[npt.NDArray[np.uint16], ...] | None = None
         self._packed: npt.NDArray[np.uint64] | None = None
@@ -79,29 +76,17 @@ class BitLosses:
                 raise ValueError("row must hold zeros and ones only")
             bits = bits.astype(np.bool_)
         position = self._rows % 8
-        out = self._with(self._planes, self._rows + 1)
-        if position == 0:
-            out._planes = (*self._planes, bits.view(np.uint8).copy())
-            out._filled = [1]
-            return out
-        last = self._planes[-1]
-        if self._filled[0] == position:
-            out._filled = self._filled
-        else:
-            last = last & np.uint8((1 << position) - 1)
-            out._planes = (*self._planes[:-1], last)
-            out._filled = [position]
-        last |= bits.view(np.uint8) << np.uint8(position)
-        out._filled[0] += 1
-        return out
+        new = bits.view(np.uint8) << np.uint8(position)
+        planes = (*self._planes, new) if position == 0 else (*self._planes[:-1], self._planes[-1] | new)
+        return self._with(planes, self._rows + 1)
 
     def _with(self, planes: tuple[Bytes, ...], rows: int) -> Self:
         out = type(self)(planes[0].size if planes else self._n)
-        out._planes, out._rows, out._filled = planes, rows, [8]
+        out._planes, out._rows = planes, rows
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self._n, self._rows, self.planes())
+        return _restore, (type(self), self._n, self._rows, self._planes)
 
     def __getstate__(self) -> dict[str, Any]:
         # What is stored with a model need not hold what can be made again.
@@ -125,10 +110,7 @@ class BitLosses:
 
     def planes(self) -> tuple[Bytes, ...]:
         """Return ceil(T/8) arrays of n bytes: bit j of plane k is the loss of hypothesis 8k + j."""
-        used = self._rows % 8
-        if used == 0 or self._filled[0] == used:
-            return self._planes
-        return (*self._planes[:-1], self._planes[-1] & np.uint8((1 << used) - 1))
+        return self._planes
 
     def row(self, t: int) -> Mask:
         """Losses of hypothesis t, shape (n,)."""
@@ -294,9 +276,7 @@ def _words(units: Mask) -> npt.NDArray[np.uint64]:
 
 
 def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...]) -> BitLosses:
-    out = cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
-    out._filled = [(rows - 1) % 8 + 1 if rows else 0]
-    return out
+    return cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
 
 
 class DenseLosses:
