@@ -19,7 +19,7 @@ def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
 
 
 def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Read a dataset whose items are a row, or a pair of row and label, once from beginning to end.
+    """Read a dataset whose items are a row, alone or with its label, once from beginning to end.
 
     Images come as arrays or pictures of shape H×W or H×W×C, or as tensors of shape C×H×W, which are turned
     round. Transforms that draw at random are frozen by this: give them to the learner as ``augment``.
@@ -33,7 +33,7 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     -------
     X : ndarray of shape (n, d), (n, H, W) or (n, H, W, C)
     y : ndarray of shape (n,) or None
-        None where items are no pairs.
+        None where items have no label.
 
     Raises
     ------
@@ -50,8 +50,8 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     for i in range(n):
         item = dataset[i]
         if isinstance(item, (tuple, list)):
-            labels.append(np.asarray(item[1]).item())
-            item = item[0]
+            item, *label = item
+            labels += [np.asarray(k).item() for k in label[:1]]
         row = _array(item)
         if X is None:
             X = np.empty((n, *row.shape), dtype=row.dtype)
