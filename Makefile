@@ -3,12 +3,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := xgboost,app,torch,test,lint
+# The oldest versions have wheels for the oldest Python only.
+PYTHON_MIN ?= python3.11
+VENV_MIN := .venv-min
+READY_MIN := $(VENV_MIN)/.ready
 
-.PHONY: demo test slow lint ci clean
+.PHONY: demo test test-min slow lint ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $@
+
+$(READY_MIN): pyproject.toml constraints-min.txt
+	test -x $(VENV_MIN)/bin/python || $(PYTHON_MIN) -m venv $(VENV_MIN)
+	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,test]"
 	touch $@
 
 demo: $(READY)  ## compare on the bundled credit data; writes tailboost-demo/report.html
@@ -16,6 +25,9 @@ demo: $(READY)  ## compare on the bundled credit data; writes tailboost-demo/rep
 
 test: $(READY)  ## the fast test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyproject.toml declares
+	OMP_NUM_THREADS=1 $(VENV_MIN)/bin/python -m pytest -n 2
 
 slow: $(READY)  ## the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
@@ -29,4 +41,4 @@ lint: $(READY)
 ci: test lint
 
 clean:
-	rm -rf $(VENV) tailboost-demo
+	rm -rf $(VENV) $(VENV_MIN) tailboost-demo

@@ -84,10 +84,10 @@ def seconds(call, repeats=1):
 
 def true_gap(solution, losses, alpha):
     """Duality gap from the mixture and the weights alone."""
-    w = solution.sample_weights
+    w = solution.unit_weights
     assert abs(w.sum() - 1) < 1e-10
     assert w.max() <= 1 / (alpha * w.size) * (1 + 1e-10)
-    return cvar(losses.combine(solution.weights), alpha) - losses.expectations(w).min()
+    return cvar(losses.combine(solution.mixture), alpha) - losses.expectations(w).min()
 
 
 def highs_dual(dense, alpha):
@@ -205,7 +205,7 @@ def entropic(n_units, n_members, seed, clarabel):
             for member in dense:
                 losses = losses.append(member)
                 took, solution = seconds(lambda: entropic_weights(losses, alpha, 100.0, start=start))  # noqa: B023
-                start, spent = solution.multipliers, spent + took
+                start, spent = solution.mixture, spent + took
                 gaps.append(solution.gap)
             cold, _ = seconds(lambda: entropic_weights(losses, alpha, 100.0), 3)  # noqa: B023
             row = dict(

@@ -66,7 +66,7 @@ def tails(expected: np.ndarray) -> list[float]:
 
 def mixtures(train: Any, test: np.ndarray, weight: Any = None) -> list[float]:
     """Test CVaR at every α of the mixture that is optimal on the given losses, members × rows."""
-    return rounded([cvar(minimize_cvar_mixture(train, a, weight).weights @ test, a) for a in ALPHAS])
+    return rounded([cvar(minimize_cvar_mixture(train, a, weight).mixture @ test, a) for a in ALPHAS])
 
 
 def play(name: str, seed: int, rows: Any) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def play(name: str, seed: int, rows: Any) -> dict[str, Any]:
     }
     if name == "train":
         cell["stages"] = {t: mixtures(judged[:t], test[:t], base) for t in STAGES if t <= T}
-        shares = minimize_cvar_mixture(judged, 0.1, base).weights
+        shares = minimize_cvar_mixture(judged, 0.1, base).mixture
         first, second = np.argsort(shares)[::-1][:2]
         cell["largest two shares at .1"] = rounded([shares[first], shares[second]])
         cell["share of rows where these two disagree"] = rounded(np.mean(test[first] != test[second]))

@@ -68,7 +68,7 @@ def measure(s: Split, n_classes: int, learner: str, validation: Any, seed: int, 
     solutions = [[clf._ledger.solve(Objective("cvar", a), t) for t in prefixes] for a in ALPHAS]
     solve_seconds = (time.perf_counter() - began) / (len(ALPHAS) * len(prefixes))
     for alpha, stages in zip(ALPHAS, solutions, strict=True):
-        assert np.allclose(clf.reweight(alpha=alpha).estimator_weights_, stages[-1].weights, atol=1e-12)
+        assert np.allclose(clf.reweight(alpha=alpha).estimator_weights_, stages[-1].mixture, atol=1e-12)
     return {
         "n_train": len(s.y_train),
         "n_test": len(s.y_test),
@@ -84,7 +84,7 @@ def measure(s: Split, n_classes: int, learner: str, validation: Any, seed: int, 
         "value": rounded([[x.value for x in stages] for stages in solutions], 6),
         "cvar": rounded(
             [
-                [cvar(x.weights @ wrong[pool], a) for x, pool in zip(stages, pools, strict=True)]
+                [cvar(x.mixture @ wrong[pool], a) for x, pool in zip(stages, pools, strict=True)]
                 for a, stages in zip(ALPHAS, solutions, strict=True)
             ]
         ),
@@ -95,7 +95,7 @@ def measure(s: Split, n_classes: int, learner: str, validation: Any, seed: int, 
 def constants(s: Split, n_classes: int) -> dict[str, Any]:
     """Test CVaR at every α of the best mixture of constants alone: a coin, loaded by the class shares."""
     train, test = (np.array([y != k for k in range(n_classes)], float) for y in (s.y_train, s.y_test))
-    return {"cvar": rounded([cvar(minimize_cvar_mixture(train, a).weights @ test, a) for a in ALPHAS])}
+    return {"cvar": rounded([cvar(minimize_cvar_mixture(train, a).mixture @ test, a) for a in ALPHAS])}
 
 
 def single_fits(s: Split, jobs: int) -> dict[str, Any]:

@@ -635,8 +635,8 @@ def test_reweight_on_the_losses_kept(name):
         fresh = minimize_cvar_mixture(wrong, alpha)
         assert tail.guarantee_.achieved == pytest.approx(fresh.value, abs=1e-8)
         assert cvar_zero_one_loss(y, tail.predict_proba(X), alpha) == pytest.approx(fresh.value, abs=1e-8)
-        np.testing.assert_allclose(tail.estimator_weights_, fresh.weights, atol=1e-7)
-        np.testing.assert_allclose(path, fresh.weights, atol=1e-7)
+        np.testing.assert_allclose(tail.estimator_weights_, fresh.mixture, atol=1e-7)
+        np.testing.assert_allclose(path, fresh.mixture, atol=1e-7)
         assert tail.get_params().get("alpha", alpha) == alpha
         assert all(a is b for a, b in zip(tail.estimators_, clf.estimators_, strict=True))
     worst = clf.reweight(objective="worst_class")

@@ -56,11 +56,11 @@ def test_options_of_the_line_win():
 def test_refusals():
     X, y = noisy(0)
     clf = tb.EBBoostClassifier(n_estimators=2).fit(X, y)
-    with pytest.raises(ValueError, match="variance_weight must lie in"):
+    with pytest.raises(ValueError, match="variance_weight must be in"):
         CostDisplay.from_estimator(clf, X, y, variance_weight=2)
-    with pytest.raises(ValueError, match=r"does not know: \[7\]"):
+    with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \[7\]"):
         CostDisplay.from_estimator(clf, X, np.where(y == 1, 7, 0))
-    with pytest.raises(ValueError, match="labels need as many rows"):
+    with pytest.raises(ValueError, match=r"y has .* rows, X has"):
         CostDisplay.from_estimator(clf, X, y[:-1])
     with pytest.raises(ValueError, match="one shape"):
         CostDisplay([0, 1], [0], [0], variance_weight=0.5)

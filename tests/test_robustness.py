@@ -117,11 +117,11 @@ def test_bad_input_is_named(case):
         worst_case_loss(clf, X, y, 0.1, loss="hinge")
     with pytest.raises(ValueError, match="uncertainty must be one of"):
         worst_case_loss(clf, X, y, 0.1, "l2")
-    with pytest.raises(ValueError, match="labels the classifier does not know"):
+    with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \['maybe'\]"):
         worst_case_loss(clf, X, np.where(y == "no", "maybe", y), 0.1, loss="logistic")
-    with pytest.raises(ValueError, match="inconsistent numbers"):
+    with pytest.raises(ValueError, match=r"y has .* rows, X has"):
         worst_case_loss(clf, X, y[:-1], 0.1)
-    with pytest.raises(ValueError, match="target must be a number"):
+    with pytest.raises(ValueError, match="target must be in"):
         certified_shift(clf, X, y, np.nan)
     with pytest.raises(AttributeError, match="predict_proba"):
         worst_case_loss(LinearSVC().fit(X, y), X, y, 0.1, loss="logistic")

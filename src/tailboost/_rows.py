@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
-Hashes = NDArray[np.uint64]
+from tailboost._typing import Floats, Hashes, Ints
 
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -103,13 +101,13 @@ def _parts(X: NDArray[Any]) -> Iterator[slice]:
     return (slice(a, a + size) for a in range(0, len(X), size))
 
 
-def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
     """Return (first row of each distinct content, content number of each row), ordered by hash."""
     _, first, index = np.unique(hashes, return_index=True, return_inverse=True)
     return first, index
 
 
-def draw_lots(hashes: Hashes, strata: NDArray[np.intp], weight: NDArray[np.float64]) -> NDArray[np.intp]:
+def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     """Line the distinct rows up, stratum by stratum and within a stratum by lot, by content alone.
 
     Every k-th place, or any even thinning of the places, is then a stratified draw.
@@ -134,47 +132,6 @@ def draw_lots(hashes: Hashes, strata: NDArray[np.intp], weight: NDArray[np.float
     place = np.empty(len(first), dtype=np.intp)
     place[np.argsort(mass.argmax(axis=1), kind="stable")] = np.arange(len(first))
     return place[block]
-
-
-def refuse_missing(values: Any, name: str) -> None:
-    """Raise if a column of labels or groups has missing entries."""
-    column = np.asarray(values)
-    if column.dtype.kind not in "fO":
-        return
-    missing = sum(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in column.ravel().tolist())
-    if missing:
-        raise ValueError(
-            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
-            "their rows"
-        )
-
-
-def refuse_empty(frame: Any) -> None:
-    """Raise if a data frame, which no other check looks at, has no rows or no columns."""
-    for size, what in zip(frame.shape, ("row", "column"), strict=True):
-        if size == 0:
-            raise ValueError(f"X has no {what}s, shape {frame.shape}; at least one {what} is needed")
-
-
-def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return a torch Dataset as arrays, with its labels where ``y`` is missing; other tables as they are."""
-    data = sys.modules.get("torch.utils.data")  # who has a Dataset has imported PyTorch
-    if data is None or not isinstance(X, data.Dataset):
-        return X, y
-    from tailboost.torch import read_dataset
-
-    X, labels = read_dataset(X)
-    return X, labels if y is None else y
-
-
-def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
-    """Remember the shape of the rows of an array of images, or raise if it is another than in ``fit``."""
-    shape = tuple(getattr(X, "shape", ()))[1:]
-    if reset:
-        estimator._row_shape = shape if len(shape) > 1 else None
-    elif (estimator._row_shape or len(shape) > 1) and shape != estimator._row_shape:
-        before = "a table" if estimator._row_shape is None else f"rows of shape {estimator._row_shape}"
-        raise ValueError(f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}")
 
 
 def unit_name(unit: Any) -> str:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from tailboost._checks import n_rows_of
 from tailboost._rows import fingerprint, hash_rows
-from tailboost.game import Floats, Ints
+from tailboost._typing import Floats, Ints
 
 # Rows and values of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
@@ -73,11 +74,6 @@ class Problem:
 def take(X: Any, rows: NDArray[Any]) -> Any:
     """Return some rows of a table, given by numbers or by a mask."""
     return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
-
-
-def n_rows_of(X: Any) -> int:
-    """Return the number of rows of a table."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def batches(X: Any) -> list[Ints]:

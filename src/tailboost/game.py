@@ -16,8 +16,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from tailboost._typing import Floats, Ints
+
 State = TypeVar("State")
 
 # A class or group game has few units and its weights are worth keeping round by round;

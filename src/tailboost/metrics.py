@@ -10,13 +10,23 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
 from sklearn.utils.metadata_routing import UNUSED
 
 from tailboost import solvers
-from tailboost.solvers.bits import check_number
+from tailboost._checks import (
+    check_alpha,
+    check_length,
+    check_probabilities,
+    check_same_kind,
+    distinct_labels,
+    label_column,
+    loss_vector,
+    positions,
+    relative_weights,
+)
+from tailboost._typing import Floats, Ints, Labels
 
 __all__ = [
     "class_errors",
@@ -31,9 +41,6 @@ __all__ = [
     "worst_class_error",
     "worst_group_error",
 ]
-
-Floats = NDArray[np.float64]
-Labels = NDArray[Any]
 
 
 def cvar(losses: ArrayLike, alpha: float, sample_weight: ArrayLike | None = None) -> float:
@@ -72,10 +79,8 @@ def cvar(losses: ArrayLike, alpha: float, sample_weight: ArrayLike | None = None
     >>> cvar([0.0, 1.0, 0.0, 0.5], alpha=0.5)
     0.75
     """
-    check_number(alpha, "alpha", 0, 1)
-    values = np.asarray(losses)
-    _check_rows("losses", values)
-    return solvers.cvar(values, alpha, _weights(sample_weight, len(values)))
+    values = loss_vector(losses)
+    return solvers.cvar(values, alpha, relative_weights(sample_weight, len(values)))
 
 
 def cvar_zero_one_loss(
@@ -153,9 +158,9 @@ def cvar_curve(
     ValueError
         As in `cvar_zero_one_loss`.
     """
-    tail_masses = [check_number(alpha, "alpha", 0, 1) for alpha in alphas]
+    tail_masses = [check_alpha(alpha) for alpha in alphas]
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
-    weight = _weights(sample_weight, len(losses))
+    weight = relative_weights(sample_weight, len(losses))
     # CVaR depends on the distribution of the losses alone: their distinct values, found once, serve every
     # alpha.
     values, place = np.unique(losses, return_inverse=True)
@@ -184,16 +189,16 @@ def expected_zero_one_losses(
         Empty input; lengths that differ; a missing label; a label not in ``labels``; shares that are no
         probabilities.
     """
-    truth = _column("y_true", y_true)
-    shares = _shares(y_proba, len(truth))
-    names = np.unique(truth) if labels is None else _label_set(labels)
+    truth = label_column(y_true, "y_true")
+    shares = check_probabilities(y_proba, len(truth))
+    names = np.unique(truth) if labels is None else distinct_labels(labels)
     if shares.shape[1] != len(names):
         hint = "; pass labels=, the label of each column, if y_true lacks some" if labels is None else ""
         origin = "y_true" if labels is None else "labels"
         raise ValueError(
             f"y_proba has a column for each of {shares.shape[1]} labels, {origin} has {len(names)}{hint}"
         )
-    codes = _codes("y_true", truth, names)
+    codes = _codes(truth, names, "y_true")
     losses: Floats = np.clip(1.0 - shares[np.arange(len(truth)), codes], 0.0, 1.0)
     return losses
 
@@ -234,7 +239,7 @@ def class_errors(
     >>> class_errors(["a", "a", "b", "b"], ["a", "b", "b", "b"])
     {'a': 0.5, 'b': 0.0}
     """
-    truth = _column("y_true", y_true)
+    truth = label_column(y_true, "y_true")
     return _class_means(truth, _zero_one(truth, y_pred, labels), sample_weight, labels)
 
 
@@ -265,7 +270,7 @@ def expected_class_errors(
         As in `cvar_zero_one_loss`.
     """
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
-    return _class_means(_column("y_true", y_true), losses, sample_weight, labels)
+    return _class_means(label_column(y_true, "y_true"), losses, sample_weight, labels)
 
 
 def worst_class_error(
@@ -323,7 +328,7 @@ def group_errors(
     ValueError
         Empty input; lengths that differ; a missing label or group; weights that are negative or all zero.
     """
-    truth = _column("y_true", y_true)
+    truth = label_column(y_true, "y_true")
     return _group_means(groups, _zero_one(truth, y_pred), sample_weight)
 
 
@@ -414,7 +419,7 @@ def make_cvar_scorer(alpha: float) -> CVaRScorer:
     >>> float(cross_val_score(always_the_larger_class, X, y, scoring=make_cvar_scorer(0.1)).mean())
     -1.0
     """
-    return CVaRScorer(check_number(alpha, "alpha", 0, 1))
+    return CVaRScorer(check_alpha(alpha))
 
 
 class CVaRScorer(BaseEstimator):
@@ -444,28 +449,28 @@ class CVaRScorer(BaseEstimator):
     __call__ = score
 
 
-# --- one place for every check and every mean ---------------------------------------------------------------
+# --- one place for every mean -------------------------------------------------------------------------------
 
 
 def _class_means(
     truth: Labels, losses: Floats, sample_weight: ArrayLike | None, labels: ArrayLike | None
 ) -> dict[Any, float]:
-    weight = _weights(sample_weight, len(truth))
-    names = np.unique(truth[weight > 0]) if labels is None else _label_set(labels)
-    return _means("y_true", truth, names, losses, weight)
+    weight = relative_weights(sample_weight, len(truth))
+    names = np.unique(truth[weight > 0]) if labels is None else distinct_labels(labels)
+    return _means(_codes(truth[weight > 0], names, "y_true"), names, losses, weight)
 
 
 def _group_means(groups: ArrayLike, losses: Floats, sample_weight: ArrayLike | None) -> dict[Any, float]:
-    membership = _column("groups", groups)
-    _check_rows("groups", membership, len(losses))
-    weight = _weights(sample_weight, len(losses))
-    return _means("groups", membership, np.unique(membership[weight > 0]), losses, weight)
+    membership = label_column(groups, "groups")
+    check_length(membership, "groups", len(losses), "y_true")
+    weight = relative_weights(sample_weight, len(losses))
+    names, codes = np.unique(membership[weight > 0], return_inverse=True)
+    return _means(codes, names, losses, weight)
 
 
-def _means(unit_name: str, units: Labels, names: Labels, losses: Floats, weight: Floats) -> dict[Any, float]:
-    """Mean loss per unit; a unit without weight has none (NaN)."""
+def _means(codes: Ints, names: Labels, losses: Floats, weight: Floats) -> dict[Any, float]:
+    """Mean loss per unit, ``codes`` being those of the rows that weigh something; without any it is NaN."""
     here = weight > 0
-    codes = _codes(unit_name, units[here], names)
     mass = np.bincount(codes, weight[here], minlength=len(names))
     total = np.bincount(codes, weight[here] * losses[here], minlength=len(names))
     means = np.divide(total, mass, out=np.full(len(names), np.nan), where=mass > 0)
@@ -477,108 +482,14 @@ def _worst(errors: dict[Any, float]) -> float:
 
 
 def _zero_one(truth: Labels, y_pred: ArrayLike, labels: ArrayLike | None = None) -> Floats:
-    predicted = _column("y_pred", y_pred)
-    _check_rows("y_pred", predicted, len(truth))
-    _check_kind("y_pred", predicted, "y_true", truth)
+    predicted = label_column(y_pred, "y_pred")
+    check_length(predicted, "y_pred", len(truth), "y_true")
+    check_same_kind(predicted, "y_pred", truth, "y_true")
     if labels is not None:
-        _codes("y_pred", predicted, _label_set(labels))
+        _codes(predicted, distinct_labels(labels), "y_pred")
     return (truth != predicted).astype(np.float64)
 
 
-def _codes(name: str, values: Labels, names: Labels) -> NDArray[np.intp]:
-    """Place of each value among the names."""
-    _check_kind(name, values, "labels", names)
-    order = np.argsort(names)
-    place = order[np.searchsorted(names, values, sorter=order).clip(max=len(names) - 1)]
-    if (stray := names[place] != values).any():
-        raise ValueError(
-            f"{name} holds {np.unique(values[stray])[:5].tolist()}, not among the labels {names.tolist()}"
-        )
-    return place
-
-
-def _column(name: str, values: ArrayLike) -> Labels:
-    """Labels as an array of numbers or of text, none missing."""
-    array = np.asarray(values)
-    _check_rows(name, array)
-    if array.dtype == object or array.dtype.kind == "T":
-        kinds = {type(value) for value in array.tolist()}
-        if all(issubclass(kind, str) for kind in kinds):
-            array = array.astype(str)
-        elif all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
-            array = np.array(array.tolist())
-        else:
-            found = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"{name} must hold numbers or text, none missing; found values of type {found}")
-    if array.dtype.kind not in "biufU":
-        raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"{name} holds NaN; every row needs a value")
-    return array
-
-
-def _label_set(labels: ArrayLike) -> Labels:
-    names = _column("labels", labels)
-    if len(np.unique(names)) < len(names):
-        raise ValueError(f"labels must differ, got {names.tolist()}")
-    return names
-
-
-def _shares(y_proba: ArrayLike, n: int) -> Floats:
-    """Rows of probabilities; for two classes the column of the first label may have been left out."""
-    given = np.asarray(y_proba)
-    if given.ndim not in (1, 2) or given.dtype.kind not in "biuf":
-        raise ValueError(
-            f"y_proba must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape {given.shape}"
-        )
-    # Learners work in float32 as well, so rows of honest shares may miss 1 by that much.
-    eps = np.finfo(given.dtype).eps if given.dtype.kind == "f" else 0.0
-    tolerance = max(1e-6, float(np.sqrt(eps)))
-    shares = given.astype(np.float64)
-    if shares.ndim == 1:
-        shares = np.column_stack([1.0 - shares, shares])
-    if len(shares) != n:
-        raise ValueError(f"y_proba has {len(shares)} rows, y_true has {n}")
-    bad = ~((shares >= -tolerance) & (shares <= 1.0 + tolerance)).all(axis=1)  # NaN is bad too
-    bad |= ~(np.abs(shares.sum(axis=1) - 1.0) <= tolerance)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise ValueError(
-            f"y_proba must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
-            f"{given[row].tolist()}"
-        )
-    return shares
-
-
-def _weights(sample_weight: ArrayLike | None, n: int) -> Floats:
-    """Weights of the rows, the largest 1."""
-    if sample_weight is None:
-        return np.ones(n)
-    weight: Floats = check_array(
-        sample_weight, ensure_2d=False, ensure_min_samples=0, dtype=np.float64, input_name="sample_weight"
-    )
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), one weight per row, got {weight.shape}")
-    if weight.min() < 0:
-        raise ValueError(f"sample_weight must not be negative, got {weight.min()}")
-    if not weight.any():
-        raise ValueError("sample_weight: all weights are zero, at least one must be positive")
-    return weight / weight.max()
-
-
-def _check_rows(name: str, array: Labels, n: int | None = None) -> None:
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got shape {array.shape}")
-    if not len(array):
-        raise ValueError(f"{name} is empty; at least one value is needed")
-    if n is not None and len(array) != n:
-        raise ValueError(f"{name} has {len(array)} rows, y_true has {n}")
-
-
-def _check_kind(name: str, values: Labels, other_name: str, others: Labels) -> None:
-    """Refuse to compare text with numbers: every answer would be wrong, and silently."""
-    if (values.dtype.kind == "U") != (others.dtype.kind == "U"):
-        kind = {True: "text", False: "numbers"}
-        raise ValueError(
-            f"{name} holds {kind[values.dtype.kind == 'U']}, {other_name} {kind[others.dtype.kind == 'U']}"
-        )
+def _codes(values: Labels, labels: Labels, name: str) -> Ints:
+    check_same_kind(values, name, labels, "labels")
+    return positions(values, labels, name, f"labels not among {labels.tolist()}")

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.stats import chi2
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils import column_or_1d
 
+from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
+from tailboost._typing import Floats, Labels
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.rules.margin_loss import MARGIN_LOSSES
 from tailboost.solvers import worst_case_weights
-from tailboost.solvers.bits import check_number
 from tailboost.solvers.worst_case import Uncertainty
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "worst_class_generalization_bound",
 ]
 
-Floats = NDArray[np.float64]
 Loss = Literal["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
 
 # A probability of 0 makes a margin infinite; what a forest calls 0 is no more than this.
@@ -68,12 +67,9 @@ def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> fl
     >>> round(dro_radius(3000, 0.95, 30), 4)
     0.0073
     """
-    if not (np.isfinite(n) and n > 0):
-        raise ValueError(f"n must be positive, got {n!r}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    if not effective_dim >= 1:
-        raise ValueError(f"effective_dim must be at least 1, got {effective_dim!r}")
+    check_number(n, "n", 0)
+    check_number(confidence, "confidence", 0, 1, below=True)
+    check_number(effective_dim, "effective_dim", 1, closed=True)
     return float(chi2.ppf(confidence, effective_dim)) / (2.0 * n)
 
 
@@ -117,14 +113,10 @@ def worst_class_generalization_bound(
     >>> round(worst_class_generalization_bound(0.8, 10_000, 2.0), 3)
     0.281
     """
-    if not 0 <= theta < 1:
-        raise ValueError(f"theta must lie in [0, 1), got {theta!r}")
-    if not (np.isfinite(n_smallest) and n_smallest > 0):
-        raise ValueError(f"n_smallest must be positive, got {n_smallest!r}")
-    if not (np.isfinite(complexity) and complexity >= 0):
-        raise ValueError(f"complexity must not be negative, got {complexity!r}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    check_number(theta, "theta", 0, 1, closed=True, below=True)
+    check_number(n_smallest, "n_smallest", 0)
+    check_number(complexity, "complexity", 0, closed=True)
+    check_number(delta, "delta", 0, 1, below=True)
     return float(
         1 - theta + 2 * complexity / np.sqrt(n_smallest) + 3 * np.sqrt(np.log(2 / delta) / (2 * n_smallest))
     )
@@ -159,7 +151,7 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
     if loss not in known:
         raise ValueError(f"loss must be one of {known}, got {loss!r}")
     labels = column_or_1d(y)
-    check_consistent_length(X, labels)
+    check_length(labels, "y", n_rows_of(X))
     if loss == "zero_one":
         return (np.asarray(classifier.predict(X)) != labels).astype(np.float64)
     if loss == "expected_zero_one":
@@ -168,15 +160,13 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
     return np.exp(np.minimum(log_value, np.log(np.finfo(np.float64).max)))
 
 
-def _margins(classifier: Any, X: Any, labels: NDArray[Any]) -> Floats:
+def _margins(classifier: Any, X: Any, labels: Labels) -> Floats:
     if hasattr(classifier, "margins"):
         own: Floats = classifier.margins(X, labels)
         return own
     log_p = np.log(np.maximum(np.asarray(classifier.predict_proba(X), np.float64), SMALLEST_PROBABILITY))
     classes = np.asarray(classifier.classes_)
-    k = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-    if unknown := sorted(set(labels[classes[k] != labels].tolist())):
-        raise ValueError(f"y holds labels the classifier does not know: {unknown[:5]}")
+    k = positions(labels, classes, "y")
     return log_p[np.arange(len(k)), k] - log_p.mean(axis=1)
 
 
@@ -247,12 +237,8 @@ def worst_case_loss(
     for r in radius.ravel():
         check_number(r, "radii", 0, closed=True)
     losses = row_losses(classifier, X, y, loss)
-    values = _worst_cases(losses, radius.ravel(), uncertainty, _base(sample_weight, losses))
+    values = _worst_cases(losses, radius.ravel(), uncertainty, check_weights(sample_weight, len(losses)))
     return float(values[0]) if radius.ndim == 0 else values.reshape(radius.shape)
-
-
-def _base(sample_weight: ArrayLike | None, losses: Floats) -> Floats:
-    return _check_sample_weight(sample_weight, losses[:, None], dtype=np.float64, ensure_non_negative=True)
 
 
 def _worst_cases(losses: Floats, radii: Floats, uncertainty: Uncertainty, base: Floats) -> Floats:
@@ -293,10 +279,9 @@ def certified_shift(
     ValueError
         If an argument is outside its range.
     """
-    if not np.isfinite(target):
-        raise ValueError(f"target must be a number, got {target!r}")
+    check_number(target, "target", -np.inf)
     losses = row_losses(classifier, X, y, loss)
-    return shift_to(target, losses, uncertainty, _base(sample_weight, losses))
+    return shift_to(target, losses, uncertainty, check_weights(sample_weight, len(losses)))
 
 
 def shift_to(target: float, losses: Floats, uncertainty: Uncertainty, base: Floats) -> float:
@@ -374,10 +359,12 @@ def worst_case_profile(
     """
     w = np.asarray(weights, dtype=np.float64)
     grouped = _columns(groups)
-    check_consistent_length(w, X, y, *grouped.values())
+    for name, values in {"y": y, **{f"groups {k}".rstrip(): v for k, v in grouped.items()}}.items():
+        check_length(values, name, n_rows_of(X))
+    check_length(w, "weights", n_rows_of(X))
     if w.ndim != 1 or (w < 0).any() or not np.isclose(w.sum(), 1.0):
         raise ValueError(f"weights must be non-negative and sum to 1, got shape {w.shape}, sum {w.sum():g}")
-    p = _base(sample_weight, w)
+    p = check_weights(sample_weight, len(w))
     p = p / p.sum()
     shares: list[WeightShare] = []
     for kind, table in (
@@ -402,7 +389,7 @@ def _columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     return dict(zip(names, array.T, strict=True))
 
 
-def _shares(kind: str, name: str, column: NDArray[Any], w: Floats, p: Floats) -> list[WeightShare]:
+def _shares(kind: str, name: str, column: Labels, w: Floats, p: Floats) -> list[WeightShare]:
     if kind == "feature" and column.dtype.kind in "iuf":
         known = np.isfinite(column)  # a missing number has no part in the means
         pairs = [(name, column[known].astype(np.float64), w[known], p[known])]

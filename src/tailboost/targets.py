@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._typing import Floats, Ints
 from tailboost.data import Rows
-from tailboost.game import Floats, Ints, Units
+from tailboost.game import Units
 
 # Sums of weights in another order may differ by less than this.
 DECIMALS = 9

@@ -17,13 +17,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from tailboost._rows import distinct, draw_lots, hash_rows
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import Problem, Rows
-from tailboost.game import Floats, Ints, Response
+from tailboost.game import Response
 from tailboost.learners.protocols import Session
 from tailboost.learners.session import grown, predict_members, stages
-
-Mask = NDArray[np.bool_]
-Bits = NDArray[np.bool_]
 
 # What one stage of a learner's growth shows: the losses that drive the player, and the answers by which it
 # is judged.

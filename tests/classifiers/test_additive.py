@@ -155,7 +155,7 @@ def test_soft_margins_reweigh_adaboost():
     for loss, penalty in (("linear", "lp"), ("quadratic", "qp")):
         clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, loss=loss, C=0.05).fit(X, y)
         found = tb.solvers.soft_margin_weights(wrong, 0.05, penalty=penalty)
-        np.testing.assert_array_equal(clf.estimator_weights_, found.weights[found.weights > 0])
+        np.testing.assert_array_equal(clf.estimator_weights_, found.mixture[found.mixture > 0])
         assert clf.gap_ == found.gap <= 1e-8
 
 

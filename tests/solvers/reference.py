@@ -85,6 +85,8 @@ TIGHT = {
     "CLARABEL": {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11},
     "ECOS": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 200},
 }
+#: Those that are there: ECOS has no wheels for Python 3.13 and later.
+SOLVERS = ["CLARABEL", *({"ECOS"} & set(cp.installed_solvers()))]
 
 
 def brute_force_cvar(losses, alpha, base=None):
@@ -112,7 +114,7 @@ def check_mixture(solution, losses, alpha, base, tolerance=1e-8):
     """Both objectives, recomputed from what was returned, and the feasibility of both sides."""
     from tailboost.solvers import cvar
 
-    lam, w = solution.weights, solution.sample_weights
+    lam, w = solution.mixture, solution.unit_weights
     assert lam.shape == (len(losses),)
     assert lam.min() >= 0
     assert abs(lam.sum() - 1) <= 1e-12

@@ -79,7 +79,7 @@ def test_bits_and_floats_and_packed_give_the_same_solution():
         for form in (losses, losses.astype(np.uint8), losses.astype(float), BitLosses.from_rows(losses))
     ]
     for solution in solutions[1:]:
-        np.testing.assert_allclose(solution.weights, solutions[0].weights, atol=1e-9)
+        np.testing.assert_allclose(solution.mixture, solutions[0].mixture, atol=1e-9)
 
 
 def test_real_losses_in_uint8_are_not_bits():

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import brute_force_cvar, check_weights, measure
 
-from tailboost.solvers import cvar, cvar_weights
+from tailboost.solvers import cvar, cvar_weights, entropic_weights, minimize_cvar_mixture, mixture_path
 
 vectors = st.lists(st.integers(-3, 3), min_size=1, max_size=30)
 alphas = st.floats(1e-6, 1.0)
@@ -76,6 +76,28 @@ def test_many_units(alpha):
     check_weights(cvar_weights(np.random.default_rng(0).normal(size=200_001), alpha), alpha, None)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_light_unit_at_the_boundary_is_not_given_the_rounding_of_all_others(seed):
+    base = np.random.default_rng(seed).random(30_000)
+    base[0] = 1e-6
+    check_weights(cvar_weights(np.arange(30_000.0), 1.0, base), 1.0, base)
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda alpha: cvar([1.0, 0.0], alpha),
+        lambda alpha: minimize_cvar_mixture([[1.0, 0.0]], alpha).value,
+        lambda alpha: mixture_path([[1.0, 0.0]], [alpha])[0].value,
+        lambda alpha: 1 - entropic_weights([[1.0, 0.0], [0.0, 1.0]], alpha, 1e9).value,
+    ],
+)
+def test_alpha_whose_inverse_is_no_number(solve):
+    assert 0.5 - 1e-6 <= solve(1e-307) <= 1
+    with pytest.raises(ValueError, match=r"alphas? must be at least 2.23e-308.*got 5e-324"):
+        solve(5e-324)
+
+
 @pytest.mark.parametrize("alpha", [0, -0.1, 1.0001, np.nan, "a", None])
 def test_alpha_outside_its_range(alpha):
     with pytest.raises(ValueError, match="alpha must be"):
@@ -90,8 +112,8 @@ def test_alpha_outside_its_range(alpha):
         ([1.0, np.nan], None, r"losses must be finite.*\(1,\)"),
         (["a"], None, "losses must be numbers"),
         ([1.0, 2.0], [1.0], "base must have shape"),
-        ([1.0, 2.0], [1.0, -1.0], "base must be non-negative"),
-        ([1.0, 2.0], [0.0, 0.0], "base must have positive mass"),
+        ([1.0, 2.0], [1.0, -1.0], "base must not be negative"),
+        ([1.0, 2.0], [0.0, 0.0], "base: all weights are zero"),
         ([1.0, 2.0], [np.inf, 0.0], "base must be finite"),
     ],
 )

@@ -18,12 +18,12 @@ def objective(w, losses, beta, base):
 
 
 def check(solution, losses, alpha, beta, base):
-    check_weights(solution.weights, alpha, base)
+    check_weights(solution.unit_weights, alpha, base)
     scale = 1 + abs(solution.value)
-    assert abs(objective(solution.weights, losses, beta, base) - solution.value) <= 1e-12 * scale
+    assert abs(objective(solution.unit_weights, losses, beta, base) - solution.value) <= 1e-12 * scale
     assert -1e-12 * scale <= solution.gap <= 1e-8 * scale
-    assert solution.multipliers.min() >= 0
-    assert solution.multipliers.sum() == pytest.approx(1)
+    assert solution.mixture.min() >= 0
+    assert solution.mixture.sum() == pytest.approx(1)
 
 
 def test_closes_the_gap_for_every_beta_and_family():
@@ -49,7 +49,7 @@ def test_against_cvxpy():
         problem.solve(solver="CLARABEL")
         solution = entropic_weights(losses, alpha, beta, base)
         assert solution.value == pytest.approx(problem.value, abs=1e-6)
-        np.testing.assert_allclose(solution.weights, w.value, atol=1e-3)
+        np.testing.assert_allclose(solution.unit_weights, w.value, atol=1e-3)
         compared += 1
     assert compared > 30
 
@@ -80,8 +80,10 @@ def test_warm_start_from_round_to_round():
     for _ in range(12):
         losses = losses.append(rng.random(500) < 0.3)
         warm = entropic_weights(losses, 0.2, 100.0, start=start)
-        np.testing.assert_allclose(warm.weights, entropic_weights(losses, 0.2, 100.0).weights, atol=1e-7)
-        start = warm.multipliers
+        np.testing.assert_allclose(
+            warm.unit_weights, entropic_weights(losses, 0.2, 100.0).unit_weights, atol=1e-7
+        )
+        start = warm.mixture
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -89,20 +91,20 @@ def test_warm_start_from_round_to_round():
 def test_weight_is_repetition(seed):
     losses, alpha, _ = random_game(seed)
     counts = np.random.default_rng(seed).integers(1, 4, losses.shape[1])
-    repeated = entropic_weights(np.repeat(losses, counts, axis=1), alpha, 5.0).weights
+    repeated = entropic_weights(np.repeat(losses, counts, axis=1), alpha, 5.0).unit_weights
     np.testing.assert_allclose(
         np.add.reduceat(repeated, np.append(0, counts.cumsum()[:-1])),
-        entropic_weights(losses, alpha, 5.0, counts).weights,
+        entropic_weights(losses, alpha, 5.0, counts).unit_weights,
         atol=1e-6,
     )
 
 
 def test_between_p_and_the_totally_corrective_weights():
     losses = np.random.default_rng(0).random((6, 60)) < 0.4
-    np.testing.assert_allclose(entropic_weights(losses, 0.2, 1e-9).weights, 1 / 60, atol=1e-9)
+    np.testing.assert_allclose(entropic_weights(losses, 0.2, 1e-9).unit_weights, 1 / 60, atol=1e-9)
     hard = minimize_cvar_mixture(losses, 0.2).value
     for beta in (10.0, 1e3, 1e5):
-        soft = (losses @ entropic_weights(losses, 0.2, beta).weights).min()
+        soft = (losses @ entropic_weights(losses, 0.2, beta).unit_weights).min()
         assert hard - np.log(5) / beta <= soft + 1e-8 <= hard + 2e-8
 
 

@@ -48,10 +48,10 @@ def test_rlp_equals_highs():
             bounds=[(0, None)] * (T + n) + [(None, None)],
         )
         assert solution.value == pytest.approx(-reference.fun, abs=1e-7)
-        assert rlp_value(solution.weights, M, C * weight) == pytest.approx(-reference.fun, abs=1e-7)
+        assert rlp_value(solution.mixture, M, C * weight) == pytest.approx(-reference.fun, abs=1e-7)
         assert solution.dual_value >= -reference.fun - 1e-7
-        assert solution.weights.sum() == pytest.approx(1)
-        assert (solution.weights >= 0).all()
+        assert solution.mixture.sum() == pytest.approx(1)
+        assert (solution.mixture >= 0).all()
         assert solution.gap <= 1e-8
 
 
@@ -65,7 +65,7 @@ def test_rqp_equals_clarabel():
         problem = cp.Problem(cp.Minimize(cp.sum_squares(a) + C @ xi), constraints)
         problem.solve(solver=cp.CLARABEL)
         assert solution.value == pytest.approx(problem.value, rel=1e-7, abs=1e-7)
-        x = solution.weights
+        x = solution.mixture
         assert x @ x + C @ np.maximum(1 - M @ x, 0) == pytest.approx(solution.value, rel=1e-12)
         # The objective grows at least like the squared distance to the optimum.
         assert np.linalg.norm(x - a.value) <= np.sqrt(solution.gap + 1e-7 * (1 + solution.value))
@@ -81,7 +81,7 @@ def test_weight_is_repetition():
         for penalty in ("lp", "qp"):
             one = soft_margin_weights(wrong, C, weight, penalty=penalty, n_classes=K)
             two = soft_margin_weights(wrong[:, rows], C, penalty=penalty, n_classes=K)
-            np.testing.assert_allclose(one.weights, two.weights, rtol=0, atol=1e-6)
+            np.testing.assert_allclose(one.mixture, two.mixture, rtol=0, atol=1e-6)
 
 
 def test_highs_serves_where_the_interior_point_stops(monkeypatch):
@@ -98,11 +98,11 @@ def test_highs_serves_where_the_interior_point_stops(monkeypatch):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_one_hypothesis_and_one_row(n_classes):
-    assert soft_margin_weights([[False]], 1.0, penalty="lp", n_classes=n_classes).weights.tolist() == [1.0]
+    assert soft_margin_weights([[False]], 1.0, penalty="lp", n_classes=n_classes).mixture.tolist() == [1.0]
     # min a² + C (1 − a)₊ over a ≥ 0: a = min(1, C/2).
     for C, a in ((0.5, 0.25), (2.0, 1.0), (50.0, 1.0)):
         found = soft_margin_weights([[False]], C, penalty="qp", n_classes=n_classes)
-        assert found.weights == pytest.approx([a], abs=1e-6)
+        assert found.mixture == pytest.approx([a], abs=1e-6)
 
 
 def test_many_hypotheses_many_rows():

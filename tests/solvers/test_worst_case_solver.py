@@ -44,7 +44,7 @@ def test_feasible_and_certified(uncertainty):
         losses, base, radius = random_case(seed)
         p = measure(base, losses.size)
         solution = worst_case_weights(losses, uncertainty, radius=radius, base=base)
-        w, scale = solution.weights, 1 + np.abs(losses).max()
+        w, scale = solution.unit_weights, 1 + np.abs(losses).max()
         assert w.min() >= 0
         assert w.sum() == pytest.approx(1, abs=1e-12)
         assert divergence(w, p, uncertainty) <= radius * (1 + 1e-7) + 1e-12
@@ -83,7 +83,7 @@ def test_kl_against_a_root_finder(radius):
     theta = brentq(lambda t: divergence(weights(t), np.full(50, 0.02), "kl") - radius, 1e-9, 1e4, xtol=1e-14)
     solution = worst_case_weights(losses, "kl", radius=radius)
     assert solution.parameter == pytest.approx(theta, rel=1e-5)
-    np.testing.assert_allclose(solution.weights, weights(theta), atol=1e-7)
+    np.testing.assert_allclose(solution.unit_weights, weights(theta), atol=1e-7)
 
 
 @given(st.integers(0, 10**6), st.floats(0, 5))
@@ -112,12 +112,12 @@ def test_two_units_by_brute_force(uncertainty):
 def test_the_ends_of_the_radius(uncertainty):
     losses, base = [1.0, 3.0, 3.0, 2.0], [1, 1, 3, 5]
     np.testing.assert_allclose(
-        worst_case_weights(losses, uncertainty, radius=0, base=base).weights, measure(base, 4)
+        worst_case_weights(losses, uncertainty, radius=0, base=base).unit_weights, measure(base, 4)
     )
     limit = {"kl": np.log(2.5), "cvar": np.log(2.5), "chi2": 0.75}[uncertainty]
     for radius in (limit, limit * (1 + 1e-9), 1e6):
         solution = worst_case_weights(losses, uncertainty, radius=radius, base=base)
-        np.testing.assert_allclose(solution.weights, [0, 0.25, 0.75, 0], atol=1e-7)
+        np.testing.assert_allclose(solution.unit_weights, [0, 0.25, 0.75, 0], atol=1e-7)
         assert solution.value == pytest.approx(3)
     assert worst_case_weights(losses, uncertainty, radius=1e6, base=base).method == "limit"
     near = worst_case_weights(losses, uncertainty, radius=limit * (1 - 1e-9), base=base)
@@ -127,7 +127,7 @@ def test_the_ends_of_the_radius(uncertainty):
 @pytest.mark.parametrize("uncertainty", BALLS)
 def test_equal_losses_leave_p(uncertainty):
     solution = worst_case_weights([2.0, 2.0], uncertainty, radius=5.0, base=[1, 3])
-    np.testing.assert_allclose(solution.weights, [0.25, 0.75])
+    np.testing.assert_allclose(solution.unit_weights, [0.25, 0.75])
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_strong_duality(seed):
     p /= p.sum()
     for alpha in ALPHAS:
         solution = minimize_cvar_mixture(losses, alpha, p)
-        lam, w = solution.weights, solution.sample_weights
+        lam, w = solution.mixture, solution.unit_weights
         assert lam.min() >= 0
         assert lam.sum() == pytest.approx(1, abs=1e-12)
         assert w.min() >= 0

@@ -15,13 +15,14 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, label_numbers
 from tailboost.classifiers._plan import Plan
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
-from tailboost.game import Floats, Units
+from tailboost.game import Units
 from tailboost.learners import HistTreeClassifier
 from tailboost.rules.additive import Additive as AdditiveRule
 from tailboost.validation import HELD_OUT, Scheme

@@ -22,7 +22,8 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost._rows import unpack
+from tailboost._torch_rows import unpack
+from tailboost._typing import Floats
 from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
 from tailboost.classifiers._input import (
     ValidationRows,
@@ -37,7 +38,7 @@ from tailboost.classifiers._plan import Plan, Schedule
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
-from tailboost.game import Floats, Game, Response, Stop, Stopping, Turn, play, round_seed
+from tailboost.game import Game, Response, Stop, Stopping, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.session import open_session
 from tailboost.validation import Scheme, choose_scheme

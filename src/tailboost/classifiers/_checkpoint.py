@@ -10,10 +10,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import Rows
-from tailboost.game import Floats, Ints, Response
+from tailboost.game import Response
 from tailboost.learners.protocols import Stored
-from tailboost.validation import Goal, Look, Mask, Scheme
+from tailboost.validation import Goal, Look, Scheme
 
 # What may change from one fit to the next that continues it.
 _FREE = frozenset(

@@ -14,10 +14,17 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tailboost._rows import check_row_shape, refuse_empty, refuse_missing, unpack
+from tailboost._checks import (
+    check_row_shape,
+    n_rows_of,
+    positions,
+    refuse_empty,
+    refuse_missing,
+)
+from tailboost._torch_rows import unpack
+from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
-from tailboost.data import Problem, Rows, n_rows_of, take
-from tailboost.game import Floats, Ints
+from tailboost.data import Problem, Rows, take
 from tailboost.learners._sklearn import is_skorch
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
@@ -93,19 +100,10 @@ def checked_weight(sample_weight: Any, X: Any, name: str) -> Floats:
     return weight
 
 
-def numbers_of(known: NDArray[Any], values: NDArray[Any], name: str, what: str) -> Ints:
-    """Return the places of values among the sorted known ones, or raise naming those that are not there."""
-    index = np.searchsorted(known, values).clip(max=len(known) - 1)
-    unknown = known[index] != values
-    if np.any(unknown):
-        raise ValueError(f"{name} holds {what} not seen in fit: {sorted(set(values[unknown].tolist()))[:5]}")
-    return index.astype(np.intp)
-
-
 def label_numbers(classes: NDArray[Any], y: Any, name: str = "y") -> Ints:
     """Return the class numbers of labels."""
     refuse_missing(y, name)
-    return numbers_of(classes, column_or_1d(y, warn=True), name, "labels")
+    return positions(column_or_1d(y, warn=True), classes, name)
 
 
 def checked_groups(groups: Any, name: str, n: int) -> NDArray[Any]:
@@ -167,7 +165,8 @@ def judged_rows(
     numbers = None
     if given.groups is not None:
         name = f"groups{suffix}"
-        numbers = numbers_of(classifier.groups_, checked_groups(given.groups, name, n), name, "groups")
+        groups = checked_groups(given.groups, name, n)
+        numbers = positions(groups, classifier.groups_, name, "groups not seen in fit")
     used = weight > 0
     numbers = None if numbers is None else numbers[used]
     return take(X, used), Rows(index[used], weight[used], numbers, words.format(int(used.sum())))

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._rows import unpack
+from tailboost._checks import check_number
+from tailboost._torch_rows import unpack
+from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
 from tailboost.combiners import CVaR, Mixture, MixtureEnsemble, Objective, Vote
@@ -21,9 +23,7 @@ from tailboost.combiners.ensemble import draw
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
 from tailboost.data import Rows
-from tailboost.game import Floats
 from tailboost.solvers import mixture_path
-from tailboost.solvers.bits import check_number
 
 
 class MixtureClassifier(BaseBoostClassifier):
@@ -137,7 +137,7 @@ class MixtureClassifier(BaseBoostClassifier):
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
         values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
         ledger = self.combiner_.pool.ledger
-        return np.array([s.weights for s in mixture_path(ledger.pool(), values, ledger.base())])
+        return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
 
     @property
     def guarantee_(self) -> Guarantee:

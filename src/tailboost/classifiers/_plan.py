@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tailboost._typing import Floats
 from tailboost.combiners import Combiner
-from tailboost.game import Floats, Game, Response, Rule, Stop, StopKind, Stopping, Turn, Units
+from tailboost.game import Game, Response, Rule, Stop, StopKind, Stopping, Turn, Units
 from tailboost.targets import DECIMALS
 from tailboost.validation import Goal, Scheme
 

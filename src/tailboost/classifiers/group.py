@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost._rows import unpack
+from tailboost._torch_rows import unpack
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments

@@ -14,6 +14,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._rows import unit_name
+from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments
@@ -23,7 +24,7 @@ from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.combiners.guarantee import Bound, Bounds, hedge_game_bounds
 from tailboost.data import Problem, Rows
-from tailboost.game import Floats, Ints, Stopping
+from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
 from tailboost.rules import Hedge, eta_for, theory_rounds
 from tailboost.targets import (

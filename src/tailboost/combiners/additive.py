@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._typing import Floats, Ints
 from tailboost.combiners.ensemble import AdditiveEnsemble, add_vote
 from tailboost.data import Rows
-from tailboost.game import Floats, Game, Ints, Response
+from tailboost.game import Game, Response
 from tailboost.learners.session import constant
 from tailboost.rules.additive import Additive as AdditiveRule
 from tailboost.solvers import BitLosses
@@ -45,7 +46,7 @@ class SoftMargin:
             penalty={"linear": "lp", "quadratic": "qp"}[self.loss],
             n_classes=n_classes,
         )
-        return solution.weights, solution.gap
+        return solution.mixture, solution.gap
 
 
 @dataclass

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._checks import n_rows_of
+from tailboost._typing import Floats, Ints
 from tailboost.combiners.ledger import TIE_DECIMALS
-from tailboost.data import batches, n_rows_of, take
-from tailboost.game import Floats, Ints
+from tailboost.data import batches, take
 from tailboost.learners.session import predict_members
 
 

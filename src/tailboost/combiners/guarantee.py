@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tailboost._typing import Floats
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.vote import Vote
-from tailboost.game import Floats, Game
+from tailboost.game import Game
 from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailboost._typing import Bits, Floats, Ints
 from tailboost.data import Rows
-from tailboost.game import Floats, Ints
 from tailboost.rules.outliers import keep
 from tailboost.solvers import BitLosses
 
@@ -17,8 +16,6 @@ from tailboost.solvers import BitLosses
 TIE_DECIMALS = 9
 # Errors of units are kept to this, so that the order in which rows are summed is not seen in λ.
 LOSS_DECIMALS = 12
-
-Bits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tailboost._typing import Floats
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.objective import Objective
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
-from tailboost.game import Floats, Game, Response
+from tailboost.game import Game, Response
 from tailboost.solvers import MixtureSolution
 
 
@@ -88,7 +89,7 @@ class Mixture:
                 members, mixture, self.n_classes, order[np.isin(order, of_stage[:n_rounds])]
             )
         solution = self.solve(n_rounds)
-        mixture[of_stage] = solution.weights
+        mixture[of_stage] = solution.mixture
         order = order[np.isin(order, of_stage)]
         return MixtureEnsemble(members, mixture, self.n_classes, order, solution.gap)
 

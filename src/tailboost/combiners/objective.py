@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tailboost._typing import Floats, Ints
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
-from tailboost.game import Floats, Ints
 from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
 
 

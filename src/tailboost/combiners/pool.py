@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._typing import Ints
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
-from tailboost.game import Ints, Response
+from tailboost.game import Response
 from tailboost.learners.session import constant, predict_members
 
 

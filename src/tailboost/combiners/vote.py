@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._typing import Floats, Ints
 from tailboost.combiners.ensemble import MixtureEnsemble, settle_ties
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import Objective
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
-from tailboost.game import Floats, Game, Ints, Response
+from tailboost.game import Game, Response
 from tailboost.targets import DECIMALS, TargetUnits
 
 

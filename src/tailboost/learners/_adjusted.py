@@ -19,8 +19,9 @@ from sklearn.utils import (
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost._rows import refuse_empty
-from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows, constant
+from tailboost._checks import check_labelled_rows, refuse_empty
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.learners._base import constant
 from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners._table import TableReader

@@ -18,8 +18,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost._rows import refuse_empty
-from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows, last
+from tailboost._checks import check_labelled_rows, refuse_empty
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.learners._base import last
 from tailboost.learners._sklearn import fit_whole, grow, set_seeds
 from tailboost.learners._table import Table, TableReader, cuts
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.learners._base import Ints
+from tailboost._typing import Ints
 from tailboost.learners._table import Table
 from tailboost.learners._threads import count_threads
 

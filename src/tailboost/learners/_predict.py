@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.learners._base import Ints
+from tailboost._typing import Ints
 from tailboost.learners._hist import HistTreeClassifier
 from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
 

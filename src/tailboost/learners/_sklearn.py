@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from tailboost.learners._base import Floats, Ints, Mask, constant
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.learners._base import constant
 
 
 def set_seeds(estimator: Any, seed: int) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from tailboost.learners._base import Floats, Ints, Mask
+from tailboost._typing import Floats, Ints, Mask
 
 Integers = NDArray[np.int64]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from tailboost.learners._base import Floats, Ints, Mask
+from tailboost._typing import Floats, Ints, Mask
 
 
 class Session(Protocol):

@@ -9,7 +9,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from tailboost.learners._base import Floats, Ints, Mask, constant, last
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.learners._base import constant, last
 from tailboost.learners._predict import predict_members
 from tailboost.learners._sklearn import SklearnSession, set_seeds
 from tailboost.learners.protocols import Growing, Learner, Session

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import _check_sample_weight
 
+from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
 from tailboost.plotting._style import new_axes, next_style, styled, text_colour
 from tailboost.rules.vada import variance_cost
-
-Floats = NDArray[np.float64]
 
 _OTHER_LAMBDA = 0.5
 
@@ -117,22 +115,14 @@ class CostDisplay:
         ValueError
             λ outside [0, 1], a label the estimator does not know, or weights that are negative or all 0.
         """
-        variance_weight = float(
-            getattr(estimator, "variance_weight", _OTHER_LAMBDA)
-            if variance_weight is None
-            else variance_weight
-        )
-        if not 0 <= variance_weight <= 1:
-            raise ValueError(f"variance_weight must lie in [0, 1], got {variance_weight}")
+        if variance_weight is None:
+            variance_weight = getattr(estimator, "variance_weight", _OTHER_LAMBDA)
+        variance_weight = check_number(variance_weight, "variance_weight", 0, 1, closed=True)
         classes = np.asarray(estimator.classes_)
         labels = column_or_1d(y)
-        index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-        if np.any(classes[index] != labels):
-            unknown = sorted(set(labels[classes[index] != labels].tolist()))[:5]
-            raise ValueError(f"y holds labels the estimator does not know: {unknown}")
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if len(weight) != len(labels) or not weight.any():
-            raise ValueError(f"{len(labels)} labels need as many rows and a weight that is not 0")
+        index = positions(labels, classes, "y")
+        check_length(labels, "y", n_rows_of(X))
+        weight = check_weights(sample_weight, len(labels))
         base = weight / weight.sum()
         costs = [variance_cost(np.zeros(len(labels)), base, variance_weight)]
         for f in estimator.staged_decision_function(X):

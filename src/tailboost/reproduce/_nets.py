@@ -55,7 +55,7 @@ def curve(expected: Floats, weight: Floats | None = None) -> list[float]:
 
 def mixtures(judged: NDArray[np.bool_], test: NDArray[np.bool_]) -> Floats:
     """Return the test rows' expected losses under the λ that is optimal on the judged rows, one row per α."""
-    shares = np.array([solution.weights for solution in mixture_path(judged, ALPHAS)])
+    shares = np.array([solution.mixture for solution in mixture_path(judged, ALPHAS)])
     return shares @ test
 
 

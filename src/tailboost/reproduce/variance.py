@@ -251,11 +251,11 @@ def _soft_margins(
         for price in prices[method]:
             solution = soft_margin_weights(wrong, price / wrong.shape[1], penalty=penalty)
             outcome: dict[str, Any] = {"C": price / wrong.shape[1], "gap": solution.gap}
-            outcome["kept"] = int(np.count_nonzero(solution.weights))
+            outcome["kept"] = int(np.count_nonzero(solution.mixture))
             for part in ("validation", "test"):
                 y = samples[part][1]
                 scores = np.zeros((len(y), 2))
-                for a, k in zip(solution.weights, answers[part], strict=True):
+                for a, k in zip(solution.mixture, answers[part], strict=True):
                     add_vote(scores, float(a), k)
                 outcome[part] = float(np.mean(scores.argmax(axis=1) != y))
             outcomes.append(outcome)

@@ -291,7 +291,7 @@ def boosted(clf: Any, rows: Rows, draw: bool, mixed: bool = False) -> dict[str, 
         K = len(clf.classes_)
         errors = np.array([class_errors(np.eye(K)[a], rows.y) for a in said(members, rows.X)])
         rules["best prefix"] = clf.estimator_weights_
-        rules["mixture"] = minimize_cvar_mixture(errors, 1.0 / K).weights
+        rules["mixture"] = minimize_cvar_mixture(errors, 1.0 / K).mixture
         values["prefix"] = int(np.count_nonzero(clf.estimator_weights_))
     return values | {"rules": judge(rows, members, rules, draw)}
 

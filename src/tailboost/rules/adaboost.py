@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.game import Floats
+from tailboost._typing import Floats
 from tailboost.rules.additive import Additive, AdditiveState, coded_step, exponential_weights
 
 

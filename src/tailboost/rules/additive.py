@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tailboost.game import Floats, Rule, Stop, StopKind, Units
+from tailboost._typing import Floats
+from tailboost.game import Rule, Stop, StopKind, Units
 
 # Step of a hypothesis that is never wrong, which is then taken alone.
 PERFECT_STEP = 1.0

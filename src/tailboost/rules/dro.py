@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from tailboost.game import Floats, Stop, StopKind, Units
+from tailboost._typing import Floats
+from tailboost.game import Stop, StopKind, Units
 from tailboost.rules.additive import Additive, AdditiveState, coded_step
 from tailboost.rules.margin_loss import MARGIN_LOSSES, scaled_losses
 from tailboost.solvers import worst_case_weights
@@ -67,7 +68,7 @@ class WorstCase(Additive):
         solution = worst_case_weights(losses, self.uncertainty, radius=self.radius, base=state.base)
         with np.errstate(divide="ignore"):
             log_cost = log_top + float(np.log(solution.value))
-        return Solved(**vars(state), w=solution.weights, log_cost=log_cost, gap=solution.gap)
+        return Solved(**vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap)
 
     def start(self, units: Units) -> AdditiveState:
         """Start with zero margins, where every loss is the same and the worst case is p."""

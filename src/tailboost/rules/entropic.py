@@ -7,7 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tailboost.game import Floats, Rule, Units
+from tailboost._typing import Floats
+from tailboost.game import Rule, Units
 from tailboost.rules.history import History
 from tailboost.solvers import entropic_weights
 
@@ -46,7 +47,7 @@ class EntropicLP(Rule[History]):
         solution = entropic_weights(
             past.losses, self.alpha, self.beta, past.kept(self.outlier_fraction), start=past.warm_start
         )
-        return past.solved(solution.weights, solution.multipliers, solution.gap)
+        return past.solved(solution.unit_weights, solution.mixture, solution.gap)
 
     def gap(self, state: History) -> float:
         """Duality gap of the solve behind the weights."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tailboost.game import Floats, Rule, Units
+from tailboost._typing import Floats
+from tailboost.game import Rule, Units
 from tailboost.rules.outliers import keep
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.game import Floats
+from tailboost._typing import Floats
 from tailboost.rules.outliers import keep
 from tailboost.solvers import BitLosses
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tailboost.game import Floats, Rule, Units
+from tailboost._typing import Floats
+from tailboost.game import Rule, Units
 from tailboost.rules.history import History
 from tailboost.solvers import totally_corrective_weights
 
@@ -39,7 +40,7 @@ class TotallyCorrectiveLP(Rule[History]):
         """Add the newest losses and solve again."""
         past = state.add(losses)
         solution = totally_corrective_weights(past.losses, self.alpha, past.kept(self.outlier_fraction))
-        return past.solved(solution.sample_weights, solution.weights, solution.gap)
+        return past.solved(solution.unit_weights, solution.mixture, solution.gap)
 
     def gap(self, state: History) -> float:
         """Duality gap of the solve behind the weights."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailboost.game import Floats
+from tailboost._typing import Floats
 
 # Beyond this margin log(1 + e^(−m)) is e^(−m) to the last bit.
 _LARGE = 40.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailboost.game import Floats
+from tailboost._typing import Floats
 
 
 def keep(base: Floats, cumulative: Floats, fraction: float) -> Floats:

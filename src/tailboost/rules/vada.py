@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tailboost.game import Floats
+from tailboost._typing import Floats
 from tailboost.rules.additive import Additive, AdditiveState, coded_step, exponential_weights
 
 

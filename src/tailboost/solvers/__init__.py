@@ -1,7 +1,6 @@
 """Exact solvers for the games of boosting, each answer certified by its dual; no machine learning inside."""
 
 from tailboost.solvers.bits import BitLosses
-from tailboost.solvers.cvar import cvar, cvar_weights
 from tailboost.solvers.entropic import EntropicSolution, entropic_weights
 from tailboost.solvers.mixture import (
     MixtureSolution,
@@ -9,8 +8,9 @@ from tailboost.solvers.mixture import (
     mixture_path,
     totally_corrective_weights,
 )
-from tailboost.solvers.problem import SolverError
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
+from tailboost.solvers.tail_game import SolverError
+from tailboost.solvers.tails import cvar, cvar_weights
 from tailboost.solvers.worst_case import WorstCaseSolution, worst_case_weights
 
 __all__ = [

@@ -7,13 +7,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
-Index = npt.NDArray[np.intp]
-Bytes = npt.NDArray[np.uint8]
+from tailboost._numbers import base_measure, finite
+from tailboost._typing import Bytes, Floats, Ints, Mask
 
 #: BITS[b, j] is bit j of the byte b: one byte holds the losses of eight hypotheses on one unit.
-BITS: Float = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)
+BITS: Floats = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)
 
 
 #: Units per block when bits are made dense: a block of 100 hypotheses takes a few MB.
@@ -33,7 +31,7 @@ class BitLosses:
 
     Eight hypotheses share one byte per unit (a *plane* of n bytes), so the matrix takes ``8 * ceil(T / 8) *
     n`` bits and a new hypothesis costs n bytes of work. Objects are immutable: `append` returns a new object
-    that shares the memory of the old one, which stays valid.
+    that shares the full planes of the old one.
 
     Parameters
     ----------
@@ -47,9 +45,6 @@ class BitLosses:
         self._n = int(n)
         self._rows = 0
         self._planes: tuple[Bytes, ...] = ()
-        # How many rows the last plane holds, over all objects that share it: the owner of the newest row may
-        # append in place, any other object must copy the plane first.
-        self._filled = [0]
         # The same bits in the layouts of two kernels, made when first used.
         self._pairs: tuple[npt.NDArray[np.uint16], ...] | None = None
         self._packed: npt.NDArray[np.uint64] | None = None
@@ -81,29 +76,17 @@ class BitLosses:
                 raise ValueError("row must hold zeros and ones only")
             bits = bits.astype(np.bool_)
         position = self._rows % 8
-        out = self._with(self._planes, self._rows + 1)
-        if position == 0:
-            out._planes = (*self._planes, bits.view(np.uint8).copy())
-            out._filled = [1]
-            return out
-        last = self._planes[-1]
-        if self._filled[0] == position:
-            out._filled = self._filled
-        else:
-            last = last & np.uint8((1 << position) - 1)
-            out._planes = (*self._planes[:-1], last)
-            out._filled = [position]
-        last |= bits.view(np.uint8) << np.uint8(position)
-        out._filled[0] += 1
-        return out
+        new = bits.view(np.uint8) << np.uint8(position)
+        planes = (*self._planes, new) if position == 0 else (*self._planes[:-1], self._planes[-1] | new)
+        return self._with(planes, self._rows + 1)
 
     def _with(self, planes: tuple[Bytes, ...], rows: int) -> Self:
         out = type(self)(planes[0].size if planes else self._n)
-        out._planes, out._rows, out._filled = planes, rows, [8]
+        out._planes, out._rows = planes, rows
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self._n, self._rows, self.planes())
+        return _restore, (type(self), self._n, self._rows, self._planes)
 
     def __getstate__(self) -> dict[str, Any]:
         # What is stored with a model need not hold what can be made again.
@@ -127,27 +110,24 @@ class BitLosses:
 
     def planes(self) -> tuple[Bytes, ...]:
         """Return ceil(T/8) arrays of n bytes: bit j of plane k is the loss of hypothesis 8k + j."""
-        used = self._rows % 8
-        if used == 0 or self._filled[0] == used:
-            return self._planes
-        return (*self._planes[:-1], self._planes[-1] & np.uint8((1 << used) - 1))
+        return self._planes
 
-    def row(self, t: int) -> Bool:
+    def row(self, t: int) -> Mask:
         """Losses of hypothesis t, shape (n,)."""
         t = range(self._rows)[t]
-        bit: Bool = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
+        bit: Mask = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
         return bit
 
-    def toarray(self) -> Bool:
+    def toarray(self) -> Mask:
         """All losses as booleans, shape (T, n)."""
         return np.array([self.row(t) for t in range(self._rows)], dtype=np.bool_).reshape(self.shape)
 
-    def combine(self, lam: npt.ArrayLike) -> Float:
+    def combine(self, lam: npt.ArrayLike) -> Floats:
         """Loss of every unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
         # Every sum of λ over the subsets of eight hypotheses, one table of 256 per plane.
         padded = np.zeros(8 * len(self._planes))
         padded[: self._rows] = lam
-        tables: list[Float] = list(padded.reshape(-1, 8) @ BITS.T)
+        tables: list[Floats] = list(padded.reshape(-1, 8) @ BITS.T)
         planes: tuple[npt.NDArray[Any], ...] = self._planes
         if self._n >= PAIRED:
             planes = self._paired()
@@ -172,7 +152,7 @@ class BitLosses:
             )
         return (*self._pairs, *planes[2 * len(self._pairs) :])
 
-    def expectations(self, w: npt.ArrayLike) -> Float:
+    def expectations(self, w: npt.ArrayLike) -> Floats:
         """Compute the expected loss of every hypothesis: ⟨w, ℓ^t⟩, shape (T,)."""
         weights = np.asarray(w, dtype=float)
         if weights.size >= COUNTED:
@@ -198,7 +178,7 @@ class BitLosses:
             return self._weighted(weights, None)
         return counted + self._weighted(weights, used)
 
-    def _weighted(self, weights: Float, units: Index | None) -> Float:
+    def _weighted(self, weights: Floats, units: Ints | None) -> Floats:
         """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
         if units is None and self._n >= COUNTED:
             pairs, n_both = self._paired(), len(self._planes) // 2
@@ -216,7 +196,7 @@ class BitLosses:
                 total += np.bincount(plane[block], weights[block], 256)
         return (sums @ BITS).ravel()[: self._rows]
 
-    def _counts(self, units: Bool) -> npt.NDArray[np.int64]:
+    def _counts(self, units: Mask) -> npt.NDArray[np.int64]:
         """Count the losses of every hypothesis among some units, shape (T,)."""
         return np.asarray(np.bitwise_count(self._words() & _words(units)).sum(axis=1, dtype=np.int64))
 
@@ -225,7 +205,7 @@ class BitLosses:
             self._packed = np.stack([_words(self.row(t)) for t in range(self._rows)])
         return self._packed
 
-    def means(self, base: npt.ArrayLike | None = None) -> Float:
+    def means(self, base: npt.ArrayLike | None = None) -> Floats:
         """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
         return self.expectations(base_measure(base, self._n))
 
@@ -235,11 +215,11 @@ class BitLosses:
         packed = np.stack([plane[index] for plane in self._planes], axis=1)
         return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows]
 
-    def columns(self, units: npt.ArrayLike) -> Float:
+    def columns(self, units: npt.ArrayLike) -> Floats:
         """Losses of some units, dense, shape (len(units), T)."""
         return self.raw_columns(units).astype(float)
 
-    def covariance(self, d: Float, rough: int | None = None) -> Float:
+    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T).
 
         With ``rough``, where that will do to steer a step: in single precision for many units and, unless
@@ -261,7 +241,7 @@ class BitLosses:
             out = picked
         return out
 
-    def like(self, unit: int) -> Bool:
+    def like(self, unit: int) -> Mask:
         """Mark the units with the same losses as ``unit``, shape (n,)."""
         same = np.ones(self._n, dtype=bool)
         for plane in self.planes():
@@ -274,7 +254,7 @@ class BitLosses:
         salt = np.random.default_rng(0).integers(2**64, size=some.shape[1], dtype=np.uint64)
         return [int(key) for key in (some * (salt | np.uint64(1))).sum(axis=1)]
 
-    def patterns(self) -> tuple[Index, Index]:
+    def patterns(self) -> tuple[Ints, Ints]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
         key = np.zeros(self._n, dtype=np.uint64)
         tables = np.random.default_rng(0).integers(0, 2**64, (len(self._planes), 256), dtype=np.uint64)
@@ -289,22 +269,20 @@ class BitLosses:
         return first, inverse
 
 
-def _words(units: Bool) -> npt.NDArray[np.uint64]:
+def _words(units: Mask) -> npt.NDArray[np.uint64]:
     """Pack booleans into words of 64."""
     packed = np.packbits(units)
     return np.pad(packed, (0, -packed.size % 8)).view(np.uint64)
 
 
 def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...]) -> BitLosses:
-    out = cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
-    out._filled = [(rows - 1) % 8 + 1 if rows else 0]
-    return out
+    return cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
 
 
 class DenseLosses:
     """Real losses of T hypotheses on n units, with the kernels of `BitLosses`."""
 
-    def __init__(self, array: Float) -> None:
+    def __init__(self, array: Floats) -> None:
         self.array = array
 
     @property
@@ -312,11 +290,11 @@ class DenseLosses:
         """(T, n): hypotheses, units."""
         return self.array.shape[0], self.array.shape[1]
 
-    def row(self, t: int) -> Float:
+    def row(self, t: int) -> Floats:
         """Losses of hypothesis t, shape (n,)."""
         return self.array[t]
 
-    def combine(self, lam: npt.ArrayLike) -> Float:
+    def combine(self, lam: npt.ArrayLike) -> Floats:
         """Σ_t λ_t ℓ^t, shape (n,)."""
         weights = np.asarray(lam, dtype=float)
         used = np.flatnonzero(weights)
@@ -324,17 +302,17 @@ class DenseLosses:
             return weights[used] @ self.array[used]
         return weights @ self.array
 
-    def expectations(self, w: npt.ArrayLike) -> Float:
+    def expectations(self, w: npt.ArrayLike) -> Floats:
         """⟨w, ℓ^t⟩, shape (T,)."""
         return self.array @ np.asarray(w, dtype=float)
 
-    def raw_columns(self, units: npt.ArrayLike) -> Float:
+    def raw_columns(self, units: npt.ArrayLike) -> Floats:
         """Losses of some units, shape (len(units), T)."""
         return np.ascontiguousarray(self.array[:, np.asarray(units)].T)
 
     columns = raw_columns
 
-    def covariance(self, d: Float, rough: int | None = None) -> Float:
+    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; as for `BitLosses`."""
         if d.size > SINGLE:
             return _covariance(self, d, rough)
@@ -348,7 +326,7 @@ class DenseLosses:
         array = self.array if members is None else self.array[np.asarray(members)]
         return DenseLosses(array if units is None else np.ascontiguousarray(array[:, np.asarray(units)]))
 
-    def like(self, unit: int) -> Bool:
+    def like(self, unit: int) -> Mask:
         """Mark the units with the same losses as ``unit``, shape (n,)."""
         same = self.array[0] == self.array[0, unit]
         for row in self.array[1:]:
@@ -360,7 +338,7 @@ class DenseLosses:
         some = self.array[:, :: self.array.shape[1] // 64 + 1] + 0.0  # −0.0 is 0.0
         return [row.tobytes() for row in some]
 
-    def patterns(self) -> tuple[Index, Index]:
+    def patterns(self) -> tuple[Ints, Ints]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
         key = np.zeros(self.array.shape[1], dtype=np.uint64)
         rng = np.random.default_rng(0)
@@ -374,7 +352,7 @@ class DenseLosses:
         return first, inverse.ravel()
 
 
-def _covariance(losses: LossMatrix, d: Float, rough: int | None) -> Float:
+def _covariance(losses: LossMatrix, d: Floats, rough: int | None) -> Floats:
     units = np.flatnonzero(d)
     n_members = losses.shape[0]
     if not units.size:
@@ -408,7 +386,7 @@ def _covariance(losses: LossMatrix, d: Float, rough: int | None) -> Float:
     return gram * (total / float(used.sum()))
 
 
-def usual(values: Float) -> float:
+def usual(values: Floats) -> float:
     """Return the value that most of them have, if there is one: the median of some."""
     return float(np.median(values[:: values.size // 63 | 1][:63]))
 
@@ -421,7 +399,7 @@ class Gram:
         self.d = np.zeros(losses.shape[1])
         self.gram = np.zeros((len(losses), len(losses)))
 
-    def covariance(self, d: Float) -> Float:
+    def covariance(self, d: Floats) -> Floats:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d; to the last digits."""
         change = d - self.d
         for sign in (1.0, -1.0):
@@ -438,7 +416,7 @@ class Gram:
         return self.gram - np.outer(moment, moment) / d.sum()
 
 
-def _common(losses: BitLosses, units: Index) -> Float:
+def _common(losses: BitLosses, units: Ints) -> Floats:
     """Count the losses that every two hypotheses have in common among some units, shape (T, T)."""
     out = np.zeros((len(losses), len(losses)))
     for start in range(0, units.size, BLOCK):
@@ -470,81 +448,10 @@ def as_losses(losses: Losses) -> LossMatrix:
         raise ValueError(f"losses must have shape (T, n) with T, n ≥ 1, got {array.shape}")
     if array.dtype == np.bool_ or (array.dtype == np.uint8 and array.max() <= 1):
         return BitLosses.from_rows(array)
-    return DenseLosses(_finite(array, "losses"))
+    return DenseLosses(finite(array, "losses"))
 
 
-def loss_vector(losses: npt.ArrayLike) -> Float:
-    """Validate a vector of losses.
-
-    Raises
-    ------
-    ValueError
-        If ``losses`` is not a non-empty finite vector.
-    """
-    array = np.asarray(losses)
-    if array.ndim != 1 or not array.size:
-        raise ValueError(f"losses must have shape (n,) with n ≥ 1, got {array.shape}")
-    return _finite(array, "losses")
-
-
-def _finite(array: npt.NDArray[Any], name: str) -> Float:
-    try:
-        out = np.ascontiguousarray(array, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, got dtype {array.dtype}") from error
-    # One sum finds NaN and infinities without a temporary of n booleans; it may overflow on finite input.
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(out.sum())
-    if suspicious and not np.isfinite(out).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity at {_first(~np.isfinite(out))}")
-    return out
-
-
-def _first(mask: Bool) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.argwhere(mask)[0])
-
-
-def base_measure(base: npt.ArrayLike | None, n: int) -> Float:
-    """Return the base measure p: ``base`` normalised to sum 1, uniform 1/n without one.
-
-    Raises
-    ------
-    ValueError
-        If ``base`` has the wrong shape, is negative or not finite, or has no mass.
-    """
-    if base is None:
-        return np.full(n, 1.0 / n)
-    array = np.asarray(base)
-    if array.shape != (n,):
-        raise ValueError(f"base must have shape ({n},), one weight per unit, got {array.shape}")
-    p = _finite(array, "base")
-    if p.min() < 0:
-        raise ValueError(f"base must be non-negative, got {p.min()} at {_first(p < 0)}")
-    if p.max() == 0:
-        raise ValueError("base must have positive mass, all its weights are zero")
-    p = p / p.max()
-    return p / p.sum()
-
-
-def check_number(value: float, name: str, low: float, high: float = np.inf, *, closed: bool = False) -> float:
-    """Validate low < value ≤ high (low ≤ value with ``closed``), finite unless ``high`` is given.
-
-    Raises
-    ------
-    ValueError
-        If ``value`` is not such a number.
-    """
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number, got {value!r}") from error
-    if not ((low <= number if closed else low < number) and number <= high and np.isfinite(number)):
-        interval = f"{'[' if closed else '('}{low:g}, {'∞)' if high == np.inf else f'{high:g}]'}"
-        raise ValueError(f"{name} must be in {interval}, got {value!r}")
-    return number
-
-
-def members_of(start: npt.ArrayLike | None, size: int) -> Float:
+def members_of(start: npt.ArrayLike | None, size: int) -> Floats:
     """Return a starting point on the simplex of ``size`` members; a shorter one is padded with zeros.
 
     Raises
@@ -554,7 +461,7 @@ def members_of(start: npt.ArrayLike | None, size: int) -> Float:
     """
     if start is None:
         return np.full(size, 1.0 / size)
-    given = _finite(np.asarray(start), "start")
+    given = finite(start, "start")
     if given.ndim != 1 or given.size > size or (given < 0).any() or not given.sum() > 0:
         raise ValueError(
             f"start must be at most {size} non-negative weights with a positive sum, got {start!r}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailboost.solvers.bits import Bool, Float
-from tailboost.solvers.cvar import tail
+from tailboost._typing import Floats, Mask
 from tailboost.solvers.linear_program import lexicographic_vertex
-from tailboost.solvers.problem import Optimum, Problem, feasible
-from tailboost.solvers.regularized import newton, quadratic
+from tailboost.solvers.regularized import Quadratic, newton
+from tailboost.solvers.tail_game import Optimum, TailGame, feasible
+from tailboost.solvers.tails import tail
 
 #: How much a canonical optimum may lose against the best one found.
 LOSS = 1e-10
@@ -22,7 +22,7 @@ ENOUGH = 10
 CLEAR = 1e-9
 
 
-def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
+def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     """Replace an optimum by the canonical one, or keep it where its face is not resolved well enough."""
     if optimum.canonical:
         return optimum
@@ -44,7 +44,7 @@ def make_canonical(problem: Problem, optimum: Optimum) -> Optimum:
 
 
 def vertex(
-    problem: Problem, near: Float, near_w: Float, tied_units: Bool, used: Bool, n_iter: int, method: str
+    problem: TailGame, near: Floats, near_w: Floats, tied_units: Mask, used: Mask, n_iter: int, method: str
 ) -> Optimum | None:
     """Solve for λ and w as vertices, where both are unique: as many tied units as members.
 
@@ -89,7 +89,7 @@ def vertex(
     return found if alone and found.gap <= LOSS else None
 
 
-def _closest_weights(problem: Problem, optimum: Optimum) -> Float:
+def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
     """Find the optimal weights closest to p.
 
     The regularised problem with R = (ε/2) Σ (w_i − p_i)²/p_i is exact: below some ε its maximiser is optimal
@@ -107,14 +107,14 @@ def _closest_weights(problem: Problem, optimum: Optimum) -> Float:
     losses, p = problem.losses.select(units=tied), problem.p[tied]
     lam = optimum.lam
     for epsilon in 10.0 ** -np.arange(1, 9):
-        solution = newton(losses, quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed)
+        solution = newton(losses, Quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed)
         if (fixed + losses.expectations(solution.w)).min() >= optimum.value - 10 * LOSS:
             w[tied] = solution.w
             return feasible(w, cap)
     return optimum.w
 
 
-def least_mixture(problem: Problem, optimum: Optimum, value: float) -> Float | None:
+def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats | None:
     """Find the optimal mixture of least mean loss; among those, a vertex that prefers earlier members.
 
     By complementary slackness with any optimal w, λ is optimal exactly if it lives on the members with ⟨w,
@@ -133,7 +133,7 @@ def least_mixture(problem: Problem, optimum: Optimum, value: float) -> Float | N
     preference = ((problem.members[members] + 1.0) / problem.full.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]
     rows = np.flatnonzero(optimum.tied)[: 2 * members.size]
-    best: Float | None = None
+    best: Floats | None = None
     for _ in range(50):
         matrix = np.ones((rows.size + 1, members.size + 1))
         matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows)[:, members], -1.0, 0.0

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tailboost.solvers.bits import Float, Losses, check_number, members_of
+from tailboost._numbers import check_number
+from tailboost._typing import Floats
+from tailboost.solvers.bits import Losses, members_of
 from tailboost.solvers.interior_point import interior_point
-from tailboost.solvers.problem import Problem, feasible
-from tailboost.solvers.regularized import divergence, entropic, newton
+from tailboost.solvers.regularized import Entropic, divergence, newton
+from tailboost.solvers.tail_game import TailGame, feasible
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,10 @@ class EntropicSolution:
 
     Attributes
     ----------
-    weights : ndarray of shape (n,)
+    unit_weights : ndarray of shape (n,)
         The weights w of the units: on the simplex, at most p_i/α.
-    multipliers : ndarray of shape (T,)
-        Multipliers λ of the constraints, on the simplex.
+    mixture : ndarray of shape (T,)
+        Multipliers λ of the constraints: a mixture, on the simplex.
     value : float
         Objective of w: 1 − min_t ⟨w, ℓ^t⟩ + KL(w ‖ p)/β.
     dual_value : float
@@ -42,8 +44,8 @@ class EntropicSolution:
         "newton", "newton-path" (through smaller β) or "interior-point".
     """
 
-    weights: Float
-    multipliers: Float
+    unit_weights: Floats
+    mixture: Floats
     value: float
     dual_value: float
     gap: float
@@ -72,7 +74,7 @@ def entropic_weights(
     base : array-like of shape (n,), optional
         Base measure; uniform by default.
     start : array-like of shape (≤ T,), optional
-        Multipliers to start from, for instance those of the round before.
+        Mixture to start from, for instance those of the round before.
 
     Returns
     -------
@@ -86,7 +88,7 @@ def entropic_weights(
         If no method closes the gap to 1e-8 (1 + |value|).
     """
     beta = check_number(beta, "beta", 0)
-    problem = Problem.build(losses, alpha, base)
+    problem = TailGame.build(losses, alpha, base)
     first = problem.reduce_mixture(members_of(start, problem.full.shape[0]))
     best: EntropicSolution | None = None
     for method in METHODS:
@@ -104,22 +106,22 @@ def entropic_weights(
 _TARGET = 1e-12
 
 
-def _by_newton(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
-    solution = newton(problem.losses, entropic(problem.p, problem.alpha, beta), start, _TARGET)
+def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
+    solution = newton(problem.losses, Entropic(problem.p, problem.alpha, beta), start, _TARGET)
     return solution.lam, solution.w, solution.n_iter, "newton"
 
 
-def _by_path(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
+def _by_path(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
     lam, steps = start, 0
     for part in np.geomspace(min(1.0, beta), beta, 10):
         solution = newton(
-            problem.losses, entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, max_iter=100
+            problem.losses, Entropic(problem.p, problem.alpha, float(part)), lam, _TARGET, max_iter=100
         )
         lam, steps = solution.lam, steps + solution.n_iter
     return lam, solution.w, steps, "newton-path"
 
 
-def _by_interior_point(problem: Problem, beta: float, start: Float) -> tuple[Float, Float, int, str]:
+def _by_interior_point(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
     solution = interior_point(problem.losses, problem.cap, 1e-12, p=problem.p, beta=beta)
     lam = solution.lam / solution.lam.sum()
     return lam, feasible(solution.w, problem.cap), solution.n_iter, "interior-point"
@@ -130,14 +132,14 @@ METHODS = (_by_newton, _by_path, _by_interior_point)
 
 
 def _certify(
-    problem: Problem, beta: float, lam: Float, w: Float, n_iter: int, method: str
+    problem: TailGame, beta: float, lam: Floats, w: Floats, n_iter: int, method: str
 ) -> EntropicSolution:
     """Evaluate both objectives: that of w on the full problem, and its lower bound 1 − F(λ)."""
     weights = problem.expand(w)
     penalty = divergence(w, problem.p) / beta
     value = 1.0 - float(problem.full.expectations(weights).min()) + penalty
     combined = problem.losses.combine(lam)
-    best = entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
+    best = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
     dual_value = 1.0 - problem.offset - problem.scale * (float(best.w @ combined) - best.penalty)
     return EntropicSolution(
         weights, problem.expand_mixture(lam), value, dual_value, value - dual_value, n_iter, method

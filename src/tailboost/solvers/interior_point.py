@@ -15,7 +15,8 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
-from tailboost.solvers.bits import Bool, Float, LossMatrix
+from tailboost._typing import Floats, Mask
+from tailboost.solvers.bits import LossMatrix
 
 MAX_ITER = 150
 #: Complementarity gap to begin with from a mixture that is nearly optimal.
@@ -27,22 +28,22 @@ RIDGE = 1e-14
 class InteriorPoint(NamedTuple):
     """Mixture λ (T,), weights w (n,), and which units and members are off their bounds in some optimum."""
 
-    lam: Float
-    w: Float
-    tied: Bool
-    members: Bool
+    lam: Floats
+    w: Floats
+    tied: Mask
+    members: Mask
     n_iter: int
 
 
 def interior_point(
     losses: LossMatrix,
-    cap: Float,
+    cap: Floats,
     tol: float,
     *,
-    start: Float | None = None,
-    p: Float | None = None,
+    start: Floats | None = None,
+    p: Floats | None = None,
     beta: float = np.inf,
-    fixed: Float | float = 0.0,
+    fixed: Floats | float = 0.0,
     mass: float = 1.0,
 ) -> InteriorPoint:
     """Solve the program above to a complementarity gap of ``tol``, or as far as rounding lets it.
@@ -65,7 +66,7 @@ def interior_point(
     # mass.
     mu = (1.0 if start is None else NEAR) / (2 * cap.size + n_members)
 
-    def shares(eta: Float | float) -> Float:
+    def shares(eta: Floats | float) -> Floats:
         # μ/w − μ/(c − w) = η − l: w = c / (1 + t + √(1 + t²)), t = (η − l) c/(2μ), written without
         # cancellation.
         t = (eta - combined) * cap / (2 * mu)
@@ -81,7 +82,7 @@ def interior_point(
     g = losses.expectations(w) + fixed
     rho = float((g - s).min())
 
-    def marginal(w: Float) -> Float | float:
+    def marginal(w: Floats) -> Floats | float:
         return 0.0 if p is None else (np.log(w / p) + 1.0) / beta
 
     best = (np.inf, lam, w, room, s, x, y, 0)
@@ -115,7 +116,7 @@ def interior_point(
             break
         ones = scale * dpotrs(factor, scale)[0]
 
-        def direction(cx: Float, cy: Float, cl: Float) -> tuple[Float, ...]:
+        def direction(cx: Floats, cy: Floats, cl: Floats) -> tuple[Floats, ...]:
             # Right-hand sides of the complementarity rows: wx, (c − w)y and λs should move by cx, cy, cl.
             h = stationarity + cx / w - cy / room
             dh = inverse * h
@@ -168,6 +169,6 @@ def interior_point(
     return InteriorPoint(lam, w, tied, members, iteration)
 
 
-def _step(value: Float, change: Float) -> float:
+def _step(value: Floats, change: Floats) -> float:
     """Largest step in [0, 1] that keeps ``value`` non-negative."""
     return 1.0 / max(1.0, -float((change / value).min()))

@@ -10,12 +10,12 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.sparse import csc_array
 
-from tailboost.solvers.bits import Float
+from tailboost._typing import Floats
 
 TOLERANCE = 1e-10
 
 
-def mixture_dual(losses: Float, cap: Float) -> tuple[Float, Float] | None:
+def mixture_dual(losses: Floats, cap: Floats) -> tuple[Floats, Floats] | None:
     """Solve (4) in its dual form, T + 1 rows and n bounded columns: (λ, w), or None where HiGHS gives up.
 
     Parameters
@@ -40,7 +40,9 @@ def mixture_dual(losses: Float, cap: Float) -> tuple[Float, Float] | None:
     return np.array(solution.row_dual)[:-1], np.array(solution.col_value)[:-1]
 
 
-def lexicographic_vertex(costs: Sequence[Float], matrix: Float, lower: Float, upper: Float) -> Float | None:
+def lexicographic_vertex(
+    costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats
+) -> Floats | None:
     """Find a vertex of {x: lower ≤ matrix x ≤ upper} minimal for each cost in turn; None if the set is empty.
 
     All entries of x are non-negative but the last, which is free. After each cost the columns and rows that
@@ -70,7 +72,7 @@ def lexicographic_vertex(costs: Sequence[Float], matrix: Float, lower: Float, up
     return _vertex(costs, matrix, lower, upper, floor)
 
 
-def _flat(matrix: Float, right: Float) -> tuple[Float, Float]:
+def _flat(matrix: Floats, right: Floats) -> tuple[Floats, Floats]:
     """Solve ``matrix`` x = ``right``: the least solution and an orthonormal basis of directions (columns)."""
     q, r, order = qr(matrix.T, pivoting=True)
     diagonal = np.abs(r.diagonal())
@@ -80,14 +82,14 @@ def _flat(matrix: Float, right: Float) -> tuple[Float, Float]:
 
 
 def _vertex(
-    costs: Sequence[Float], matrix: Float, lower: Float, upper: Float, floor: Float | None
-) -> Float | None:
+    costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats, floor: Floats | None
+) -> Floats | None:
     n_columns = matrix.shape[1]
     lower, upper = lower.copy(), upper.copy()
     if floor is None:
         floor = np.full(n_columns, -np.inf)
     highs = _highs(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
-    x: Float | None = None
+    x: Floats | None = None
     for k, cost in enumerate(costs):
         if k:
             highs.changeColsCost(n_columns, np.arange(n_columns, dtype=np.int32), cost)
@@ -107,7 +109,7 @@ def _vertex(
     return x
 
 
-def _highs(cost: Float, matrix: Float, rows: tuple[Float, Float], columns: tuple[Float, Float]) -> Any:
+def _highs(cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], columns: tuple[Floats, Floats]) -> Any:
     sparse = csc_array(matrix)
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = matrix.shape

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tailboost.solvers.bits import Float, Losses, check_number, members_of
+from tailboost._numbers import check_alpha
+from tailboost._typing import Floats
+from tailboost.solvers.bits import Losses, members_of
 from tailboost.solvers.canonical import make_canonical
-from tailboost.solvers.cvar import tail
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.linear_program import mixture_dual
-from tailboost.solvers.problem import SAMPLE, Optimum, Problem, feasible
+from tailboost.solvers.tail_game import SAMPLE, Optimum, TailGame, feasible
+from tailboost.solvers.tails import tail
 from tailboost.solvers.working_set import by_neighbour, by_newton
 
 #: From this α on empirical risk minimisation is optimal to the last digits: CVaR is at most mean/α.
@@ -29,15 +31,15 @@ class MixtureSolution:
 
     Attributes
     ----------
-    weights : ndarray of shape (T,)
+    mixture : ndarray of shape (T,)
         The mixture λ on the simplex.
     value : float
         CVaR_α of the mixture's losses, on all units.
     dual_value : float
-        min_t ⟨w, ℓ^t⟩ of ``sample_weights``: no mixture can be better.
+        min_t ⟨w, ℓ^t⟩ of ``unit_weights``: no mixture can be better.
     gap : float
         ``value - dual_value``.
-    sample_weights : ndarray of shape (n,)
+    unit_weights : ndarray of shape (n,)
         Optimal w of the dual: on the simplex, at most p_i/α.
     n_iter : int
         Iterations of the method that solved it.
@@ -47,11 +49,11 @@ class MixtureSolution:
         Boundary η of the tail of the mixture's losses (the (1 − α)-quantile).
     """
 
-    weights: Float
+    mixture: Floats
     value: float
     dual_value: float
     gap: float
-    sample_weights: Float
+    unit_weights: Floats
     n_iter: int
     method: str
     threshold: float
@@ -98,7 +100,7 @@ def minimize_cvar_mixture(
     SolverError
         If no method closes the gap to 1e-8 (1 + |value|).
     """
-    problem = Problem.build(losses, alpha, base)
+    problem = TailGame.build(losses, alpha, base)
     return _solve(problem, _given(problem, start), canonical)[0]
 
 
@@ -115,7 +117,7 @@ def totally_corrective_weights(
     Returns
     -------
     MixtureSolution
-        The weights are its ``sample_weights``.
+        The weights are its ``unit_weights``.
 
     Raises
     ------
@@ -126,7 +128,7 @@ def totally_corrective_weights(
 
 
 def mixture_path(
-    losses: Losses, alphas: Sequence[float] | npt.NDArray[np.float64], base: npt.ArrayLike | None = None
+    losses: Losses, alphas: Sequence[float] | Floats, base: npt.ArrayLike | None = None
 ) -> list[MixtureSolution]:
     """Solutions of `minimize_cvar_mixture` for many α, with the losses opened once.
 
@@ -147,10 +149,10 @@ def mixture_path(
     ValueError, SolverError
         As `minimize_cvar_mixture`.
     """
-    levels = [check_number(alpha, "alphas", 0, 1) for alpha in alphas]
+    levels = [check_alpha(alpha, "alphas") for alpha in alphas]
     if not levels:
         return []
-    problem = Problem.build(losses, levels[0], base)
+    problem = TailGame.build(losses, levels[0], base)
     # Only where most units tie does a neighbour help: elsewhere starts from its mixture saved a tenth of the
     # time at most and often cost more.
     solutions: dict[int, MixtureSolution] = {}
@@ -160,12 +162,12 @@ def mixture_path(
     return [solutions[i] for i in range(len(levels))]
 
 
-def _given(problem: Problem, start: npt.ArrayLike | None) -> Float | None:
+def _given(problem: TailGame, start: npt.ArrayLike | None) -> Floats | None:
     return None if start is None else problem.reduce_mixture(members_of(start, problem.full.shape[0]))
 
 
 def _solve(
-    problem: Problem, start: Float | None, canonical: bool, near: Optimum | None = None
+    problem: TailGame, start: Floats | None, canonical: bool, near: Optimum | None = None
 ) -> tuple[MixtureSolution, Optimum]:
     optimum = _single_member(problem)
     if optimum is None and near is not None:
@@ -177,7 +179,7 @@ def _solve(
     return _certify(problem, optimum), optimum
 
 
-def _single_member(problem: Problem) -> Optimum | None:
+def _single_member(problem: TailGame) -> Optimum | None:
     """Use the best member alone, if the worst tail of its losses proves that no mixture is better.
 
     That is so with one member, with one unit, at α = 1 and not rarely at large α. The member has the least
@@ -198,7 +200,7 @@ def _single_member(problem: Problem) -> Optimum | None:
     return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
 
 
-def _best_member(problem: Problem) -> Optimum:
+def _best_member(problem: TailGame) -> Optimum:
     """Weigh the best member alone against the worst tail of its losses."""
     p, n_members = problem.p, problem.losses.shape[0]
     means = problem.losses.expectations(p)
@@ -209,7 +211,7 @@ def _best_member(problem: Problem) -> Optimum:
     return problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
 
 
-def _first_closed(problem: Problem, start: Float | None) -> Optimum:
+def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
     """Try one method after the other until the gap is closed."""
     best: Optimum | None = None
     for method in METHODS:
@@ -222,7 +224,7 @@ def _first_closed(problem: Problem, start: Float | None) -> Optimum:
     return best
 
 
-def _by_interior_point(problem: Problem, start: Float | None) -> Optimum:
+def _by_interior_point(problem: TailGame, start: Floats | None) -> Optimum:
     solution = interior_point(problem.losses, problem.cap, 1e-12)
     optimum = problem.optimum(
         solution.lam / solution.lam.sum(),
@@ -234,7 +236,7 @@ def _by_interior_point(problem: Problem, start: Float | None) -> Optimum:
     return optimum
 
 
-def _by_highs(problem: Problem, start: Float | None) -> Optimum | None:
+def _by_highs(problem: TailGame, start: Floats | None) -> Optimum | None:
     columns = problem.losses.columns(np.arange(problem.p.size))
     solution = mixture_dual(columns.T, problem.cap)
     if solution is None:
@@ -244,14 +246,14 @@ def _by_highs(problem: Problem, start: Float | None) -> Optimum | None:
 
 
 #: Fastest first; each hands over to the next if it leaves a gap.
-METHODS: tuple[Callable[[Problem, Float | None], Optimum | None], ...] = (
+METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
     by_newton,
     _by_interior_point,
     _by_highs,
 )
 
 
-def _certify(problem: Problem, optimum: Optimum) -> MixtureSolution:
+def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
     """Both objectives on the full problem, from the weights that are returned."""
     w, lam = optimum.w, problem.expand_mixture(optimum.lam)
     value, dual_value, threshold = optimum.value, optimum.bound, optimum.threshold

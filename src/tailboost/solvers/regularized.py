@@ -2,7 +2,7 @@
 
     min_{λ ∈ Δ_T} F(λ),   F(λ) = max { ⟨w, Σ_t λ_t ℓ^t⟩ − R(w) : w ∈ Δ, w ≤ p/α }
 
-R is KL(w ‖ p)/β (`entropic`) or (ε/2) Σ (w_i − p_i)²/p_i (`quadratic`). F is convex with gradient Lw, and
+R is KL(w ‖ p)/β (`Entropic`) or (ε/2) Σ (w_i − p_i)²/p_i (`Quadratic`). F is convex with gradient Lw, and
 where the weights are strictly between their bounds they move with the loss, which gives the (generalised)
 Hessian: a covariance of the losses. The maximiser w is feasible for the dual, so λ·Lw − min_t (Lw)_t is a
 true duality gap.
@@ -11,15 +11,16 @@ true duality gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.solvers.bits import CACHED, SINGLE, BitLosses, Float, Gram, Index, LossMatrix, usual
-from tailboost.solvers.cvar import tail, tail_boundary
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.solvers.bits import CACHED, SINGLE, BitLosses, Gram, LossMatrix, usual
+from tailboost.solvers.tails import tail, tail_boundary
 
 #: Units that estimate the Hessian while the gap is large, if they are more than a sixteenth of those free.
 ROUGH = 4096
@@ -33,71 +34,63 @@ ROUNDING = 1e-13
 KINK = 0.2
 
 
-class Response(NamedTuple):
+class BestWeights(NamedTuple):
     """Best weights w for combined losses, R(w), and the derivative d of w_i in its loss (0 at a bound).
 
     Losses outside the interval ``free`` put a weight at a bound.
     """
 
-    w: Float
+    w: Floats
     penalty: float
-    d: Float
+    d: Floats
     free: tuple[float, float]
 
 
 class Newton(NamedTuple):
     """Mixture and its losses, weights, gap, number of Newton steps, and the interval with free weights."""
 
-    lam: Float
-    combined: Float
-    w: Float
+    lam: Floats
+    combined: Floats
+    w: Floats
     gap: float
     n_iter: int
     free: tuple[float, float]
 
 
-def divergence(w: Float, p: Float) -> float:
+def divergence(w: Floats, p: Floats) -> float:
     """KL(w ‖ p) for p > 0, exact to the last digits also where w is nearly p."""
     excess = w / p - 1.0
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
-def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]:
-    """Response for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
-    cap = p / alpha
-    most = float(np.log(1.0 / alpha))
-    last: list[float] = []
+class Entropic:
+    """Best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i}).
 
-    def respond(combined: Float) -> Response:
+    It remembers where the capped losses began when it was last asked: the next search begins there.
+    """
+
+    def __init__(self, p: Floats, alpha: float, beta: float) -> None:
+        self.p, self.alpha, self.beta = p, alpha, beta
+        self.cap = p / alpha
+        self.guess: float | None = None
+
+    def __call__(self, combined: Floats) -> BestWeights:
+        """Maximise ⟨w, combined⟩ − R(w)."""
+        p, beta, cap = self.p, self.beta, self.cap
+        most = float(np.log(1.0 / self.alpha))
         top = float(combined.max())
         reach = beta * (top - float(combined.min()))
         reached = 1.0
         if reach > 600:
             # From the boundary η of the tail, neither end of the exponential takes all others to zero.
-            worst, top = tail(combined, alpha, p)
+            worst, top = tail(combined, self.alpha, p)
             reached = max(float(worst[combined <= top].sum()), 1e-300)
         exponent = beta * (combined - top)
         with np.errstate(over="ignore"):
             w = p * np.exp(exponent)
-        # Σ min(c, κ w) = 1 is concave in κ: Newton from the left only ever adds to the capped units, so it
-        # ends. Units up to η take at least what they have in the tail, which gives a κ to the left; so does a
-        # Newton step from anywhere, for instance from where the last losses left it.
-        left, kappa = 1.0, reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
-        if last:
-            above = combined > last[0]
-            given, rest = float(p @ above) / alpha, float(w[~above].sum())
-            if given < 1 and rest > 0:
-                kappa = max(kappa, (1 - given) / rest * (1 - 1e-12))
-        capped = np.zeros(p.size, dtype=bool)
-        fresh = np.flatnonzero(w * kappa >= cap)
-        while True:
-            capped[fresh], w[fresh] = True, 0.0
-            left -= float(cap[fresh].sum())
-            rest = float(w.sum())
-            kappa = max(left, 0.0) / rest if rest > 0 else 0.0
-            fresh = np.flatnonzero(w * kappa >= cap)
-            if not fresh.size:
-                break
+        # Units up to η take at least what they have in the tail, which gives a κ to the left of the solution.
+        start = reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
+        capped, kappa = self._capped(combined, w, start)
         w *= kappa
         d = beta * w
         np.copyto(w, cap, where=capped)
@@ -110,62 +103,53 @@ def entropic(p: Float, alpha: float, beta: float) -> Callable[[Float], Response]
             ) / beta
         else:
             penalty = divergence(w, p) / beta
-        highest = top + (most - float(np.log(kappa))) / beta if kappa > 0 else top
-        last[:] = [highest]
-        return Response(w, float(penalty), d, (-np.inf, highest))
+        self.guess = top + (most - float(np.log(kappa))) / beta if kappa > 0 else top
+        return BestWeights(w, float(penalty), d, (-np.inf, self.guess))
 
-    return respond
+    def _capped(self, combined: Floats, w: Floats, kappa: float) -> tuple[Mask, float]:
+        """Find the capped units, whose w is set to 0, and κ, from one to its left.
+
+        Σ min(c, κ w) = 1 is concave in κ: Newton from the left only ever adds to the capped units, so it
+        ends. A Newton step from anywhere leads to the left, for instance from where the last losses left it.
+        """
+        if self.guess is not None:
+            above = combined > self.guess
+            given, rest = float(self.p @ above) / self.alpha, float(w[~above].sum())
+            if given < 1 and rest > 0:
+                kappa = max(kappa, (1 - given) / rest * (1 - 1e-12))
+        left = 1.0
+        capped = np.zeros(w.size, dtype=bool)
+        fresh = np.flatnonzero(w * kappa >= self.cap)
+        while True:
+            capped[fresh], w[fresh] = True, 0.0
+            left -= float(self.cap[fresh].sum())
+            rest = float(w.sum())
+            kappa = max(left, 0.0) / rest if rest > 0 else 0.0
+            fresh = np.flatnonzero(w * kappa >= self.cap)
+            if not fresh.size:
+                return capped, kappa
 
 
-def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Callable[[Float], Response]:
-    """Response for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α) with Σ w = mass."""
-    last: list[float] = []
-    even = bool(p[0] == p.min() == p.max())
-    top = 1.0 / alpha
+class Quadratic:
+    """Best weights for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α) with Σ w = mass.
 
-    def density(scaled: Float, bottom: float, out: Float) -> Float:
-        np.subtract(scaled, bottom, out=out)
-        return np.clip(out, 0.0, top, out=out)
+    It remembers θ/ε − 1 from when it was last asked: the next search begins there.
+    """
 
-    def given(scaled: Float, bottom: float) -> tuple[float, float]:
-        """Mass given at θ = ε (1 + ``bottom``), and the mass of the units it varies with."""
-        total = slope = 0.0
-        part = np.empty(min(CACHED, scaled.size))
-        for start in range(0, scaled.size, CACHED):
-            block = slice(start, start + CACHED)
-            q = density(scaled[block], bottom, part[: scaled[block].size])
-            if even:
-                total += float(q.sum())
-                slope += np.count_nonzero(q) - np.count_nonzero(q == top)
-            else:
-                total += float(p[block] @ q)
-                slope += float(p[block] @ ((q > 0) & (q < top)))
-        return (p[0] * total, p[0] * slope) if even else (total, slope)
+    def __init__(self, p: Floats, alpha: float, epsilon: float, mass: float = 1.0) -> None:
+        self.p, self.alpha, self.epsilon, self.mass = p, alpha, epsilon, mass
+        self.even = bool(p[0] == p.min() == p.max())
+        self.top = 1.0 / alpha
+        self.guess: float | None = None
 
-    def respond(combined: Float) -> Response:
-        scaled = combined / epsilon
-        # Newton on a monotone, piecewise linear function of θ/ε − 1, from where the last losses left it.
-        low, high = float(scaled.min()) - top, float(scaled.max())
-        guess = last[0] if last else tail_boundary(combined, alpha * mass, p) / epsilon - 1.0
-        bottom = min(max(guess, low), high)
-        for _ in range(100):
-            total, slope = given(scaled, bottom)
-            excess = total - mass
-            low, high = (bottom, high) if excess > 0 else (low, bottom)
-            new = bottom + excess / slope if slope > 0 else 0.5 * (low + high)
-            if not low <= new <= high:
-                new = 0.5 * (low + high)
-            if new == bottom or abs(excess) < 1e-15:
-                break
-            bottom = new
-        last[:] = [bottom]
-        w, d = np.empty_like(scaled), np.empty_like(scaled)
-        part, penalty = np.empty(min(CACHED, scaled.size)), 0.0
-        for start in range(0, scaled.size, CACHED):
-            block = slice(start, start + CACHED)
-            q = density(scaled[block], bottom, part[: scaled[block].size])
+    def __call__(self, combined: Floats) -> BestWeights:
+        """Maximise ⟨w, combined⟩ − R(w)."""
+        p, epsilon, scaled = self.p, self.epsilon, combined / self.epsilon
+        self.guess = bottom = self._bottom(combined, scaled)
+        w, d, penalty = np.empty_like(scaled), np.empty_like(scaled), 0.0
+        for block, q in self._densities(scaled, bottom):
             np.multiply(p[block], q, out=w[block])
-            np.multiply(p[block], (q > 0) & (q < top), out=d[block])
+            np.multiply(p[block], (q > 0) & (q < self.top), out=d[block])
             q -= 1.0
             q *= q
             penalty += float(p[block] @ q)
@@ -175,20 +159,58 @@ def quadratic(p: Float, alpha: float, epsilon: float, mass: float = 1.0) -> Call
             # ε is below the rounding of the losses: only the largest are left.
             w = np.where(scaled == scaled.max(), p, 0.0)
             total = float(w.sum())
-        w *= mass / total
-        return Response(w, 0.5 * epsilon * penalty, d, (epsilon * bottom, epsilon * (bottom + top)))
+        w *= self.mass / total
+        return BestWeights(w, 0.5 * epsilon * penalty, d, (epsilon * bottom, epsilon * (bottom + self.top)))
 
-    return respond
+    def _bottom(self, combined: Floats, scaled: Floats) -> float:
+        """Find θ/ε − 1 by Newton on a monotone, piecewise linear function."""
+        low, high = float(scaled.min()) - self.top, float(scaled.max())
+        guess = self.guess
+        if guess is None:
+            guess = tail_boundary(combined, self.alpha * self.mass, self.p) / self.epsilon - 1.0
+        bottom = min(max(guess, low), high)
+        for _ in range(100):
+            total, slope = self._given(scaled, bottom)
+            excess = total - self.mass
+            low, high = (bottom, high) if excess > 0 else (low, bottom)
+            new = bottom + excess / slope if slope > 0 else 0.5 * (low + high)
+            if not low <= new <= high:
+                new = 0.5 * (low + high)
+            if new == bottom or abs(excess) < 1e-15:
+                break
+            bottom = new
+        return bottom
+
+    def _given(self, scaled: Floats, bottom: float) -> tuple[float, float]:
+        """Mass given at θ = ε (1 + ``bottom``), and the mass of the units it varies with."""
+        p, total, slope = self.p, 0.0, 0.0
+        for block, q in self._densities(scaled, bottom):
+            if self.even:
+                total += float(q.sum())
+                slope += np.count_nonzero(q) - np.count_nonzero(q == self.top)
+            else:
+                total += float(p[block] @ q)
+                slope += float(p[block] @ ((q > 0) & (q < self.top)))
+        return (p[0] * total, p[0] * slope) if self.even else (total, slope)
+
+    def _densities(self, scaled: Floats, bottom: float) -> Iterator[tuple[slice, Floats]]:
+        """Yield w/p in blocks that stay in the cache; the next one overwrites the array."""
+        part = np.empty(min(CACHED, scaled.size))
+        for start in range(0, scaled.size, CACHED):
+            block = slice(start, start + CACHED)
+            q = part[: scaled[block].size]
+            np.subtract(scaled[block], bottom, out=q)
+            yield block, np.clip(q, 0.0, self.top, out=q)
 
 
 def newton(
     losses: LossMatrix,
-    respond: Callable[[Float], Response],
-    start: Float,
+    respond: Callable[[Floats], BestWeights],
+    start: Floats,
     tol: float,
     *,
-    combined: Float | None = None,
-    fixed: Float | float = 0.0,
+    combined: Floats | None = None,
+    fixed: Floats | float = 0.0,
     share: float = 0.0,
     max_iter: int = 60,
 ) -> Newton:
@@ -202,7 +224,7 @@ def newton(
         combined = losses.combine(start)
     response = respond(combined)
     best: Newton | None = None
-    exact: Float | None = None
+    exact: Floats | None = None
     gram: Gram | None = None
     before = np.inf
     for iteration in range(max_iter + 1):
@@ -242,8 +264,12 @@ def newton(
 
 
 def _line_search(
-    respond: Callable[[Float], Response], response: Response, combined: Float, toward: Float, drift: float
-) -> tuple[float, Response]:
+    respond: Callable[[Floats], BestWeights],
+    response: BestWeights,
+    combined: Floats,
+    toward: Floats,
+    drift: float,
+) -> tuple[float, BestWeights]:
     """Step in [0, 1] where the slope of F has lost half its size: slopes, unlike values, do not cancel.
 
     ``drift`` is the slope's constant part, from units whose weights are settled.
@@ -272,7 +298,7 @@ def _line_search(
     return low, response
 
 
-def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float, ridge: float = 1e-12) -> Float:
+def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float = 1e-12) -> Floats:
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
     Everything is computed as a step from λ, so that steps many orders of magnitude smaller than λ keep their
@@ -290,7 +316,7 @@ def simplex_qp(g: Float, hessian: Float, lam: Float, tol: float, ridge: float = 
         return _active_set(g, hessian, proximal, lam, tol)
 
 
-def _stationary(g: Float, proximal: Float, lam: Float, inside: Index, outside: Index) -> Float:
+def _stationary(g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside: Ints) -> Floats:
     """Step d from λ to the stationary point with support ``inside``."""
     d = -lam
     right = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
@@ -301,7 +327,7 @@ def _stationary(g: Float, proximal: Float, lam: Float, inside: Index, outside: I
     return d
 
 
-def _block_pivoting(g: Float, hessian: Float, proximal: Float, lam: Float, tol: float) -> Float:
+def _block_pivoting(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float) -> Floats:
     support = lam > 0
     fewest, patience = g.size + 1, 4
     while patience:
@@ -324,7 +350,7 @@ def _block_pivoting(g: Float, hessian: Float, proximal: Float, lam: Float, tol: 
     raise np.linalg.LinAlgError("block pivoting cycles")
 
 
-def _active_set(g: Float, hessian: Float, proximal: Float, lam: Float, tol: float) -> Float:
+def _active_set(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float) -> Floats:
     x = _simplex_qp_interior(g - hessian @ lam, hessian)
     support = x > 0
     for _ in range(3 * g.size):
@@ -351,7 +377,7 @@ def _active_set(g: Float, hessian: Float, proximal: Float, lam: Float, tol: floa
     return np.asarray(x / x.sum())
 
 
-def _simplex_qp_interior(g: Float, hessian: Float) -> Float:
+def _simplex_qp_interior(g: Floats, hessian: Floats) -> Floats:
     """argmin_{x ∈ Δ} ⟨g, x⟩ + ½ x'Hx to a few digits, by Mehrotra's predictor-corrector."""
     size = g.size
     g = g - g.min()
@@ -374,7 +400,7 @@ def _simplex_qp_interior(g: Float, hessian: Float) -> Float:
             break
         ones = cho_solve(factor, np.ones(size), check_finite=False)
 
-        def direction(cx: Float) -> tuple[Float, Float, float]:
+        def direction(cx: Floats) -> tuple[Floats, Floats, float]:
             particular = cho_solve(factor, cx / x - dual, check_finite=False)
             dy = (1.0 - x.sum() - particular.sum()) / ones.sum()
             dx = particular + dy * ones
@@ -390,5 +416,5 @@ def _simplex_qp_interior(g: Float, hessian: Float) -> Float:
     return np.asarray(x / x.sum())
 
 
-def _longest(x: Float, dx: Float, z: Float, dz: Float, limit: float = 1.0) -> float:
+def _longest(x: Floats, dx: Floats, z: Floats, dz: Floats, limit: float = 1.0) -> float:
     return 1.0 / max(1.0 / limit, float(np.max(-dx / x)), float(np.max(-dz / z)))

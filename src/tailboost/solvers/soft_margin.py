@@ -15,9 +15,11 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse
 
-from tailboost.solvers.bits import Float, Losses, as_losses, check_number
+from tailboost._numbers import check_number
+from tailboost._typing import Floats as Float
+from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
-from tailboost.solvers.problem import GAP, SolverError
+from tailboost.solvers.tail_game import GAP, SolverError
 
 MAX_ITERATIONS = 100
 # Relative gap at which the interior point has nothing left to win.
@@ -32,8 +34,8 @@ class SoftMarginSolution:
 
     Attributes
     ----------
-    weights : ndarray of shape (T,)
-        a ≥ 0; for the linear program they sum to 1.
+    mixture : ndarray of shape (T,)
+        a ≥ 0, the weight of every hypothesis; for the linear program they sum to 1.
     value, dual_value : float
         The objective of RLP (maximised) or RQP (minimised) as printed above, and the bound its dual proves.
     gap : float
@@ -42,7 +44,7 @@ class SoftMarginSolution:
         What solved it.
     """
 
-    weights: Float
+    mixture: Float
     value: float
     dual_value: float
     gap: float
@@ -120,7 +122,7 @@ def soft_margin_weights(
         check_price(C, total, penalty)
         solution = minimize_cvar_mixture(wrong, min(1.0, 1 / (C * total)), weight)
         values = (1 - spread * solution.value, 1 - spread * solution.dual_value)
-        return SoftMarginSolution(solution.weights, *values, spread * solution.gap, solution.method)
+        return SoftMarginSolution(solution.mixture, *values, spread * solution.gap, solution.method)
     used = losses.select(units=np.flatnonzero(weight)) if not weight.all() else losses
     first, inverse = used.patterns()  # rows on which all hypotheses fare alike share their slack
     M: Float = 1.0 - spread * used.columns(first)

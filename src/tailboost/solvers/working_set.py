@@ -22,18 +22,38 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tailboost.solvers.bits import Bool, DenseLosses, Float, LossMatrix
+from tailboost._typing import Floats, Mask
+from tailboost.solvers.bits import DenseLosses, LossMatrix
 from tailboost.solvers.canonical import least_mixture, vertex
-from tailboost.solvers.cvar import tail_boundary
 from tailboost.solvers.interior_point import interior_point
-from tailboost.solvers.problem import Optimum, Problem, feasible
-from tailboost.solvers.regularized import Newton, newton, quadratic
+from tailboost.solvers.regularized import Newton, Quadratic, newton
+from tailboost.solvers.tail_game import Optimum, TailGame, feasible
+from tailboost.solvers.tails import tail_boundary
+
+#: Free units per member that end the fall of ε, on all units and on a sample.
+FEW, MANY = 6, 200
+#: Share of the units that make a sample, one in this number.
+COARSER = 8
+#: Units per member above which a sample is taken.
+COARSE = 1000
+#: Losses this far from the interval of free weights, in its widths, are settled, for a start.
+MARGIN = 0.5
+#: Gap, as a share of R(w), to which the problem is solved before ε falls.
+SHARE = 0.2
+#: Factor by which ε is smaller from the start if a mixture to start from is given.
+WARM = 5.0
+#: ε at which weights lose their digits to the rounding of losses.
+RESOLUTION = 1e-11
+#: Factor by which ε falls.
+SHRINK = 5.0
 
 
 class _Part:
     """Some units of a problem; the weights of all others are settled, at 0 or at their cap."""
 
-    def __init__(self, losses: LossMatrix, p: Float, cap: Float, mass: float, fixed: Float | float) -> None:
+    def __init__(
+        self, losses: LossMatrix, p: Floats, cap: Floats, mass: float, fixed: Floats | float
+    ) -> None:
         self.losses, self.p, self.cap = losses, p, cap
         # What the settled weights leave to give, and the expected losses under them.
         self.mass, self.fixed = mass, fixed
@@ -43,11 +63,11 @@ class _Part:
         self.at_cap = np.zeros(p.size, dtype=bool)
 
     @classmethod
-    def whole(cls, problem: Problem) -> _Part:
+    def whole(cls, problem: TailGame) -> _Part:
         """Settle nothing."""
         return cls(problem.losses, problem.p, problem.cap, 1.0, 0.0)
 
-    def narrow(self, keep: Bool, above: Bool) -> _Part:
+    def narrow(self, keep: Mask, above: Mask) -> _Part:
         """Settle the units that are not kept; the same part where that would leave no freedom."""
         if keep.all():
             return self
@@ -64,23 +84,23 @@ class _Part:
         inner.settled[self.units] = settled
         return inner
 
-    def misplaced(self, combined: Float, low: float, high: float) -> Bool:
+    def misplaced(self, combined: Floats, low: float, high: float) -> Mask:
         """Units, of the part that was narrowed, that were settled and should not have been."""
         wrong = np.where(self.at_cap, combined < high, combined > low)
         wrong[self.within] = False
         return wrong
 
-    def weights(self, w: Float, cap: Float) -> Float:
+    def weights(self, w: Floats, cap: Floats) -> Floats:
         """Weights of all units of the problem."""
         out = self.settled.copy()
         out[self.units] = w
         return feasible(out, cap)
 
     def newton(
-        self, alpha: float, epsilon: float, lam: Float, share: float, combined: Float | None
+        self, alpha: float, epsilon: float, lam: Floats, share: float, combined: Floats | None
     ) -> Newton:
         """Solve the regularised problem for these units."""
-        respond = quadratic(self.p, alpha, epsilon, self.mass)
+        respond = Quadratic(self.p, alpha, epsilon, self.mass)
         return newton(
             self.losses,
             respond,
@@ -100,15 +120,15 @@ class _State(NamedTuple):
     units seem to tie.
     """
 
-    lam: Float
+    lam: Floats
     epsilon: float
     n_iter: int
-    combined: Float | None = None
+    combined: Floats | None = None
     free: tuple[float, float] = (-np.inf, np.inf)
     tied: bool = False
 
 
-def by_newton(problem: Problem, start: Float | None) -> Optimum | None:
+def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     """Solve the mixture LP by the method above; None where it does not apply or does not get there."""
     n_members, n_units = problem.losses.shape
     if n_units <= 2 * FEW * n_members:
@@ -131,7 +151,7 @@ def by_newton(problem: Problem, start: Float | None) -> Optimum | None:
     return _in_doubt(problem, found) if isinstance(found, _State) else found
 
 
-def by_neighbour(problem: Problem, near: Optimum) -> Optimum | None:
+def by_neighbour(problem: TailGame, near: Optimum) -> Optimum | None:
     """Solve the mixture LP as the same one was at a near α, if most units tied there and do so here."""
     if near.regular is None:
         return None
@@ -148,7 +168,7 @@ def _tied(optimum: Optimum) -> _State:
     return _State(lam, epsilon, optimum.n_iter, None, free, tied=True)
 
 
-def _descend_all(problem: Problem, state: _State, cold: bool) -> _State | Optimum:
+def _descend_all(problem: TailGame, state: _State, cold: bool) -> _State | Optimum:
     """Descend with the units that a sample leaves in doubt, or with all."""
     whole = _Part.whole(problem)
     low, high = state.free
@@ -174,7 +194,7 @@ def _descend_all(problem: Problem, state: _State, cold: bool) -> _State | Optimu
     return _descend(problem, whole, state, cold, True)
 
 
-def _sample(problem: Problem, size: int) -> Problem:
+def _sample(problem: TailGame, size: int) -> TailGame:
     """Draw units in proportion to p, one at random from every stretch of equal mass."""
     position = (np.arange(size) + np.random.default_rng(0).random(size)) / size
     drawn = np.minimum(np.searchsorted(problem.p.cumsum(), position), problem.p.size - 1)
@@ -182,7 +202,7 @@ def _sample(problem: Problem, size: int) -> Problem:
     return replace(problem, losses=problem.losses.select(units=units), p=counts / size)
 
 
-def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bool) -> _State | Optimum:
+def _descend(problem: TailGame, base: _Part, state: _State, cold: bool, final: bool) -> _State | Optimum:
     """Let ε fall until few units are free, or all that stay free are found to tie."""
     losses, alpha = base.losses, problem.alpha
     few = (FEW if final else MANY) * losses.shape[0]
@@ -190,7 +210,7 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
     combined = losses.combine(lam)
     part = base
     if not (cold or tied):
-        low, high = quadratic(base.p, alpha, epsilon, base.mass)(combined).free
+        low, high = Quadratic(base.p, alpha, epsilon, base.mass)(combined).free
         part = base.narrow(_near(combined, low, high, 4 * MARGIN), combined >= high)
     before, margin = losses.shape[1], MARGIN
     for _ in range(40):
@@ -221,14 +241,14 @@ def _descend(problem: Problem, base: _Part, state: _State, cold: bool, final: bo
     return _State(lam, epsilon, steps, combined, (low, high))
 
 
-def _near(combined: Float, low: float, high: float, margin: float, many: float = 0.5) -> Bool:
+def _near(combined: Floats, low: float, high: float, margin: float, many: float = 0.5) -> Mask:
     """Units whose weights are free, or nearly; all where they are ``many``, a share."""
     margin *= high - low
-    near: Bool = (combined > low - margin) & (combined < high + margin)
+    near: Mask = (combined > low - margin) & (combined < high + margin)
     return near if near.sum() < many * near.size else np.ones_like(near)
 
 
-def _spread(combined: Float, alpha: float, p: Float) -> float:
+def _spread(combined: Floats, alpha: float, p: Floats) -> float:
     """Width of an interval of losses around the boundary of the tail that holds a good part of all units."""
     eta = tail_boundary(combined, alpha, p)
     sample = combined[:: combined.size // 4096 + 1]
@@ -236,7 +256,7 @@ def _spread(combined: Float, alpha: float, p: Float) -> float:
 
 
 def _all_tied(
-    problem: Problem, part: _Part, epsilon: float, lam: Float, combined: Float, steps: int
+    problem: TailGame, part: _Part, epsilon: float, lam: Floats, combined: Floats, steps: int
 ) -> Optimum:
     """Build the optimum if the regularised weights, computed to the last digit, are already exact."""
     for _ in range(4):
@@ -265,7 +285,7 @@ def _all_tied(
     return optimum
 
 
-def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
+def _in_doubt(problem: TailGame, state: _State) -> Optimum | None:
     """Solve exactly for the units nearest to the boundary; take in those on the wrong side of it, repeat."""
     n_members, n_units = problem.losses.shape
     lam, _, steps, combined, *_ = state
@@ -301,21 +321,3 @@ def _in_doubt(problem: Problem, state: _State) -> Optimum | None:
             break
         part = part | wrong
     return best
-
-
-#: Free units per member that end the fall of ε, on all units and on a sample.
-FEW, MANY = 6, 200
-#: Share of the units that make a sample, one in this number.
-COARSER = 8
-#: Units per member above which a sample is taken.
-COARSE = 1000
-#: Losses this far from the interval of free weights, in its widths, are settled, for a start.
-MARGIN = 0.5
-#: Gap, as a share of R(w), to which the problem is solved before ε falls.
-SHARE = 0.2
-#: Factor by which ε is smaller from the start if a mixture to start from is given.
-WARM = 5.0
-#: ε at which weights lose their digits to the rounding of losses.
-RESOLUTION = 1e-11
-#: Factor by which ε falls.
-SHRINK = 5.0

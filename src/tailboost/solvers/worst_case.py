@@ -17,11 +17,19 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from tailboost.solvers.bits import Float, base_measure, check_number, loss_vector
-from tailboost.solvers.cvar import tail
-from tailboost.solvers.problem import GAP, SolverError
+from tailboost._numbers import base_measure, check_number, loss_vector
+from tailboost._typing import Floats
+from tailboost.solvers.tail_game import GAP, SolverError
+from tailboost.solvers.tails import tail
 
 Uncertainty = Literal["kl", "cvar", "chi2"]
+
+#: Units per block: what is computed for one stays in the cache.
+BLOCK = 32768
+#: θ below which the tilted measure is computed as a difference from p.
+SMALL = 0.1
+#: Units whose solution is the first guess for all.
+SAMPLE = 65536
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class WorstCaseSolution:
 
     Attributes
     ----------
-    weights : ndarray of shape (n,)
+    unit_weights : ndarray of shape (n,)
         The maximiser w, on the simplex and in the ball.
     value : float
         Worst-case loss ⟨w, ℓ⟩.
@@ -46,7 +54,7 @@ class WorstCaseSolution:
         "newton", "closed-form" or "limit" (all mass on the largest losses).
     """
 
-    weights: Float
+    unit_weights: Floats
     value: float
     dual_value: float
     gap: float
@@ -109,14 +117,6 @@ def worst_case_weights(
     return WorstCaseSolution(w, value, value + gap, gap, parameter, n_iter, method)
 
 
-#: Units per block: what is computed for one stays in the cache.
-BLOCK = 32768
-#: θ below which the tilted measure is computed as a difference from p.
-SMALL = 0.1
-#: Units whose solution is the first guess for all.
-SAMPLE = 65536
-
-
 @dataclass(frozen=True)
 class _Units:
     """Losses as distances below the largest in units of their range, d ∈ [−1, 0], block by block.
@@ -124,8 +124,8 @@ class _Units:
     ``p`` is the base measure, or 1/n where it is uniform; ``largest`` is the mass on the largest losses.
     """
 
-    values: Float
-    p: Float | float
+    values: Floats
+    p: Floats | float
     top: float
     scale: float
     largest: float
@@ -140,7 +140,7 @@ class _Units:
         largest = float(np.count_nonzero(at_top) * p if isinstance(p, float) else p @ at_top)
         return cls(values, p, top, top - float(kept.min()), largest)
 
-    def blocks(self) -> Iterator[tuple[slice, Float, Float | float]]:
+    def blocks(self) -> Iterator[tuple[slice, Floats, Floats | float]]:
         for start in range(0, self.values.size, BLOCK):
             block = slice(start, start + BLOCK)
             d = self.values[block] - self.top
@@ -149,7 +149,7 @@ class _Units:
             np.minimum(d, 0.0, out=d)
             yield block, d, self.p if isinstance(self.p, float) else self.p[block]
 
-    def moments(self, weigh: Callable[[Float], Float]) -> Float:
+    def moments(self, weigh: Callable[[Floats], Floats]) -> Floats:
         """Sum p f, p f d and p f d² over units for f = weigh(d)."""
         total = np.zeros(3)
         for _, d, p in self.blocks():
@@ -161,7 +161,7 @@ class _Units:
             total[2] += f @ d
         return total
 
-    def weights(self, weigh: Callable[[Float], Float]) -> tuple[Float, float, float]:
+    def weights(self, weigh: Callable[[Floats], Floats]) -> tuple[Floats, float, float]:
         """Return normalised p f, its mean of d, and the sum of p f."""
         w = np.empty(self.values.size)
         total = mean = 0.0
@@ -190,7 +190,7 @@ _LIMITS: dict[str, Callable[[float], float]] = {
 }
 
 
-def _kl(units: _Units, radius: float) -> tuple[Float, float, float, float, int, str]:
+def _kl(units: _Units, radius: float) -> tuple[Floats, float, float, float, int, str]:
     theta, log_total, n_iter = _temperature(units, radius)
     w, gain, total = units.weights(partial(_tilt, np.exp, theta))
     # Dual: min_θ (r + log Σ p e^{θd})/θ.
@@ -198,7 +198,7 @@ def _kl(units: _Units, radius: float) -> tuple[Float, float, float, float, int, 
     return w, gain, (radius + log_total) / theta, theta, n_iter, "newton"
 
 
-def _tilt(function: Callable[[Float], Float], theta: float, d: Float) -> Float:
+def _tilt(function: Callable[[Floats], Floats], theta: float, d: Floats) -> Floats:
     return function(theta * d)
 
 
@@ -249,7 +249,7 @@ def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
     return theta, log_total, n_iter
 
 
-def _chi2(units: _Units, radius: float) -> tuple[Float, float, float, float, int, str]:
+def _chi2(units: _Units, radius: float) -> tuple[Floats, float, float, float, int, str]:
     mean = units.moments(np.ones_like)[1]
     variance = units.moments(lambda d: (d - mean) ** 2)[0]
     theta, n_iter, method = float(mean - np.sqrt(variance / (2 * radius))), 1, "closed-form"
@@ -298,7 +298,7 @@ def _threshold(units: _Units, radius: float) -> tuple[float, float, int]:
     return theta, second, n_iter
 
 
-def _tail(units: _Units, radius: float) -> tuple[Float, float, float, float, int, str]:
+def _tail(units: _Units, radius: float) -> tuple[Floats, float, float, float, int, str]:
     alpha = float(np.exp(-radius))
     p = np.full(units.values.size, units.p) if isinstance(units.p, float) else units.p
     w, boundary = tail(units.values, alpha, p)
@@ -310,7 +310,7 @@ def _tail(units: _Units, radius: float) -> tuple[Float, float, float, float, int
     return w, gain, eta + excess / alpha, eta, 1, "closed-form"
 
 
-_BALLS: dict[str, Callable[[_Units, float], tuple[Float, float, float, float, int, str]]] = {
+_BALLS: dict[str, Callable[[_Units, float], tuple[Floats, float, float, float, int, str]]] = {
     "kl": _kl,
     "cvar": _tail,
     "chi2": _chi2,

@@ -10,8 +10,8 @@ except ImportError as error:
         f"tailboost.torch needs PyTorch and safetensors ({error}): pip install 'tailboost[torch]'"
     ) from error
 
+from tailboost._torch_rows import read_dataset
 from tailboost.torch import losses, nets
-from tailboost.torch._data import read_dataset
 from tailboost.torch._learner import TorchClassifier
 
 __all__ = ["TorchClassifier", "losses", "nets", "read_dataset"]

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
 # Share of the free memory of a GPU that the data may take; beyond it batches travel one by one.
 SHARE_OF_DEVICE = 0.5
@@ -113,54 +112,3 @@ def find_device(name: str) -> torch.device:
             f"device={name!r} cannot be used here ({reason}); 'auto' takes what there is"
         ) from None
     return device
-
-
-def read_dataset(dataset: Dataset[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Read a dataset whose items are a row, or a pair of row and label, once from beginning to end.
-
-    Images come as arrays or pictures of shape H×W or H×W×C, or as tensors of shape C×H×W, which are turned
-    round. Transforms that draw at random are frozen by this: give them to the learner as ``augment``.
-
-    Parameters
-    ----------
-    dataset : torch.utils.data.Dataset
-        With a length.
-
-    Returns
-    -------
-    X : ndarray of shape (n, d), (n, H, W) or (n, H, W, C)
-    y : ndarray of shape (n,) or None
-        None where items are no pairs.
-
-    Raises
-    ------
-    ValueError
-        If the dataset is empty, has no length, or its rows differ in shape.
-    """
-    if not hasattr(dataset, "__len__"):
-        raise ValueError(f"{type(dataset).__name__} has no length; a dataset that can be indexed is needed")
-    n = len(dataset)
-    if n == 0:
-        raise ValueError(f"the {type(dataset).__name__} is empty: it needs at least one row")
-    X: NDArray[Any] | None = None
-    labels = []
-    for i in range(n):
-        item = dataset[i]
-        if isinstance(item, (tuple, list)):
-            labels.append(np.asarray(item[1]).item())
-            item = item[0]
-        row = _array(item)
-        if X is None:
-            X = np.empty((n, *row.shape), dtype=row.dtype)
-        if row.shape != X.shape[1:]:
-            raise ValueError(f"row {i} of the dataset has shape {row.shape}, row 0 has {X.shape[1:]}")
-        X[i] = row
-    assert X is not None
-    return X, np.array(labels) if labels else None
-
-
-def _array(item: Any) -> NDArray[Any]:
-    if isinstance(item, Tensor):
-        item = item.detach().cpu()
-        return np.asarray(item.movedim(0, -1) if item.ndim > 2 else item)
-    return np.asarray(item)

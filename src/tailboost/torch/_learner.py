@@ -17,9 +17,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from tailboost._rows import check_row_shape, fingerprint, hash_rows, unpack
+from tailboost._checks import check_labelled_rows, check_row_shape
+from tailboost._rows import fingerprint, hash_rows
 from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
-from tailboost.learners._base import Floats, Ints, Mask, check_labelled_rows
+from tailboost._torch_rows import unpack
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.torch._data import Feed, find_device
 from tailboost.torch._members import Architecture, TorchMember
 from tailboost.torch._training import Randomness, Recipe, Start, Training

@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from tailboost._store import digest, write
-from tailboost.learners._base import Ints
+from tailboost._typing import Ints
 from tailboost.torch._data import Feed, find_device
 from tailboost.torch._training import Randomness
 

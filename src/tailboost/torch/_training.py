@@ -16,7 +16,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from tailboost.learners._base import Floats, Ints
+from tailboost._typing import Floats, Ints
 from tailboost.torch._data import Feed
 
 Loss = Callable[..., Tensor]

@@ -9,21 +9,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tailboost.solvers.bits import (
-    Bool,
-    DenseLosses,
-    Float,
-    Index,
-    Losses,
-    LossMatrix,
-    as_losses,
-    base_measure,
-    check_number,
-)
-from tailboost.solvers.cvar import tail
+from tailboost._numbers import base_measure, check_alpha
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.solvers.bits import DenseLosses, Losses, LossMatrix, as_losses
+from tailboost.solvers.tails import tail
 
 #: Largest relative duality gap of a returned solution.
 GAP = 1e-8
+#: Units whose patterns tell whether the others repeat.
+SAMPLE = 4096
 
 
 class SolverError(RuntimeError):
@@ -48,21 +42,21 @@ class Optimum:
     regular : the mixture, ε and interval of free losses of the regularised problem whose weights these are
     """
 
-    lam: Float
-    w: Float
-    combined: Float
-    expected: Float
+    lam: Floats
+    w: Floats
+    combined: Floats
+    expected: Floats
     value: float
     bound: float
     threshold: float
     n_iter: int
     method: str
-    tied: Bool
-    members: Bool
+    tied: Mask
+    members: Mask
     closest: bool = False
     canonical: bool = False
     tried: bool = False
-    regular: tuple[Float, float, tuple[float, float]] | None = None
+    regular: tuple[Floats, float, tuple[float, float]] | None = None
 
     @property
     def gap(self) -> float:
@@ -76,7 +70,7 @@ class Optimum:
 
 
 @dataclass(frozen=True)
-class Problem:
+class TailGame:
     """A game between T hypotheses and n units, and the smaller equivalent one that is solved.
 
     Units without mass are dropped, units with equal losses merged (their base measures add up: they get
@@ -92,16 +86,16 @@ class Problem:
     """
 
     full: LossMatrix
-    full_p: Float
+    full_p: Floats
     losses: LossMatrix
-    p: Float
+    p: Floats
     alpha: float
     scale: float
     offset: float
-    pattern: Index | None
-    kept: Index | None
-    members: Index
-    alike: Index
+    pattern: Ints | None
+    kept: Ints | None
+    members: Ints
+    alike: Ints
 
     @classmethod
     def build(cls, losses: Losses, alpha: float, base: npt.ArrayLike | None) -> Self:
@@ -113,11 +107,11 @@ class Problem:
             If an argument is outside its range.
         """
         full = as_losses(losses)
-        alpha = check_number(alpha, "alpha", 0, 1)
+        alpha = check_alpha(alpha)
         full_p = base_measure(base, full.shape[1])
         reduced, p = full, full_p
-        kept: Index | None = None
-        pattern: Index | None = None
+        kept: Ints | None = None
+        pattern: Ints | None = None
         if base is not None and not full_p.all():
             kept = np.flatnonzero(full_p)
             reduced, p = full.select(units=kept), full_p[kept]
@@ -137,12 +131,12 @@ class Problem:
         return cls(full, full_p, reduced, p, alpha, scale, offset, pattern, kept, members, alike)
 
     @cached_property
-    def cap(self) -> Float:
+    def cap(self) -> Floats:
         """Largest weight of every unit of the reduced problem: p_i/α."""
         return self.p / self.alpha
 
     def optimum(
-        self, lam: Float, w: Float | None, n_iter: int, method: str, combined: Float | None = None
+        self, lam: Floats, w: Floats | None, n_iter: int, method: str, combined: Floats | None = None
     ) -> Optimum:
         """Collect a mixture and weights, and what complementary slackness says about all other optima.
 
@@ -170,13 +164,13 @@ class Problem:
             members=expected <= bound + 1e-9,
         )
 
-    def mix(self, optimum: Optimum, lam: Float) -> None:
+    def mix(self, optimum: Optimum, lam: Floats) -> None:
         """Put another mixture in the place of that of an optimum."""
         optimum.lam, optimum.combined = lam, self.losses.combine(lam)
         worst, optimum.threshold = tail(optimum.combined, self.alpha, self.p)
         optimum.value = float(worst @ optimum.combined)
 
-    def expand(self, w: Float) -> Float:
+    def expand(self, w: Floats) -> Floats:
         """Weights of the full problem from weights of the reduced one."""
         if self.pattern is not None:
             p = self.full_p if self.kept is None else self.full_p[self.kept]
@@ -187,13 +181,13 @@ class Problem:
             w = out
         return w
 
-    def expand_mixture(self, lam: Float) -> Float:
+    def expand_mixture(self, lam: Floats) -> Floats:
         """Mixture of all members from one of those of the reduced problem."""
         out = np.zeros(self.alike.size)
         out[self.members] = lam
         return out
 
-    def reduce_mixture(self, lam: Float) -> Float:
+    def reduce_mixture(self, lam: Floats) -> Floats:
         """Mixture of the members of the reduced problem from one of all."""
         return np.bincount(self.alike, lam, self.members.size).astype(np.float64)
 
@@ -210,7 +204,7 @@ class Problem:
         )
 
 
-def _distinct(losses: LossMatrix) -> tuple[Index, Index]:
+def _distinct(losses: LossMatrix) -> tuple[Ints, Ints]:
     """Members with distinct losses, the first of each kind, and for every member which of them it equals."""
     first: list[int] = []
     kinds: dict[Any, list[int]] = {}
@@ -228,7 +222,7 @@ def _distinct(losses: LossMatrix) -> tuple[Index, Index]:
     return np.array(first, dtype=np.intp), alike
 
 
-def _merge(losses: LossMatrix) -> tuple[Index, Index] | None:
+def _merge(losses: LossMatrix) -> tuple[Ints, Ints] | None:
     """Units that stand for all with the same losses, and the position of every unit's stand-in among them.
 
     All repetitions are found where a sample has many of them or there are few units; else only the heavy
@@ -251,11 +245,7 @@ def _merge(losses: LossMatrix) -> tuple[Index, Index] | None:
     return np.flatnonzero(kept), (np.cumsum(kept) - 1)[stand_in]
 
 
-#: Units whose patterns tell whether the others repeat.
-SAMPLE = 4096
-
-
-def feasible(w: Float, cap: Float) -> Float:
+def feasible(w: Floats, cap: Floats) -> Floats:
     """Repair the rounding of weights w: 0 ≤ w ≤ cap and Σ w = 1."""
     w = np.clip(w, 0.0, cap)
     missing = 1.0 - float(w.sum())

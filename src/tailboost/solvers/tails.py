@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tailboost.solvers.bits import Float, base_measure, check_number, loss_vector
+from tailboost._numbers import base_measure, check_alpha, loss_vector
+from tailboost._typing import Floats
+
+#: Units looked at to bracket the boundary of a tail.
+SAMPLE = 2000
 
 
 def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> float:
@@ -36,7 +40,7 @@ def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None)
     return float(cvar_weights(losses, alpha, base) @ loss_vector(losses))
 
 
-def cvar_weights(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> Float:
+def cvar_weights(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> Floats:
     """Weights on the units that attain the CVaR: the worst ``alpha`` of the mass.
 
     Parameters
@@ -56,21 +60,22 @@ def cvar_weights(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None
         If a parameter is outside its range.
     """
     values = loss_vector(losses)
-    return tail(values, check_number(alpha, "alpha", 0, 1), base_measure(base, values.size))[0]
+    return tail(values, check_alpha(alpha), base_measure(base, values.size))[0]
 
 
-def tail(losses: Float, alpha: float, p: Float) -> tuple[Float, float]:
+def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
     """Maximiser of (1) and its boundary η, the smallest loss of the tail, for a normalised base measure."""
     boundary = tail_boundary(losses, alpha, p)
     w = np.where(losses > boundary, p, 0.0)
     w /= alpha
     rest = max(1.0 - float(w.sum()), 0.0)
     tied = np.flatnonzero(losses == boundary)
-    w[tied] = p[tied] * (rest / float(p[tied].sum()))
+    # What is left holds the rounding of a sum over all units, which must not lift a light unit over its cap.
+    w[tied] = p[tied] * min(rest / float(p[tied].sum()), 1.0 / alpha)
     return w, boundary
 
 
-def tail_boundary(losses: Float, alpha: float, p: Float) -> float:
+def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
     """Find the smallest loss of the worst ``alpha`` of the mass."""
     beyond = 0.0
     if p.min() == p.max():
@@ -92,7 +97,3 @@ def tail_boundary(losses: Float, alpha: float, p: Float) -> float:
     mass = beyond + np.cumsum(p[order])
     # At alpha = 1 rounding may leave the total mass just below alpha: then every unit is in the tail.
     return float(losses[order[np.searchsorted(mass, min(alpha, mass[-1]))]])
-
-
-#: Units looked at to bracket the boundary of a tail.
-SAMPLE = 2000

@@ -1,0 +1,229 @@
+"""Checks of what a user hands in, each in one place with one wording: labels, groups, weights, tables.
+
+A message begins with the name of the argument, says what is wanted and what was found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
+from sklearn.utils.multiclass import check_classification_targets
+
+from tailboost._numbers import (
+    base_measure,
+    check_alpha,
+    check_number,
+    check_vector,
+    check_weights,
+    finite,
+    loss_vector,
+    relative_weights,
+)
+from tailboost._typing import Floats, Ints, Labels
+
+__all__ = [
+    "base_measure",
+    "check_alpha",
+    "check_labelled_rows",
+    "check_length",
+    "check_number",
+    "check_probabilities",
+    "check_row_shape",
+    "check_same_kind",
+    "check_vector",
+    "check_weights",
+    "distinct_labels",
+    "finite",
+    "label_column",
+    "loss_vector",
+    "n_rows_of",
+    "positions",
+    "refuse_empty",
+    "refuse_missing",
+    "relative_weights",
+]
+
+
+def n_rows_of(X: Any) -> int:
+    """Return the number of rows of a table."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def check_length(values: Any, name: str, n: int, of: str = "X") -> None:
+    """Raise if there is not one entry for each of the n rows of ``of``."""
+    if n_rows_of(values) != n:
+        raise ValueError(f"{name} has {n_rows_of(values)} rows, {of} has {n}")
+
+
+def refuse_missing(values: Any, name: str) -> None:
+    """Raise if a column of labels or groups has missing entries."""
+    # A list of text and NaN would become text, "nan" included.
+    column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
+    if column.dtype.kind not in "fO":
+        return
+    missing = sum(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in column.ravel().tolist())
+    if missing:
+        raise ValueError(
+            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
+            "their rows"
+        )
+
+
+def refuse_empty(frame: Any) -> None:
+    """Raise if a data frame, which no other check looks at, has no rows or no columns."""
+    for size, what in zip(frame.shape, ("row", "column"), strict=True):
+        if size == 0:
+            raise ValueError(f"X has no {what}s, shape {frame.shape}; at least one {what} is needed")
+
+
+def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
+    """Remember the shape of the rows of an array of images, or raise if it is another than in ``fit``."""
+    shape = tuple(getattr(X, "shape", ()))[1:]
+    if reset:
+        estimator._row_shape = shape if len(shape) > 1 else None
+    elif (estimator._row_shape or len(shape) > 1) and shape != estimator._row_shape:
+        before = "a table" if estimator._row_shape is None else f"rows of shape {estimator._row_shape}"
+        raise ValueError(f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}")
+
+
+def positions(values: Any, known: Any, name: str, what: str = "labels not seen in fit") -> Ints:
+    """Return the place of each value among the known ones, in any order.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Labels or groups.
+    known : array-like of shape (K,)
+        What they may be, each once.
+    name, what : str
+        The words for a value that is none of them: "{name} holds {what}: [...]".
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Integers in [0, K).
+
+    Raises
+    ------
+    ValueError
+        If a value is none of the known ones.
+    """
+    values, known = np.asarray(values), np.asarray(known)
+    order = np.argsort(known)
+    place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
+    stray = known[place] != values
+    if np.any(stray):
+        raise ValueError(f"{name} holds {what}: {sorted(set(values[stray].tolist()))[:5]}")
+    return place.astype(np.intp, copy=False)
+
+
+def label_column(values: ArrayLike, name: str) -> Labels:
+    """Return labels or groups as an array of numbers or of text.
+
+    Raises
+    ------
+    ValueError
+        If the column is empty, has another shape than (n,), missing entries, or anything else.
+    """
+    array = np.asarray(values)
+    check_vector(array, name)
+    refuse_missing(values, name)
+    if array.dtype == object or array.dtype.kind == "T":
+        kinds = {type(value) for value in array.tolist()}
+        if all(issubclass(kind, str) for kind in kinds):
+            array = array.astype(str)
+        elif all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
+            array = np.array(array.tolist())
+        else:
+            found = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(f"{name} must hold numbers or text; found values of type {found}")
+    if array.dtype.kind not in "biufU":
+        raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
+    return array
+
+
+def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
+    """Return a list of labels, each once, as an array of numbers or of text.
+
+    Raises
+    ------
+    ValueError
+        As `label_column`, or if a label stands twice.
+    """
+    names = label_column(labels, name)
+    if len(np.unique(names)) < len(names):
+        raise ValueError(f"{name} must differ, got {names.tolist()}")
+    return names
+
+
+def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) -> None:
+    """Refuse to compare text with numbers: every answer would be wrong, and silently."""
+    if (values.dtype.kind == "U") != (others.dtype.kind == "U"):
+        kind = {True: "text", False: "numbers"}
+        raise ValueError(
+            f"{name} holds {kind[values.dtype.kind == 'U']}, {other_name} {kind[others.dtype.kind == 'U']}"
+        )
+
+
+def check_probabilities(y_proba: ArrayLike, n: int, name: str = "y_proba", of: str = "y_true") -> Floats:
+    """Return rows of probabilities, shape (n, K); for two classes those of the first may have been left out.
+
+    Raises
+    ------
+    ValueError
+        If they are no numbers, not in [0, 1], do not sum to 1, or are not n.
+    """
+    given = np.asarray(y_proba)
+    if given.ndim not in (1, 2) or given.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape {given.shape}"
+        )
+    # Learners work in float32 as well, so rows of honest shares may miss 1 by that much.
+    eps = np.finfo(given.dtype).eps if given.dtype.kind == "f" else 0.0
+    tolerance = max(1e-6, float(np.sqrt(eps)))
+    shares = given.astype(np.float64)
+    if shares.ndim == 1:
+        shares = np.column_stack([1.0 - shares, shares])
+    check_length(shares, name, n, of)
+    bad = ~((shares >= -tolerance) & (shares <= 1.0 + tolerance)).all(axis=1)  # NaN is bad too
+    bad |= ~(np.abs(shares.sum(axis=1) - 1.0) <= tolerance)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
+            f"{given[row].tolist()}"
+        )
+    return shares
+
+
+def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Labels, Ints, Floats]:
+    """Check what a learner's ``fit`` is given: the table, the classes, class numbers and weights of the rows.
+
+    The table is checked by the learner's own ``_checked``.
+
+    Raises
+    ------
+    ValueError
+        If labels or weights do not fit the table, or fewer than two classes have a row that weighs something.
+    """
+    if y is None:
+        raise ValueError(f"{type(learner).__name__} requires y to be passed, but the target y is None")
+    refuse_missing(y, "y")
+    X, y = learner._checked(X, y)
+    y = column_or_1d(y, warn=True)
+    n = n_rows_of(X)
+    check_length(y, "y", n)
+    check_classification_targets(y)
+    classes, index = np.unique(y, return_inverse=True)
+    weight = check_weights(sample_weight, n)
+    present = np.unique(index[weight > 0])
+    if len(present) < 2:
+        raise ValueError(
+            f"y holds one class only ({classes[present[0]]!r}) among the rows that weigh something; "
+            "at least two are needed"
+        )
+    return X, classes, index.astype(np.intp), weight

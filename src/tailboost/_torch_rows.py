@@ -1,0 +1,74 @@
+"""Datasets of PyTorch as arrays. PyTorch is never imported here: who has a Dataset has imported it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Return a torch Dataset as arrays, with its labels where ``y`` is missing; other tables as they are."""
+    data = sys.modules.get("torch.utils.data")
+    if data is None or not isinstance(X, data.Dataset):
+        return X, y
+    X, labels = read_dataset(X)
+    return X, labels if y is None else y
+
+
+def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Read a dataset whose items are a row, alone or with its label, once from beginning to end.
+
+    Images come as arrays or pictures of shape H×W or H×W×C, or as tensors of shape C×H×W, which are turned
+    round. Transforms that draw at random are frozen by this: give them to the learner as ``augment``.
+
+    Parameters
+    ----------
+    dataset : torch.utils.data.Dataset
+        With a length.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d), (n, H, W) or (n, H, W, C)
+    y : ndarray of shape (n,) or None
+        None where items have no label.
+
+    Raises
+    ------
+    ValueError
+        If the dataset is empty, has no length, or its rows differ in shape.
+    """
+    if not hasattr(dataset, "__len__"):
+        raise ValueError(f"{type(dataset).__name__} has no length; a dataset that can be indexed is needed")
+    n = len(dataset)
+    if n == 0:
+        raise ValueError(f"the {type(dataset).__name__} is empty: it needs at least one row")
+    X: NDArray[Any] | None = None
+    labels = []
+    for i in range(n):
+        item = dataset[i]
+        if isinstance(item, (tuple, list)):
+            item, *label = item
+            labels += [np.asarray(k).item() for k in label[:1]]
+        row = _array(item)
+        if X is None:
+            X = np.empty((n, *row.shape), dtype=row.dtype)
+        if row.shape != X.shape[1:]:
+            raise ValueError(f"row {i} of the dataset has shape {row.shape}, row 0 has {X.shape[1:]}")
+        X[i] = row
+    assert X is not None
+    return X, np.array(labels) if labels else None
+
+
+def _array(item: Any) -> NDArray[Any]:
+    if _is_tensor(item):
+        item = item.detach().cpu()
+        return np.asarray(item.movedim(0, -1) if item.ndim > 2 else item)
+    return np.asarray(item)
+
+
+def _is_tensor(item: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(item, torch.Tensor)

@@ -1,0 +1,30 @@
+"""What the package declares and what it is tried with are the same."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOOL = runpy.run_path(str(ROOT / "tools" / "minima.py"))
+
+
+def test_the_oldest_versions_tried_are_those_declared():
+    tried = (ROOT / "constraints-min.txt").read_text(encoding="utf-8")
+    assert tried == TOOL["text"](), "run: python tools/minima.py > constraints-min.txt"
+
+
+def test_minima_of_a_project():
+    project = {
+        "dependencies": ["numpy>=2.0", "scipy>=1.13"],
+        "optional-dependencies": {
+            "xgboost": ["xgboost>=3.0; sys_platform == 'darwin'"],
+            "app": ["dask[array]>=2024.5"],
+            "test": ["numpy>=2.0"],
+            "torch": ["torch>=2.4"],
+        },
+    }
+    assert TOOL["minima"](project) == ["dask==2024.5", "numpy==2.0", "scipy==1.13", "xgboost==3.0"]
+    project["dependencies"] = ["numpy"]
+    with pytest.raises(ValueError, match="'numpy' declares no oldest version"):
+        TOOL["minima"](project)
