@@ -25,6 +25,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
+from tailboost._probe import probe_rows
 from tailboost._rows import (
     check_row_shape,
     distinct,
@@ -487,6 +488,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             self._fingerprint, self._fixed = same, fixed_params(self)
             self._boosted: list[Any] = []
             self._open(problem, checkpoints.before_round_1(scheme))
+        self._probe = probe_rows(problem.X, self._entropy)
         checkpoints.replay(self)
         self._play(problem, scheme, checkpoints, context)
         self._trim()
