@@ -38,7 +38,7 @@ _RECORD, _FORMAT = "tailboost.json", 1
 _PIECE = 2**20  # bytes inflated at a time
 _LEVEL = 3  # level 6 makes the forests of large models a sixteenth smaller in more than twice the time
 # What each of these versions may change in an answer is decided by the probe rows.
-_ALWAYS = ("tailboost", "numpy", "scikit-learn")
+_ALWAYS = ("python", "tailboost", "numpy", "scikit-learn")
 _WHERE_USED = {"xgboost": ("xgboost.", "tailboost.learners._hist."), "torch": ("tailboost.torch.",)}
 _LONGEST = 300  # characters of names that a file may put into a message
 
@@ -303,7 +303,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             "pickle stores it for those who trust the file"
         )
     names = _names(json.loads(members[_SCHEMA]))
-    record = {"format": _FORMAT, "versions": _versions(names), "answers": _answered(model)}
+    record = {"format": _FORMAT, "versions": _versions(_consists_of(names)), "answers": _answered(model)}
     record["seal"] = _seal(members, record)
     members[_RECORD] = json.dumps(record).encode()
     write(path, _zipped(members, zipfile.ZIP_DEFLATED), "the model")
@@ -323,14 +323,20 @@ def _names(schema: Any) -> set[str]:
     return {f"{node.get('__module__')}.{node.get('__class__')}" for node in _nodes(schema)}
 
 
-def _versions(names: Iterable[str]) -> dict[str, str]:
-    """Return the versions, here, of what a model with parts of these types consists of."""
+def _consists_of(names: Iterable[str]) -> list[str]:
+    """Return the libraries whose versions matter for a model with parts of these types."""
     used = [name for name, marks in _WHERE_USED.items() if any(n.startswith(marks) for n in names)]
-    found = {name: _version(name) for name in (*_ALWAYS, *used)}
-    return {"python": platform.python_version(), **{name: v for name, v in found.items() if v}}
+    return [*_ALWAYS, *used]
+
+
+def _versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the versions that are here, of libraries that models consist of; empty where one is missing."""
+    return {name: _version(name) for name in libraries if name in (*_ALWAYS, *_WHERE_USED)}
 
 
 def _version(name: str) -> str:
+    if name == "python":
+        return platform.python_version()
     try:
         module = importlib.import_module({"scikit-learn": "sklearn"}.get(name, name))
     except ImportError:
@@ -421,11 +427,11 @@ def _load(skops: ModuleType, path: Path, check: bool, max_bytes: int) -> Any:
         if record is None:
             raise _foreign(skops, bare)
         names = _names(schema)
-        here = _versions(names)
+        here = _versions(record["versions"])
         trusted = [name for name in names if _is_trusted(name)]
-        changed = _changed(record["versions"], here)
-    for name in record["versions"].keys() - here.keys():
+    for name in (name for name, number in here.items() if not number):
         raise ImportError(f"{os.fspath(path)!r} holds a model that needs {name}, which cannot be imported")
+    changed = _changed(record["versions"], here)
     with _reading(f"cannot be built{f'; it was saved with {changed}' if changed else ''}"):
         try:
             model = skops.loads(bare, trusted=trusted)
@@ -467,20 +473,12 @@ class _Unpacking:
         self.max_bytes = self.left = max_bytes
 
     def file(self, path: Path) -> dict[str, bytes]:
-        """Return the members of a model file with their arrays checked.
-
-        Matrices, which are files of files, come back unpacked: skops unpacks without limits.
-        """
+        """Return the members of a model file, with its arrays checked."""
         if (size := path.stat().st_size) > self.max_bytes:
             raise self._too_large(size)
         members = self._members(path.read_bytes())
         for node in _nodes(json.loads(members[_SCHEMA])):
-            if node["__loader__"] == "SparseMatrixNode":
-                parts = self._members(members[node["file"]])
-                for content in parts.values():
-                    _check_array(content)
-                members[node["file"]] = _zipped(parts, zipfile.ZIP_STORED)
-            elif node["__loader__"] == "NdArrayNode" and "file" in node:
+            if node["__loader__"] == "NdArrayNode" and "file" in node:
                 _check_array(members[node["file"]])
         return members
 
@@ -571,7 +569,7 @@ def _record(members: dict[str, bytes]) -> dict[str, Any] | None:
 
 def _changed(then: dict[str, str], here: dict[str, str]) -> str:
     """Say which versions differ, empty if none does."""
-    return ", ".join(f"{name} {then[name]} (here {here[name]})" for name in then if then[name] != here[name])
+    return ", ".join(f"{name} {then[name]} (here {here[name]})" for name in here if then[name] != here[name])
 
 
 def _compare(model: Any, kept: dict[str, Any] | None, changed: str) -> None:
