@@ -39,9 +39,7 @@ class ProbeFrame:
         series = []
         for dtype, values, categories in self.columns:
             kind: Any = dtype if categories is None else pd.CategoricalDtype(*categories)
-            series.append(
-                pd.Series(_with_nan(values) if kind in ("float64", "float32") else values, dtype=kind)
-            )
+            series.append(pd.Series(_with_nan(values) if dtype.startswith("float") else values, dtype=kind))
         table = pd.concat(series, axis=1)
         table.columns = pd.Index(self.names)
         return table

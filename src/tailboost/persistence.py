@@ -40,7 +40,7 @@ _LEVEL = 3  # level 6 makes the forests of large models a sixteenth smaller in m
 # What each of these versions may change in an answer is decided by the probe rows.
 _ALWAYS = ("python", "tailboost", "numpy", "scikit-learn")
 _WHERE_USED = {"xgboost": ("xgboost.", "tailboost.learners._hist."), "torch": ("tailboost.torch.",)}
-_LONGEST = 300  # characters of names that a file may put into a message
+_LONGEST = 150  # characters of names that a file may put into a message
 
 
 class ModelVersionWarning(UserWarning):
