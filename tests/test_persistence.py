@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -618,7 +619,7 @@ class TestMutations:
             adalp().fit(X, Y),
             worst_class().fit(X, Y),
             RandomForestClassifier(3, random_state=0).fit(X, Y),
-            Pipeline([("table", TableEncoder()), ("classifier", adalp())]).fit(pd.DataFrame(X), Y),
+            Pipeline([("impute", SimpleImputer()), ("classifier", adalp())]).fit(X, Y),
         ]
         counts = campaign(models, path, 200)
         print(counts)
