@@ -16,7 +16,7 @@ for needed in ("typer", "rich", "skops", "jinja2", "plotly"):
 from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import cli  # noqa: E402
-from tailboost.io import load_model  # noqa: E402
+from tailboost.persistence import load_model  # noqa: E402
 from tailboost.registry import METHODS  # noqa: E402
 
 

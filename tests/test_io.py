@@ -1,18 +1,11 @@
-"""Tables in, models out."""
-
-import json
-import zipfile
+"""Tables in."""
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("skops")
 
-from tailboost.io import TableEncoder, _is_trusted, load_model, save_model  # noqa: E402
+from tailboost.io import TableEncoder  # noqa: E402
 
 
 @pytest.fixture
@@ -97,74 +90,3 @@ class TestTableEncoder:
     def test_fit_names_the_culprit(self, table, says):
         with pytest.raises(ValueError, match=says):
             TableEncoder().fit(table)
-
-
-class TestModelFiles:
-    @pytest.mark.parametrize(
-        "classifier",
-        [RandomForestClassifier(5, random_state=0), HistGradientBoostingClassifier(max_iter=5)],
-        ids=lambda c: type(c).__name__,
-    )
-    def test_round_trip_with_preparation(self, mixed, tmp_path, classifier):
-        y = np.array(["no", "yes", "no", "yes", "yes", "no"])
-        model = Pipeline([("table", TableEncoder()), ("classifier", classifier)]).fit(mixed, y)
-        save_model(model, tmp_path / "m.skops")
-        again = load_model(tmp_path / "m.skops")
-        np.testing.assert_array_equal(again.predict(mixed), model.predict(mixed))
-        np.testing.assert_array_equal(again.predict_proba(mixed), model.predict_proba(mixed))
-
-    def test_round_trip_xgboost(self, tmp_path):
-        xgboost = pytest.importorskip("xgboost")
-        rng = np.random.default_rng(0)
-        X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
-        model = xgboost.XGBClassifier(n_estimators=3).fit(X, y)
-        save_model(model, tmp_path / "m.skops")
-        np.testing.assert_array_equal(
-            load_model(tmp_path / "m.skops").predict_proba(X), model.predict_proba(X)
-        )
-
-    def test_what_could_not_be_loaded_is_not_written(self, tmp_path):
-        model = FunctionTransformer(func=json.dumps)
-        with pytest.raises(TypeError, match=r"json.*dumps"):
-            save_model(model, tmp_path / "m.skops")
-        assert not (tmp_path / "m.skops").exists()
-
-    def test_foreign_types_are_refused_by_name(self, tmp_path):
-        import skops.io
-
-        skops.io.dump(FunctionTransformer(func=json.dumps), tmp_path / "m.skops")
-        with pytest.raises(ValueError, match=r"not trusted.*json.*dumps"):
-            load_model(tmp_path / "m.skops")
-
-    @pytest.mark.parametrize("content", [b"", b"not a zip file", b"PK\x03\x04 broken"])
-    def test_no_model_file(self, tmp_path, content):
-        (tmp_path / "m.skops").write_bytes(content)
-        with pytest.raises(ValueError, match="not a model file"):
-            load_model(tmp_path / "m.skops")
-
-    def test_a_zip_of_something_else(self, tmp_path):
-        with zipfile.ZipFile(tmp_path / "m.skops", "w") as archive:
-            archive.writestr("readme.txt", "hello")
-        with pytest.raises(ValueError, match="not a model file"):
-            load_model(tmp_path / "m.skops")
-
-    def test_absent_file(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="no model file"):
-            load_model(tmp_path / "m.skops")
-
-    @pytest.mark.parametrize(
-        ("name", "trusted"),
-        [
-            ("tailboost.io.TableEncoder", True),
-            ("sklearn.tree._tree.Tree", True),
-            ("tailboost.io.Path", False),  # only imported there
-            ("tailboost.io.save_model", False),  # a function
-            ("tailboost.io.os.system", False),
-            ("tailboost.nothing.Here", False),
-            ("tailboost_evil.Class", False),
-            ("posix.system", False),
-            ("builtins.eval", False),
-        ],
-    )
-    def test_trusted_list(self, name, trusted):
-        assert _is_trusted(name) is trusted

@@ -20,6 +20,7 @@ from tailboost.classifiers import (
     VadaBoostClassifier,
     WorstClassBoostClassifier,
 )
+from tailboost.persistence import load_model, save_model
 
 __version__ = "0.1.0"
 
@@ -40,9 +41,11 @@ __all__ = [
     "WorstClassBoostClassifier",
     "datasets",
     "learners",
+    "load_model",
     "metrics",
     "plotting",
     "robustness",
+    "save_model",
     "solvers",
 ]
 

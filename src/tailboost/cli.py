@@ -41,7 +41,8 @@ from sklearn.pipeline import Pipeline
 
 from tailboost import __version__, datasets
 from tailboost.datasets._table import read_frame
-from tailboost.io import load_model, preparation, save_model
+from tailboost.io import preparation
+from tailboost.persistence import load_model, save_model
 from tailboost.registry import METHODS, Method, get_method
 from tailboost.report import Results, compare, render
 from tailboost.report.comparison import checked_alphas, joint_groups

@@ -1,23 +1,16 @@
-"""Tables in, models out: the preparation that travels inside a model, and skops files.
+"""Tables in: the preparation that travels inside a model.
 
-Everything here needs the extra ``app`` (pandas, skops); neither is imported before it is used.
+Everything here needs the extra ``app`` (pandas), which is not imported before it is used.
 """
 
 from __future__ import annotations
 
-import copy
-import importlib
-import os
-import zipfile
-from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -25,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TableEncoder", "load_model", "preparation", "save_model", "takes_missing"]
+__all__ = ["TableEncoder", "preparation", "takes_missing"]
 
 
 def preparation(classifier: Any) -> list[tuple[str, Any]]:
@@ -189,118 +182,3 @@ def _texts(table: pd.DataFrame) -> NDArray[Any]:
 def _text(value: object) -> str:
     # A code such as 12 is read as 12.0 from a file in which another row of the column is empty.
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-# Parts of fitted models that skops does not trust by itself. Trees and boosters hold arrays that their
-# libraries index without bounds checks: a forged file can crash the process, but it cannot run code.
-_KNOWN_PARTS = frozenset(
-    {
-        "numpy.dtype",
-        *(f"{m}.{c}" for m in ("pathlib", "pathlib._local") for c in ("PosixPath", "WindowsPath")),
-        "sklearn.tree._tree.Tree",
-        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "xgboost.core.Booster",
-        "xgboost.sklearn.XGBClassifier",
-    }
-)
-
-
-def _is_trusted(name: str) -> bool:
-    """Whether a type named in a file may be built: a class that tailboost itself defines, or a known part."""
-    module, _, attribute = name.rpartition(".")
-    if module == "tailboost" or module.startswith("tailboost."):
-        try:
-            found = getattr(importlib.import_module(module), attribute, None)
-        except ImportError:
-            return False
-        if module == "tailboost.torch.nets":  # the makers of nets, which members name
-            return attribute in importlib.import_module(module).__all__
-        # What our modules merely import, and every other function, stays out.
-        return isinstance(found, type) and found.__module__ == module
-    return name in _KNOWN_PARTS
-
-
-def _refused(untrusted: Iterable[str]) -> list[str]:
-    return sorted(name for name in untrusted if not _is_trusted(name))
-
-
-def save_model(model: object, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model, or a pipeline that ends in one, to a skops file.
-
-    Parameters
-    ----------
-    model : estimator
-        Any fitted classifier of tailboost, or a pipeline around one.
-    path : path
-        The file to write; what was there is replaced.
-
-    Raises
-    ------
-    TypeError
-        If the model holds something that `load_model` would refuse (a net of the user's own, say); nothing
-        is written then.
-    ValueError
-        If the file of a net that lies in a folder is missing or damaged.
-    """
-    import skops.io
-
-    model = _self_contained(model)
-    content = skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED)
-    if refused := _refused(skops.io.get_untrusted_types(data=content)):
-        raise TypeError(
-            f"this model cannot be stored in a file that runs no code, it holds {', '.join(refused)}; pickle "
-            "stores it for those who trust the file"
-        )
-    Path(path).write_bytes(content)
-
-
-def _self_contained(model: Any) -> Any:
-    """Return a model whose nets, where they lie in files of their own, have come into memory."""
-    classifier = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if not any(getattr(member, "path", None) for member in getattr(classifier, "estimators_", ())):
-        return model
-    model = copy.deepcopy(model)
-    classifier = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    for member in (*classifier.estimators_, *classifier._boosted):
-        if hasattr(member, "fetch"):
-            member.fetch()
-    return model
-
-
-def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a model written by `save_model`.
-
-    Only types that skops trusts by itself, classes defined by tailboost, and the trees and boosters
-    of scikit-learn and XGBoost are built. No code from the file is run.
-
-    Parameters
-    ----------
-    path : path
-        A skops file.
-
-    Returns
-    -------
-    estimator
-        The fitted model; it predicts exactly what the stored one did.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is no skops file, or if it holds other types; they are named.
-    """
-    import skops.io
-
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no model file {os.fspath(path)!r}")
-    content = Path(path).read_bytes()
-    try:
-        untrusted = skops.io.get_untrusted_types(data=content)
-    except Exception as error:  # whatever a foreign file makes the reader trip over
-        raise ValueError(f"{os.fspath(path)!r} is not a model file in the skops format") from error
-    if refused := _refused(untrusted):
-        raise ValueError(
-            f"{os.fspath(path)!r} is refused: it holds types that are not trusted, {', '.join(refused)}"
-        )
-    return skops.io.loads(content, trusted=untrusted)

@@ -22,6 +22,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
+from tailboost._probe import probe_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
@@ -262,6 +263,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+        self.probe_rows_ = probe_rows(
+            problem.X, entropy
+        )  # by which a model file is checked when it is loaded
         if not goes_on:
             self.__dict__.pop("ensemble_", None)  # unfitted until there is a round
         self._play(problem, scheme, checkpoints, context)

@@ -1,0 +1,230 @@
+"""Probe rows: what a model answers to them shows whether it is still the model that was saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+MOST_ROWS = 32
+MOST_BYTES = 65_536
+SAMPLE = 256  # rows whose values the columns are drawn from
+SAME_SHARE = 1e-6
+
+
+@dataclass
+class ProbeFrame:
+    """Rows of a data frame as parts that a model file can hold.
+
+    Parameters
+    ----------
+    names : list
+        The columns' names.
+    columns : list of tuple
+        Of each column: its dtype as pandas writes it, its values (missing ones are None), and for categories
+        all of them and whether they are ordered, else None.
+    """
+
+    names: list[Any]
+    columns: list[tuple[str, list[Any], tuple[list[Any], bool] | None]]
+
+    def frame(self) -> Any:
+        """Return the rows as a data frame with the columns' own dtypes."""
+        import pandas as pd
+
+        series = []
+        for dtype, values, categories in self.columns:
+            kind: Any = dtype if categories is None else pd.CategoricalDtype(*categories)
+            series.append(pd.Series(_with_nan(values) if dtype.startswith("float") else values, dtype=kind))
+        table = pd.concat(series, axis=1)
+        table.columns = pd.Index(self.names)
+        return table
+
+
+@dataclass
+class ProbeMatrix:
+    """Rows of a sparse matrix as plain arrays, in the layout of compressed rows."""
+
+    data: NDArray[Any]
+    indices: NDArray[np.int64]
+    indptr: NDArray[np.int64]
+    n_columns: int
+
+    def matrix(self) -> Any:
+        """Return the rows as a matrix of compressed rows."""
+        shape = (len(self.indptr) - 1, self.n_columns)
+        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+
+
+def _with_nan(values: list[Any]) -> list[Any]:
+    return [np.nan if v is None else v for v in values]
+
+
+def probe_rows(X: Any, seed: int) -> Any:
+    """Make up a few rows like those of a table, to ask a model about later.
+
+    No row is one of the table's: every column is drawn by itself from the values that a small sample of the
+    rows has there, so single values are kept and what belongs together is not. Draws come from a generator of
+    their own, so a fit's random numbers stay what they are.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, ...), sparse matrix or data frame of shape (n, d)
+        n ≥ 1. Each pixel of an image counts as a column.
+    seed : int
+        At least 0; the same table and seed give the same rows.
+
+    Returns
+    -------
+    ndarray, ProbeMatrix, ProbeFrame or None
+        At most 32 rows and about 64 KiB, with the table's dtypes; None where a single row is larger, or for a
+        table of another kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = probe_rows(np.arange(12.0).reshape(4, 3), seed=0)
+    >>> rows.shape
+    (32, 3)
+    >>> bool(np.isin(rows[:, 0], [0, 3, 6, 9]).all())
+    True
+    """
+    if not hasattr(X, "shape") or len(X.shape) < 2 or not all(X.shape):
+        return None
+    rng = np.random.default_rng([seed, X.shape[0]])
+    sample = rng.choice(X.shape[0], size=min(SAMPLE, X.shape[0]), replace=False)
+    if hasattr(X, "iloc"):
+        return _frame(X.iloc[sample], rng)
+    if sp.issparse(X):
+        return _matrix(sp.csr_matrix(X)[np.sort(sample[:MOST_ROWS])], rng)
+    return _array(X[sample], rng) if isinstance(X, np.ndarray) else None
+
+
+def _n_rows(bytes_per_row: int) -> int:
+    return min(MOST_ROWS, MOST_BYTES // max(bytes_per_row, 1))
+
+
+def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
+    flat = rows.reshape(len(rows), -1)
+    if rows.dtype == object and not _storable(flat.ravel().tolist()):
+        return None
+    n = _n_rows(flat.shape[1] * flat.itemsize)
+    drawn = flat[rng.integers(len(flat), size=(n, flat.shape[1])), np.arange(flat.shape[1])]
+    return drawn.reshape(n, *rows.shape[1:]) if n else None
+
+
+def _matrix(rows: Any, rng: np.random.Generator) -> ProbeMatrix | None:
+    entries = rows.tocoo()
+    if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
+        kept = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
+        return _matrix(rows[: int(entries.row[kept])], rng) if entries.row[kept] else None
+    # The entries of every column that has any move to other rows, each column by its own permutation.
+    _, column = np.unique(entries.col, return_inverse=True)
+    places = np.tile(np.arange(rows.shape[0]), (column.max(initial=-1) + 1, 1))
+    moved = rng.permuted(places, axis=1)[column, entries.row] if len(column) else entries.row
+    mixed = sp.csr_matrix((entries.data, (moved, entries.col)), shape=rows.shape)
+    return ProbeMatrix(
+        mixed.data, mixed.indices.astype(np.int64), mixed.indptr.astype(np.int64), int(rows.shape[1])
+    )
+
+
+def _frame(rows: Any, rng: np.random.Generator) -> ProbeFrame | None:
+    n = _n_rows(int(rows.memory_usage(deep=True, index=False).sum()) // len(rows))
+    if not n:
+        return None
+    columns = []
+    for j in range(rows.shape[1]):
+        drawn = rows.iloc[:, j].iloc[rng.integers(len(rows), size=n)]
+        values = [
+            None if missing else value.item() if isinstance(value, np.generic) else value
+            for value, missing in zip(drawn, drawn.isna(), strict=True)
+        ]
+        kind = drawn.dtype
+        categories = (list(kind.categories), bool(kind.ordered)) if hasattr(kind, "categories") else None
+        if not _storable([*values, *(categories or ([],))[0]]):
+            return None
+        columns.append((str(kind), values, categories))
+    return ProbeFrame(list(rows.columns), columns)
+
+
+def _storable(values: list[Any]) -> bool:
+    """Whether a model file can hold the values: dates and objects of the user's own it cannot."""
+    return all(v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values)
+
+
+def rows_of(model: Any) -> Any:
+    """Return the probe rows that a model's fit made up, or None where there are none.
+
+    Parameters
+    ----------
+    model : estimator
+        A classifier of tailboost, or a pipeline that ends in one.
+
+    Returns
+    -------
+    ndarray, ProbeMatrix, ProbeFrame or None
+    """
+    return getattr(_classifier(model), "probe_rows_", None)
+
+
+def _classifier(model: Any) -> Any:
+    return _classifier(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+
+
+@dataclass
+class Answers:
+    """What a model says about its probe rows.
+
+    Parameters
+    ----------
+    labels : list of int
+        Predicted labels as positions in ``classes_``.
+    shares : list of list of float, or None
+        Rows of ``predict_proba``, where the model has it.
+    """
+
+    labels: list[int]
+    shares: list[list[float]] | None
+
+    def same_as(self, other: Answers) -> bool:
+        """Whether all labels are equal, and all shares to within 1e-6."""
+        if self.labels != other.labels or (self.shares is None) != (other.shares is None):
+            return False
+        if self.shares is None or other.shares is None:
+            return True
+        mine, its = np.asarray(self.shares), np.asarray(other.shares)
+        return mine.shape == its.shape and bool((abs(mine - its) <= SAME_SHARE).all())
+
+    def differing(self, other: Answers) -> int:
+        """Return the number of rows with another label."""
+        return sum(a != b for a, b in zip(self.labels, other.labels, strict=False))
+
+
+def answers(model: Any, rows: Any) -> Answers:
+    """Ask a model about its probe rows.
+
+    Parameters
+    ----------
+    model : estimator
+        A classifier with ``classes_``, or a pipeline that ends in one: the classifier is asked, for the rows
+        are of the table that it was given.
+    rows : ndarray, ProbeMatrix or ProbeFrame
+        From `probe_rows`.
+
+    Returns
+    -------
+    Answers
+    """
+    classifier = _classifier(model)
+    if isinstance(rows, ProbeFrame):
+        rows = rows.frame()
+    elif isinstance(rows, ProbeMatrix):
+        rows = rows.matrix()
+    place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
+    labels = [place[label] for label in classifier.predict(rows).tolist()]
+    shares = classifier.predict_proba(rows).tolist() if hasattr(classifier, "predict_proba") else None
+    return Answers(labels, shares)
