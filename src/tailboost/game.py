@@ -273,6 +273,7 @@ def play(
     judge: Callable[[Response, Any], tuple[float, float]] = lambda response, state: (np.nan, 0.0),
     stopping: Stopping | None = None,
     observe: Callable[[Game[State]], bool] = lambda game: False,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> None:
     """Play until ``n_rounds`` rounds are done in all, or there is a reason to stop.
 
@@ -294,6 +295,8 @@ def play(
         When further rounds are needless.
     observe : callable
         Called after every round; true ends the game.
+    interrupted : callable
+        Whether Ctrl-C came. Learners may swallow it and answer half trained: such an answer is not taken.
 
     Raises
     ------
@@ -316,6 +319,8 @@ def play(
             round_began = time.perf_counter()
             w = rule.weights(game.state)
             response = oracle(units.density(w), round_seed(entropy, t))
+            if interrupted():
+                raise KeyboardInterrupt
             losses = units.losses(response.losses)
             state = rule.update(game.state, losses)
             value, gap = judge(response, state)

@@ -27,6 +27,8 @@ Bits = NDArray[np.bool_]
 Look = tuple[NDArray[Any], Ints]
 # How far from good enough that is: a learner grows until this is 0 or less, or as far as it can.
 Goal = Callable[[NDArray[Any], Ints], float]
+# Gives the answers to a question, by asking or, where the fit was killed after it had asked, from memory.
+Memory = Callable[[bytes, Callable[[], Ints]], Ints]
 
 SIGNIFICANT_BITS = 16
 # A density below this is a solver's way of saying 0.
@@ -187,15 +189,24 @@ class HeldOut:
         return Response(member, stage.losses, stage.answers)
 
 
+def ask_anew(question: bytes, ask: Callable[[], Ints]) -> Ints:
+    """Remember nothing."""
+    return ask()
+
+
 @dataclass(frozen=True)
 class CrossFitted:
-    """Out-of-fold losses for player and λ; the member that stays is fitted on all rows."""
+    """Out-of-fold losses for player and λ; the member that stays is fitted on all rows.
+
+    The answers of a fold fitted whole are given to ``memory`` as they come.
+    """
 
     session: Session
     train: Rows
     judged: Rows
     fold: Ints
     n_jobs: int | None
+    memory: Memory = ask_anew
 
     player_rows = None
 
@@ -203,14 +214,12 @@ class CrossFitted:
         """Fit one model per fold for the losses and one on all rows for the ensemble."""
         weight, grow = self.train.weight * round_significant(u), goal is not None
         held = [self.fold == j for j in range(self.fold.max() + 1)]
-        models = [
-            stages(self.session, outside(rows, weight, self.train), seed, ~rows, grow=grow) for rows in held
-        ]
+        models = [self._answers(rows, outside(rows, weight, self.train), seed, grow) for rows in held]
         predicted = np.empty(len(self.fold), dtype=np.intp)
 
-        def grow_fold(rows: Mask, growing: Iterator[Any]) -> bool:
-            for model in growing:
-                predicted[rows] = self.session.predict(model, rows)
+        def grow_fold(rows: Mask, growing: Iterator[Ints]) -> bool:
+            for answers in growing:
+                predicted[rows] = answers
                 return True
             return False
 
@@ -223,6 +232,17 @@ class CrossFitted:
         stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
         member = grown(self.session, stage.number, weight, seed, grow=grow)
         return Response(member, stage.losses, stage.answers)
+
+    def _answers(self, rows: Mask, weight: Floats, seed: int, grow: bool) -> Iterator[Ints]:
+        """Yield the answers of a fold's model for its held rows, after every stage of its growth."""
+        if grow:
+            for model in stages(self.session, weight, seed, ~rows):
+                yield self.session.predict(model, rows)
+        else:
+            question = np.packbits(rows).tobytes() + weight.tobytes() + str(seed).encode()
+            yield self.memory(
+                question, lambda: self.session.predict(self.session.fit(weight, seed, ~rows), rows)
+            )
 
 
 def folds(places: Ints, k: int) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -25,6 +26,8 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
+from tailboost._identity import Identity, differing
+from tailboost._interrupts import noticing_interrupts
 from tailboost._rows import (
     check_row_shape,
     distinct,
@@ -35,7 +38,7 @@ from tailboost._rows import (
     refuse_missing,
     unpack,
 )
-from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
+from tailboost.checkpoints import Checkpoints, keep
 from tailboost.game import Floats, Game, Ints, Response, Rule, Stopping, Units, play
 from tailboost.learners import HistBoostClassifier, open_session, predict_members
 from tailboost.learners._sklearn import is_skorch
@@ -73,6 +76,20 @@ LEAST_HELD_OUT = 20  # rows that a held-out fifth of the smallest class or group
 # Rows and values of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
 BATCH_VALUES = 2**30
+# What may change from one fit to the next that continues it.
+_FREE = frozenset(
+    {
+        "n_estimators",
+        "n_jobs",
+        "verbose",
+        "checkpoint_dir",
+        "warm_start",
+        "max_time",
+        "max_rounds",
+        "tol",
+        "n_iter_no_change",
+    }
+)
 
 
 class FitInterruptedWarning(UserWarning):
@@ -431,13 +448,18 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         judged = Rows(train.y[held], train.weight[held], groups, f"the {held.sum():,} held-out rows")
         return HeldOut(session, train, judged, held, self._refits)
 
+    def _identity(self, same: str) -> Identity:
+        """Return what must stay the same for a fit on this data to be continued."""
+        free = _FREE - ({"n_estimators"} if self._tied_to_rounds() else set())
+        return Identity.of(self, data=same, entropy=self._entropy, but=free)
+
     def _continue(self, problem: Problem, same: str) -> bool:
         """Whether this fit goes on with the rounds of the last one."""
         if not (self.warm_start and hasattr(self, "estimators_")):
             return False
         if tied := self._tied_to_rounds():
             raise ValueError(f"{tied} depends on n_estimators, so warm_start cannot add rounds to it")
-        changed = [k for k, v in fixed_params(self).items() if v != self._fixed.get(k)]
+        changed = differing(self._fixed, self._identity(same).params)
         if changed:
             raise ValueError(
                 f"warm_start=True goes on with the last fit, but {', '.join(changed)} changed; "
@@ -467,30 +489,49 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         before = self.__dict__.copy()
         X, y = unpack(X, y)
         validation = (*unpack(*validation[:2]), *validation[2:])
-        try:
-            problem = self._check_problem(X, y, sample_weight, groups, validation)
-            routed = _check_method_params(X, routed, indices=problem.used)
-            same = problem.fingerprint(self.classes_)
-            goes_on = self._continue(problem, same)
-            if not goes_on:
-                self._entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-            scheme = self._scheme(problem, routed)
-            units = self._units(problem, scheme)
-            checkpoints = Checkpoints.open(self.checkpoint_dir, self, same)
-        except Exception:  # a refused fit leaves the classifier as it was
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-        if not goes_on:
-            self.__dict__.pop("estimators_", None)  # unfitted until there is a round
-            self._game: Game[Any] = Game.new(self._rule(units), units)
-            self._fingerprint, self._fixed = same, fixed_params(self)
-            self._boosted: list[Any] = []
-            self._open(problem, checkpoints.before_round_1(scheme))
-        checkpoints.replay(self)
-        self._play(problem, scheme, checkpoints, context)
+        with noticing_interrupts() as interrupted:
+            try:
+                problem = self._check_problem(X, y, sample_weight, groups, validation)
+                routed = _check_method_params(X, routed, indices=problem.used)
+                same = problem.fingerprint(self.classes_)
+                goes_on = self._continue(problem, same)
+                if not goes_on:
+                    self._entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
+                scheme = self._scheme(problem, routed)
+                units = self._units(problem, scheme)
+                identity = self._identity(same)
+                checkpoints = Checkpoints.open(
+                    self.checkpoint_dir, identity, learner=self.estimator, interrupted=interrupted
+                )
+            except Exception:  # a refused fit leaves the classifier as it was
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
+            with checkpoints:
+                if isinstance(scheme, CrossFitted):
+                    scheme = replace(scheme, memory=checkpoints.remember)
+                if not goes_on:
+                    self.__dict__.pop("estimators_", None)  # unfitted until there is a round
+                    self._game: Game[Any] = Game.new(self._rule(units), units)
+                    self._fingerprint, self._fixed = same, dict(identity.params)
+                    self._boosted: list[Any] = []
+                    self._open(problem, checkpoints.scheme(scheme))
+                self._replay(checkpoints)
+                self._play(problem, scheme, checkpoints, interrupted, context)
         self._trim()
         return self._settle()
+
+    def _replay(self, checkpoints: Checkpoints) -> None:
+        """Bring the game to the last round on disk."""
+        game = self._game
+        while game.n_rounds < self._last_round() and (kept := checkpoints.read(game.n_rounds + 1)):
+            response, played = kept
+            w = game.rule.weights(game.state)
+            game.state = game.rule.update(game.state, game.units.losses(response.losses))
+            self._take_in(response, game.state)
+            game.trace.rounds.append(played)
+            if game.trace.unit_weights is not None:
+                game.trace.unit_weights.append(w)
 
     def _trim(self) -> None:
         """Drop what an interrupted round left behind: it may have come before that round's end."""
@@ -515,7 +556,14 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         response = scheme(u, seed, by_answers)
         return replace(response, losses=response.answers != truth)
 
-    def _play(self, problem: Problem, scheme: Scheme, checkpoints: Checkpoints, context: Any) -> None:
+    def _play(
+        self,
+        problem: Problem,
+        scheme: Scheme,
+        checkpoints: Checkpoints,
+        interrupted: Callable[[], bool],
+        context: Any,
+    ) -> None:
         if context is not None:
             context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
         newest: list[Response] = []
@@ -526,7 +574,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             return response
 
         def observe(game: Game[Any]) -> bool:
-            checkpoints.save(game, newest[0])
+            checkpoints.write(game.n_rounds, newest[0], game.trace.rounds[-1])
             t, last = game.n_rounds, game.trace.rounds[-1]
             if self.verbose:
                 print(
@@ -550,6 +598,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             judge=self._take_in,
             stopping=Stopping(self._patience(), self._param("tol", 0.0), self.max_time),
             observe=observe,
+            interrupted=interrupted,
         )
         reason = self._game.trace.stop_reason
         if reason.startswith(("interrupted", "time limit")):

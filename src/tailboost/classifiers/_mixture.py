@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._rows import unpack
+from tailboost.checkpoints import keep
 from tailboost.classifiers._base import BaseBoostClassifier, Problem, batches, n_rows_of, take
-from tailboost.classifiers._checkpoint import keep
 from tailboost.combine import Ledger, Objective, draw, settle_ties, shares
 from tailboost.game import Floats, Ints, Response
 from tailboost.guarantee import COIN_TOLERANCE, Bound, Guarantee, beats_coin_flip_from, best_constants
