@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,7 @@ _UNKNOWN = "? "
 # Values of these types describe themselves, up to this length.
 _PLAIN = (type(None), bool, int, float, complex, str)
 _SHORT = 60
+_SCALARS = (np.bool_, np.integer, np.float64)  # as good as Python's own
 # What every fit computes with. Other libraries count where a parameter comes from them.
 _EVERYWHERE = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
 
@@ -109,9 +111,10 @@ class Identity:
             return f"was written with {'; '.join(changed)}: members of other versions may answer otherwise"
         if other["owner"] != self.owner:
             return f"belongs to a fit of {other['owner']}, this is {self.owner}"
-        what = [name for name in ("data", "entropy") if other[name] != getattr(self, name)]
-        what = ["random_state" if name == "entropy" else name for name in what]
+        what = [] if other["data"] == self.data else ["data"]
         what += differing(other["params"], self.params)
+        if other["entropy"] != self.entropy and "random_state" not in what:
+            what.append("random_state")
         if not what:
             return ""
         shown = ", ".join(what[:5]) + (", ..." if len(what) > 5 else "")
@@ -156,8 +159,11 @@ class _Content:
     def __init__(self) -> None:
         self.libraries: set[str] = set()
         self._around: list[int] = []  # the objects that hold the one that is looked at
+        self._frozen = False  # whether one of them is an estimator that is copied with what it has learnt
 
     def text(self, value: Any) -> str:
+        """Return what `describe` does."""
+        value = value.item() if isinstance(value, _SCALARS) else value
         shown = repr(value) if type(value) in _PLAIN else ""
         if 0 < len(shown) <= _SHORT:
             return shown
@@ -179,7 +185,7 @@ class _Content:
             return _hash(kind.__name__, repr(value).encode("utf-8", "surrogatepass"))
         if kind in (bytes, bytearray):
             return _hash(kind.__name__, value)
-        if isinstance(value, np.bool_ | np.integer | np.float64):
+        if isinstance(value, _SCALARS):
             return self.digest(value.item())
         if isinstance(value, type):
             return _hash("class", self.name(value).encode())
@@ -220,16 +226,21 @@ class _Content:
         if torch is not None and isinstance(value, torch.Tensor):
             return self._of_tensor(value, torch)
         name = self.name(kind).encode()
-        if _by_params(value):
+        if not self._frozen and _by_params(value):
             return _hash("estimator", name, self.digest(value.get_params(deep=False)))
         if torch is not None and isinstance(value, torch.nn.Module):
             # Hooks, which some modules hang on themselves, carry numbers that count up within a process.
             state = {k: v for k, v in vars(value).items() if "hook" not in k}
             return _hash("module", name, self.digest(state))
-        return _hash("object", name, *self._of_state(value))
+        outside, self._frozen = self._frozen, self._frozen or hasattr(value, "get_params")
+        try:
+            return _hash("object", name, *self._of_state(value))
+        finally:
+            self._frozen = outside
 
     def _of_state(self, value: Any) -> Iterable[bytes]:
-        reduced = value.__reduce_ex__(4)
+        reduce = copyreg.dispatch_table.get(type(value))
+        reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         if isinstance(reduced, str):  # the name of something there is one of
             return [f"{getattr(value, '__module__', '')}.{reduced}".encode()]
         make, args, state, items, pairs = (*reduced, None, None, None)[:5]

@@ -175,10 +175,10 @@ class Lock:
                 _lock(self._file.fileno())
             except BlockingIOError:
                 self._file.close()
+                holder = ""
                 with suppress(OSError):
-                    holder = path.read_text(errors="replace").strip()
-                    raise BlockingIOError(holder or "another process") from None
-                raise BlockingIOError("another process") from None
+                    holder = path.read_text(errors="replace")
+                raise BlockingIOError(holder or "another process") from None
             # Its last holder may have removed the file while this one waited at the door.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(self._file.fileno()), path.stat()):

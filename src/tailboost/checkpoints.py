@@ -221,7 +221,10 @@ class Checkpoints:
     def _shared_part(self, name: str) -> Any:
         assert self.folder is not None
         if name not in self._shared:
-            self._shared[name] = pickle.loads(read_sealed(self.folder / name))
+            try:
+                self._shared[name] = pickle.loads(read_sealed(self.folder / name))
+            except (FileNotFoundError, ValueError) as error:
+                raise ValueError(f"{name}, which it needs: {error}") from error
         return self._shared[name]
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -230,29 +233,25 @@ class Checkpoints:
         path = self.folder / name
         try:
             header, _, body = read_sealed(path).partition(b"\n")
+            objection = "" if header == self._header else self.identity.objection(json.loads(header))
+            if not objection:
+                kept: dict[str, Any] = _Unpickler(io.BytesIO(body), self._shared_part).load()
+                keep(kept["response"].member, self.folder)
+                return kept
         except FileNotFoundError:
             return None
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ELOOP):
                 raise ValueError(
-                    f"checkpoint {str(path)!r} is no file; remove it to resume before it"
+                    f"checkpoint {str(path)!r}: {error.filename!r} is no file; remove it to resume before it"
                 ) from error
             message = f"checkpoint {str(path)!r} cannot be read ({error.strerror})"
             raise OSError(error.errno, message) from error
-        except ValueError as error:
-            raise _damaged(path, error) from error
-        if header != self._header and (objection := self.identity.objection(json.loads(header))):
-            raise ValueError(f"checkpoint {str(path)!r} {objection}; use another checkpoint_dir")
-        try:
-            kept: dict[str, Any] = _Unpickler(io.BytesIO(body), self._shared_part).load()
-            keep(kept["response"].member, self.folder)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):
-                raise _damaged(path, f"{error.filename!r} is missing") from error
-            raise
-        except Exception as error:  # a pickle of what is no longer there raises almost anything
-            raise _damaged(path, error) from error
-        return kept
+        except Exception as error:  # what is not as it was written raises almost anything
+            raise ValueError(
+                f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume before it"
+            ) from error
+        raise ValueError(f"checkpoint {str(path)!r} {objection}; use another checkpoint_dir")
 
 
 class _Pickler(pickle.Pickler):
@@ -279,10 +278,6 @@ class _Unpickler(pickle.Unpickler):
 
 def _round(t: int) -> str:
     return f"round-{t:05d}.pkl"
-
-
-def _damaged(path: Path, error: object) -> ValueError:
-    return ValueError(f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume before it")
 
 
 def _from_answers(answers: Ints) -> bytes:
