@@ -56,6 +56,7 @@ class Checkpoints:
         self.folder, self.identity, self._interrupted = folder, identity, interrupted
         self._header = json.dumps(identity.as_dict(), sort_keys=True).encode()
         self._shared: dict[str, Any] = {}  # by file name: what several members hold, such as their table
+        self._asked: list[Path] = []  # files of answers that are needed until the next round is written
         self._lock: Lock | None = None
 
     @classmethod
@@ -116,6 +117,7 @@ class Checkpoints:
             message = f"checkpoint_dir={str(self.folder)!r} cannot be written to ({error.strerror})"
             raise OSError(error.errno, message) from error
         remove_parts(self.folder, *_OURS)  # what a killed fit was writing
+        self._asked = list(self.folder.glob("answers-*.npy"))  # of this fit, or of one that was given up
 
     def __enter__(self) -> Self:
         return self
@@ -180,6 +182,7 @@ class Checkpoints:
         if self.folder is None:
             return ask()
         path = self.folder / f"answers-{digest(self._header + question)}.npy"
+        self._asked.append(path)
         with suppress(OSError, ValueError):  # not there, or what a power cut left: ask again
             return _to_answers(read_sealed(path))
         answers = ask()
@@ -202,8 +205,8 @@ class Checkpoints:
         body.write(self._header + b"\n")
         _Pickler(body, shared).dump(content)
         write_sealed(self.folder / name, body.getvalue(), what)
-        for file in self.folder.glob("answers-*.npy"):  # of folds that are done with, or were given up
-            file.unlink(missing_ok=True)
+        while self._asked:
+            self._asked.pop().unlink(missing_ok=True)
 
     def _share(self, part: Any) -> str:
         """Return the name of the file of something that several members hold; written once."""
