@@ -57,6 +57,7 @@ class Checkpoints:
         self._header = json.dumps(identity.as_dict(), sort_keys=True).encode()
         self._shared: dict[str, Any] = {}  # by file name: what several members hold, such as their table
         self._asked: list[Path] = []  # files of answers that are needed until the next round is written
+        self._questions = False  # whether this fit has asked since the last round
         self._lock: Lock | None = None
 
     @classmethod
@@ -122,19 +123,14 @@ class Checkpoints:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
+        if kind is None and not self._interrupted() and not self._questions:
+            self._drop_answers()  # of a fit that was killed right after it had written its last round
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     # -- rounds ----------------------------------------------------------------------------------------
-
-    def rounds(self) -> int:
-        """Return the number of rounds, from the first on without a gap, that have a file."""
-        t = 0
-        while self.folder is not None and (self.folder / _round(t + 1)).is_file():
-            t += 1
-        return t
 
     def read(self, t: int) -> tuple[Response, Round] | None:
         """Return what round ``t``, counted from 1, left behind; None where it has no file.
@@ -183,6 +179,7 @@ class Checkpoints:
             return ask()
         path = self.folder / f"answers-{digest(self._header + question)}.npy"
         self._asked.append(path)
+        self._questions = True
         with suppress(OSError, ValueError):  # not there, or what a power cut left: ask again
             return _to_answers(read_sealed(path))
         answers = ask()
@@ -205,8 +202,12 @@ class Checkpoints:
         body.write(self._header + b"\n")
         _Pickler(body, shared).dump(content)
         write_sealed(self.folder / name, body.getvalue(), what)
+        self._drop_answers()
+
+    def _drop_answers(self) -> None:
         while self._asked:
             self._asked.pop().unlink(missing_ok=True)
+        self._questions = False
 
     def _share(self, part: Any) -> str:
         """Return the name of the file of something that several members hold; written once."""
