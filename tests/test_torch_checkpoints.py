@@ -159,6 +159,18 @@ def test_the_warm_model_is_kept(tmp_path, monkeypatch):
     same(classifier("ada", tmp_path).fit(X, Y), classifier("ada").fit(X, Y))
 
 
+def test_a_warm_model_under_another_name(tmp_path):
+    """That of one fold copied over that of another is whole in itself, but has seen the held-out rows."""
+    classifier("ada, folds", tmp_path, rounds=1).fit(X, Y)
+    starts = sorted(tmp_path.glob("start-*"))
+    assert len(starts) == 6
+    shutil.copy(starts[0], starts[1])
+    with pytest.raises(
+        ValueError, match=rf"warmed-up model .*{starts[1].name}.* is damaged .*under this name"
+    ):
+        classifier("ada, folds", tmp_path, rounds=2).fit(X, Y)
+
+
 def test_a_disk_that_is_full(tmp_path, monkeypatch):
     real, left = os.fsync, [4]  # the warm model, a member and its round, a member
 

@@ -1,16 +1,28 @@
-"""Files that are whole or absent: atomic writes, sealed contents, and parameters as text."""
+"""Files that are whole or absent: atomic writes, contents sealed under their name, and locks on folders."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import socket
+import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 _SEAL = 16  # bytes of digest in front of a sealed content
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_KIND = b"tailboost sealed file "
+_MARK = _KIND + b"1\n"
+# What a file is called while it is written: its own name, the process and the thread.
+_PART = re.compile(r"(?P<name>.+)\.(?P<process>\d+)-\d+\.part")
 
 
 def digest(content: bytes) -> str:
@@ -18,27 +30,47 @@ def digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=_SEAL).hexdigest()
 
 
-def write(path: Path, content: bytes, what: str) -> None:
+def write(path: Path, content: bytes, what: str, *, durable: bool = True) -> None:
     """Write a file so that it is whole or absent, whenever the process or the machine stops.
+
+    Parameters
+    ----------
+    path : Path
+        The file; what was there is replaced.
+    content : bytes
+        What it shall hold.
+    what : str
+        Names the file in an error.
+    durable : bool
+        Whether it must outlast the machine, not only the process: without, nobody waits for the disk, and
+        after a power cut the file may be there without its content.
 
     Raises
     ------
     OSError
         Names ``what`` and the reason (no space left, say); what was there before is still there.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         with part.open("wb") as out:
             out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
+            if durable:
+                out.flush()
+                os.fsync(out.fileno())
         part.replace(path)
-        _sync_folder(path.parent)
+        if durable:
+            _sync_folder(path.parent)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         reason = error.strerror or str(error)
         message = f"{what} cannot be written ({reason}); the files written before it are good"
         raise OSError(error.errno, message, str(path)) from error
+
+
+def write_text(path: Path, text: str, what: str) -> None:
+    """`write` a text in UTF-8."""
+    write(path, text.encode(), what)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -51,9 +83,36 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def write_sealed(path: Path, content: bytes, what: str) -> None:
-    """`write` a content behind its digest, so that `read_sealed` notices any damage."""
-    write(path, bytes.fromhex(digest(content)) + content, what)
+def remove_parts(folder: Path, *names: str) -> None:
+    """Remove what processes that are dead had half written, of files whose names begin with one of ``names``.
+
+    Files of others stay, those of living processes too.
+    """
+    for path in folder.glob("*.part"):
+        part = _PART.fullmatch(path.name)
+        if part and part["name"].startswith(names) and not _is_alive(int(part["process"])):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    if sys.platform == "win32":  # where asking with signal 0 would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _sealed(name: str, content: bytes) -> bytes:
+    return bytes.fromhex(digest(name.encode("utf-8", "surrogateescape") + b"\0" + content))
+
+
+def write_sealed(path: Path, content: bytes, what: str, *, durable: bool = True) -> None:
+    """`write` a content behind a digest of it and its name, so that `read_sealed` notices any damage."""
+    write(path, _MARK + _sealed(path.name, content) + content, what, durable=durable)
 
 
 def read_sealed(path: Path) -> bytes:
@@ -62,12 +121,18 @@ def read_sealed(path: Path) -> bytes:
     Raises
     ------
     ValueError
-        If a byte of the file is not what was written, or the end is missing.
+        If a byte of the file is not what was written, the end is missing, it was written under another name
+        (whatever it holds then answers another question), or in a format of another version.
+    OSError
+        If it cannot be read.
     """
     whole = path.read_bytes()
-    seal, content = whole[:_SEAL], whole[_SEAL:]
-    if seal.hex() != digest(content):
-        raise ValueError(f"its {len(whole):,} bytes are not those that were written")
+    if whole.startswith(_KIND) and not whole.startswith(_MARK):
+        raise ValueError("it has the format of another version of tailboost")
+    rest = whole[len(_MARK) :] if whole.startswith(_MARK) else b""
+    seal, content = rest[:_SEAL], rest[_SEAL:]
+    if len(seal) < _SEAL or seal != _sealed(path.name, content):
+        raise ValueError(f"its {len(whole):,} bytes are not those that were written under this name")
     return content
 
 
@@ -87,19 +152,76 @@ def make_folder(folder: Any, name: str) -> Path:
     return path
 
 
-def describe(value: Any) -> str:
-    """Return a parameter as text that is the same in every process.
+class Lock:
+    """A file that one holder at a time has; the system takes it back when the holder's process dies.
 
-    Functions and objects go by name, without their address; a PyTorch module by its layers and weights.
+    Its text names the holder. Two holders in one process exclude each other as well.
     """
-    text = _ADDRESS.sub("", repr(value))
-    if hasattr(value, "state_dict") and not isinstance(value, type):
-        # Layers that wait for their first rows have no weights to show yet.
-        weights = [v for v in value.state_dict().values() if not hasattr(v, "materialize")]
-        text += digest(b"".join(v.detach().cpu().double().numpy().tobytes() for v in weights))
-    return text
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock.
+
+        Raises
+        ------
+        BlockingIOError
+            If another holder has it; the message names the holder.
+        OSError
+            If the file cannot be made.
+        """
+        self._path = path
+        while True:
+            self._file = path.open("a+b", buffering=0)
+            try:
+                _lock(self._file.fileno())
+            except BlockingIOError:
+                self._file.close()
+                holder = ""
+                with suppress(OSError):
+                    holder = path.read_text(errors="replace")
+                raise BlockingIOError(holder or "another process") from None
+            # Its last holder may have removed the file while this one waited at the door.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
+                    break
+            self._file.close()
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+
+    def release(self) -> None:
+        """Give the lock back and remove its file."""
+        with suppress(OSError):  # a folder that is gone has no lock to remove, and Windows keeps open files
+            self._path.unlink()
+        _unlock(self._file.fileno())
+        self._file.close()
 
 
-def describe_params(estimator: Any, but: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Return an estimator's parameters, nested ones too, as text; those named in ``but`` are left out."""
-    return {k: describe(v) for k, v in sorted(estimator.get_params().items()) if k not in but}
+# File systems without locks: there, one fit at a time is up to who starts them.
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+if sys.platform == "win32":
+    _LOCKED_BYTE = 2**30  # beyond the text, which others may read
+
+    def _lock(handle: int) -> None:
+        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError from error
+
+    def _unlock(handle: int) -> None:
+        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+else:
+
+    def _lock(handle: int) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+
+    def _unlock(handle: int) -> None:
+        with suppress(OSError):  # for processes forked meanwhile, too, which closing alone would not do
+            fcntl.flock(handle, fcntl.LOCK_UN)

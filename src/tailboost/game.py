@@ -388,6 +388,7 @@ def play(
     take: Take = lambda response, state: (np.nan, 0.0),
     stopping: Stopping | None = None,
     observe: Callable[[Game[State], Response], bool] = lambda game, newest: False,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> None:
     """Play until ``n_rounds`` rounds are done in all, or there is a reason to stop.
 
@@ -410,6 +411,8 @@ def play(
         When further rounds are needless.
     observe : callable
         ``observe(game, newest_response)``, called after every round; true ends the game.
+    interrupted : callable
+        Whether Ctrl-C came. Learners may swallow it and answer half trained: such an answer is not taken.
 
     Raises
     ------
@@ -428,6 +431,8 @@ def play(
                 round_began = time.perf_counter()
                 turn = game.turn(entropy)
                 answer = oracle(turn)
+                if interrupted():
+                    raise KeyboardInterrupt
                 if isinstance(answer, Stop):
                     stop = answer
                 else:

@@ -28,6 +28,8 @@ from tailboost.learners.session import grown, predict_members, stages
 Look = tuple[NDArray[Any], Ints]
 # Distance of what a stage shows from what is asked for: growth ends at the first stage with 0 or less.
 Goal = Callable[[NDArray[Any], Ints], float]
+# Gives the answers to a question, by asking or, where the fit was killed after it had asked, from memory.
+Memory = Callable[[bytes, Callable[[], Ints]], Ints]
 
 # "auto": cross-fitting costs 6 fits a round, a held-out fifth 2; from here on the fifth is large enough.
 CROSS_FIT_UP_TO = 50_000
@@ -184,15 +186,24 @@ class HeldOut:
         return Response(member, stage.losses, stage.answers)
 
 
+def ask_anew(question: bytes, ask: Callable[[], Ints]) -> Ints:
+    """Remember nothing."""
+    return ask()
+
+
 @dataclass(frozen=True)
 class CrossFitted:
-    """Out-of-fold losses for player and λ; the member that stays is fitted on all rows."""
+    """Out-of-fold losses for player and λ; the member that stays is fitted on all rows.
+
+    The answers of a fold fitted whole are given to ``memory`` as they come.
+    """
 
     session: Session
     train: Rows
     judged: Rows
     fold: Ints
     n_jobs: int | None
+    memory: Memory = ask_anew
 
     player_rows = None
 
@@ -200,14 +211,12 @@ class CrossFitted:
         """Fit one model per fold for the losses and one on all rows for the ensemble."""
         weight, grow = self.train.weight * round_significant(u), goal is not None
         held = [self.fold == j for j in range(self.fold.max() + 1)]
-        models = [
-            stages(self.session, outside(rows, weight, self.train), seed, ~rows, grow=grow) for rows in held
-        ]
+        models = [self._answers(rows, outside(rows, weight, self.train), seed, grow) for rows in held]
         predicted = np.empty(len(self.fold), dtype=np.intp)
 
-        def grow_fold(rows: Mask, growing: Iterator[Any]) -> bool:
-            for model in growing:
-                predicted[rows] = self.session.predict(model, rows)
+        def grow_fold(rows: Mask, growing: Iterator[Ints]) -> bool:
+            for answers in growing:
+                predicted[rows] = answers
                 return True
             return False
 
@@ -220,6 +229,17 @@ class CrossFitted:
         stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
         member = grown(self.session, stage.number, weight, seed, grow=grow)
         return Response(member, stage.losses, stage.answers)
+
+    def _answers(self, rows: Mask, weight: Floats, seed: int, grow: bool) -> Iterator[Ints]:
+        """Yield the answers of a fold's model for its held rows, after every stage of its growth."""
+        if grow:
+            for model in stages(self.session, weight, seed, ~rows):
+                yield self.session.predict(model, rows)
+        else:
+            question = np.packbits(rows).tobytes() + weight.tobytes() + str(seed).encode()
+            yield self.memory(
+                question, lambda: self.session.predict(self.session.fit(weight, seed, ~rows), rows)
+            )
 
 
 def folds(places: Ints, k: int) -> Ints:
@@ -234,7 +254,14 @@ def held_out(places: Ints, fraction: float) -> Mask:
 
 
 def choose_scheme(
-    session: Session, problem: Problem, validation: Any, *, seed: int, refit: bool, n_jobs: int | None
+    session: Session,
+    problem: Problem,
+    validation: Any,
+    *,
+    seed: int,
+    refit: bool,
+    n_jobs: int | None,
+    memory: Memory = ask_anew,
 ) -> Scheme:
     """Return the scheme for a problem.
 
@@ -252,6 +279,8 @@ def choose_scheme(
         Whether members are fitted again on all rows when a fraction is held out.
     n_jobs : int or None
         Threads over the folds.
+    memory : callable
+        Where the answers of folds are kept, for a fit that may be killed within a round.
 
     Raises
     ------
@@ -279,7 +308,7 @@ def choose_scheme(
         if k < 2:
             raise ValueError("validation='cv' needs at least two distinct rows in X")
         words = f"out-of-fold losses of the {len(train.y):,} training rows ({k} folds)"
-        return CrossFitted(session, train, replace(train, words=words), folds(places, k), n_jobs)
+        return CrossFitted(session, train, replace(train, words=words), folds(places, k), n_jobs, memory)
     held = held_out(places, validation)
     if not held.any() or held.all():
         raise ValueError(

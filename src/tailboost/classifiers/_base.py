@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import time
 from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
@@ -22,10 +24,12 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
+from tailboost._identity import Identity, differing
+from tailboost._interrupts import noticing_interrupts
 from tailboost._probe import probe_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
-from tailboost.classifiers._checkpoint import Checkpoints, fixed_params, keep
+from tailboost.checkpoints import Checkpoints, keep
 from tailboost.classifiers._input import (
     ValidationRows,
     check_validation,
@@ -42,7 +46,7 @@ from tailboost.data import Problem
 from tailboost.game import Game, Response, Stop, Stopping, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.session import open_session
-from tailboost.validation import Scheme, choose_scheme
+from tailboost.validation import Memory, Scheme, choose_scheme
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -61,15 +65,19 @@ class FitInterruptedWarning(UserWarning):
     """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
 
 
+# What may change from one fit to the next that continues it.
+FREE = frozenset(
+    {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
+)
+
+
 @dataclass
 class Run:
     """A game with its plan, and by what a later fit recognises that it may go on with it."""
 
     plan: Plan
     game: Game[Any]
-    entropy: int
-    data: str
-    fixed: dict[str, str]
+    identity: Identity
 
     def take(self, watched: bool, response: Response, state: Any) -> tuple[float, float]:
         """Take a response into the ensemble; an interrupt may have left one half taken in before."""
@@ -182,7 +190,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             )
         return self._name_units(problem)
 
-    def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int) -> Scheme:
+    def _open_scheme(
+        self, problem: Problem, fit_params: dict[str, Any], entropy: int, memory: Memory
+    ) -> Scheme:
         session = open_session(
             self._learner(problem),
             problem.X,
@@ -194,13 +204,20 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             members_dir=self.checkpoint_dir,
         )
         scheme = choose_scheme(
-            session, problem, self._validation(), seed=entropy, refit=self._refits, n_jobs=self.n_jobs
+            session,
+            problem,
+            self._validation(),
+            seed=entropy,
+            refit=self._refits,
+            n_jobs=self.n_jobs,
+            memory=memory,
         )
         return self._watch(scheme, problem)
 
-    def _fixed(self) -> dict[str, str]:
-        """Return the parameters, as text, that must stay the same for a fit to be continued."""
-        return fixed_params(self, n_estimators_too=bool(self._tied_to_rounds()))
+    def _identity(self, data: str, entropy: int) -> Identity:
+        """Return what must stay the same for a fit on this data to be continued."""
+        free = FREE if self._tied_to_rounds() else FREE | {"n_estimators"}
+        return Identity.of(self, data=data, entropy=entropy, but=free)
 
     def _goes_on(self, data: str) -> bool:
         """Whether this fit goes on with the rounds of the last one."""
@@ -208,13 +225,14 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             return False
         if tied := self._tied_to_rounds():
             raise ValueError(f"{tied} depends on n_estimators, so warm_start cannot add rounds to it")
-        changed = [k for k, v in self._fixed().items() if v != self._run.fixed.get(k)]
+        before = self._run.identity
+        changed = differing(before.params, self._identity(data, before.entropy).params)
         if changed:
             raise ValueError(
                 f"warm_start=True goes on with the last fit, but {', '.join(changed)} changed; "
                 "fit with warm_start=False"
             )
-        if data != self._run.data:
+        if data != before.data:
             raise ValueError(
                 "warm_start=True needs the data of the last fit; rows, weights, groups or X_val changed"
             )
@@ -243,36 +261,37 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             context = self._init_callback_context(max_subtasks=most)
         before = self.__dict__.copy()
         X, y = unpack(X, y)
-        try:
-            problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
-            routed = _check_method_params(X, routed, indices=problem.used)
-            data = problem.fingerprint(self.classes_)
-            goes_on = self._goes_on(data)
-            entropy = (
-                self._run.entropy
-                if goes_on
-                else int(check_random_state(self.random_state).randint(2**31 - 1))
-            )
-            scheme = self._open_scheme(problem, routed, entropy)
-            checkpoints = Checkpoints.open(
-                self.checkpoint_dir, self.estimator, f"{data} {entropy} {self._fixed()}"
-            )
+        with noticing_interrupts() as interrupted, ExitStack() as resources:
+            try:
+                problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
+                routed = _check_method_params(X, routed, indices=problem.used)
+                data = problem.fingerprint(self.classes_)
+                goes_on = self._goes_on(data)
+                identity = self._run.identity if goes_on else self._identity(data, self._draw_entropy())
+                checkpoints = resources.enter_context(
+                    Checkpoints.open(
+                        self.checkpoint_dir, identity, learner=self.estimator, interrupted=interrupted
+                    )
+                )
+                scheme = self._open_scheme(problem, routed, identity.entropy, checkpoints.remember)
+                if not goes_on:
+                    self._run = self._new_run(problem, checkpoints.scheme(scheme), identity)
+            except BaseException:  # a refused fit leaves the classifier as it was
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
+            self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
             if not goes_on:
-                self._run = self._new_run(problem, checkpoints.before_round_1(scheme), entropy, data)
-        except BaseException:  # a refused fit leaves the classifier as it was
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-        self.probe_rows_ = probe_rows(
-            problem.X, entropy
-        )  # by which a model file is checked when it is loaded
-        if not goes_on:
-            self.__dict__.pop("ensemble_", None)  # unfitted until there is a round
-        self._play(problem, scheme, checkpoints, context)
+                self.__dict__.pop("ensemble_", None)  # unfitted until there is a round
+            self._play(problem, scheme, checkpoints, interrupted, context)
         self._settle()
         return problem
 
-    def _new_run(self, problem: Problem, scheme: Scheme, entropy: int, data: str) -> Run:
+    def _draw_entropy(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _new_run(self, problem: Problem, scheme: Scheme, identity: Identity) -> Run:
+        entropy = identity.entropy
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
         def erm() -> Response:
@@ -281,14 +300,21 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             return response
 
         plan.combiner.open(scheme.judged, erm)
-        return Run(plan, Game.new(plan.rule, plan.units), entropy, data, self._fixed())
+        return Run(plan, Game.new(plan.rule, plan.units), identity)
 
-    def _play(self, problem: Problem, scheme: Scheme, checkpoints: Checkpoints, context: Any) -> None:
+    def _play(
+        self,
+        problem: Problem,
+        scheme: Scheme,
+        checkpoints: Checkpoints,
+        interrupted: Callable[[], bool],
+        context: Any,
+    ) -> None:
         run, schedule = self._run, self._schedule(self._run.plan)
-        game, take = run.game, partial(run.take, schedule.watched)
+        game, take, entropy = run.game, partial(run.take, schedule.watched), run.identity.entropy
         while game.n_rounds < schedule.last and (kept := checkpoints.read(game.n_rounds + 1)):
-            response, seconds = kept
-            game.advance(game.turn(run.entropy).w, response, take, time.perf_counter() - seconds)
+            response, played = kept
+            game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
         if context is not None:
             context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
 
@@ -300,7 +326,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
         def observe(game: Game[Any], newest: Response) -> bool:
             t, last = game.n_rounds, game.trace.rounds[-1]
-            checkpoints.write(t, newest, last.seconds)
+            checkpoints.write(t, newest, last)
             if self.verbose:
                 print(
                     f"round {t}/{schedule.last}  weighted loss {last.weighted_loss:.4f}  objective "
@@ -319,14 +345,14 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             game,
             oracle,
             schedule.last,
-            entropy=run.entropy,
+            entropy=entropy,
             take=take,
             stopping=schedule.stopping,
             observe=observe,
+            interrupted=interrupted,
         )
-        stop = game.trace.stop
-        if stop is not None and stop.early:
-            warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
+        if game.trace.stop is not None and game.trace.stop.early:
+            warn_user(f"fit {game.trace.stop.words}; the rounds so far are kept", FitInterruptedWarning)
         run.trim()
         if context is not None:
             context.call_on_fit_task_end(

@@ -44,8 +44,11 @@ max_time : float or None
     Seconds after which no further round is begun.
 
 checkpoint_dir : path or None
-    Folder for the state after each round; the same call resumes from it. Open only folders that you
-    wrote: members are stored as pickles, and a pickle runs code.
+    Folder for the state after each round and, in a round of cross-fitting, each fold of a learner that
+    is fitted whole; the same call resumes from it, to the bit. One fit at a time uses it. Other data,
+    parameters (compared by value), class or library versions are refused. The members in its files are
+    pickles, which run code when they are read: resume only from a folder that you trust as you would
+    trust a program.
 
 warm_start : bool, default=False
     Whether the next `fit` on the same data adds rounds to this one.

@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tailboost._checks import check_labelled_rows, check_row_shape
+from tailboost._identity import Identity, unknown
 from tailboost._rows import fingerprint, hash_rows
-from tailboost._store import describe_params, digest, make_folder, read_sealed, write_sealed
+from tailboost._store import digest, make_folder, read_sealed, write_sealed
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.torch._data import Feed, find_device
@@ -134,7 +135,7 @@ class TorchSession:
         """Return the warm ERM model of these rows: a fold's model may not have seen the rows held out."""
         key = "all" if rows is None else fingerprint(rows)
         if key not in self.starts:
-            path = None if self.folder is None else self.folder / f"start-{self._start_name(key)}.pt"
+            path = self._start_file(key)
             if path is not None and path.exists():
                 self.starts[key] = _read_start(path)
             else:
@@ -151,11 +152,13 @@ class TorchSession:
         training.advance(self.learner.warmup_steps)
         return training.position()
 
-    def _start_name(self, key: str) -> str:
-        """Digest of all that a warm-up depends on."""
-        text = f"{key} {self.seed} {describe_params(self.learner, but=_APART)}"
+    def _start_file(self, key: str) -> Path | None:
+        """Return the file of a warm model, named by all that it depends on; None where that is not known."""
         data = fingerprint(self.X.cpu().numpy(), self.y, self.sample_weight)
-        return digest(f"{text} {data}".encode())
+        identity = Identity.of(self.learner, data=data, entropy=self.seed, but=_APART)
+        if self.folder is None or unknown(identity.params):
+            return None
+        return self.folder / f"start-{digest(f'{key} {identity.as_dict()}'.encode())}.pt"
 
     def _member(self, training: Training) -> TorchMember:
         state = training.net.state_dict()
@@ -188,6 +191,8 @@ def _shape(value: Any) -> tuple[int, ...] | str:
 def _read_start(path: Path) -> Start:
     try:
         return Start(**torch.load(io.BytesIO(read_sealed(path)), map_location="cpu", weights_only=True))
+    except OSError:  # unreadable is not damaged
+        raise
     except Exception as error:  # a damaged file raises almost anything
         raise ValueError(f"the warmed-up model {str(path)!r} is damaged ({error}); delete it") from error
 

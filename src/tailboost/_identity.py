@@ -1,0 +1,278 @@
+"""What a fit is, by value: by which one that goes on, in memory or from files, knows that it is the same."""
+
+from __future__ import annotations
+
+import copyreg
+import hashlib
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from types import CodeType, FunctionType
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+# In front of the description of a value that cannot be told from others of its kind.
+_UNKNOWN = "? "
+# Values of these types describe themselves, up to this length.
+_PLAIN = (type(None), bool, int, float, complex, str)
+_SHORT = 60
+_SCALARS = (np.bool_, np.integer, np.float64)  # as good as Python's own
+# What every fit computes with. Other libraries count where a parameter comes from them.
+_EVERYWHERE = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
+
+
+def describe(value: Any) -> str:
+    """Return a short text that is the same for equal values, in every process, and another for others.
+
+    Parameters
+    ----------
+    value : object
+        Arrays and tensors count by their bytes, estimators by class and parameters, classes and functions by
+        name (those without a name of their own by code), other objects by the state that pickle would store.
+        Sources of random numbers count by type alone: they move with every draw.
+
+    Returns
+    -------
+    str
+        The value itself where it is short and plain, else its type and a digest.
+
+    Raises
+    ------
+    Exception
+        Whatever an object raises that does not give its state.
+    """
+    return _Content().text(value)
+
+
+def describe_params(estimator: Any, but: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Return an estimator's parameters, those of nested estimators too, each as `describe` says it.
+
+    Those named in ``but`` are left out. See `unknown` for values that cannot be described.
+    """
+    return dict(_params(_Content(), estimator, but))
+
+
+def unknown(params: Mapping[str, str]) -> dict[str, str]:
+    """Return the names, with the reasons, of described parameters that cannot be told from other values."""
+    return {k: v.removeprefix(_UNKNOWN) for k, v in params.items() if v.startswith(_UNKNOWN)}
+
+
+def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the names of described parameters that changed, or of which that cannot be known."""
+    names = before.keys() | now.keys()
+    return sorted(k for k in names if before.get(k) != now.get(k) or k in unknown(now))
+
+
+@dataclass(frozen=True)
+class Identity:
+    """All that the rounds of a fit depend on.
+
+    Parameters
+    ----------
+    owner : str
+        The class of the estimator.
+    data : str
+        Digest of rows, labels, weights and groups.
+    entropy : int
+        Root of all seeds.
+    params : mapping of str to str
+        The parameters on which rounds depend, see `describe_params`.
+    versions : mapping of str to str
+        The libraries that compute them.
+    """
+
+    owner: str
+    data: str
+    entropy: int
+    params: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    @classmethod
+    def of(cls, estimator: Any, *, data: str, entropy: int, but: frozenset[str] = frozenset()) -> Self:
+        """Return the identity of a fit of this estimator; parameters named in ``but`` may change in it."""
+        content = _Content()
+        owner = content.name(type(estimator))
+        params = dict(_params(content, estimator, but))
+        return cls(owner, data, entropy, params, _versions(content.libraries))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the identity as what JSON can hold."""
+        return asdict(self)
+
+    def objection(self, other: Mapping[str, Any]) -> str:
+        """Say how the identity of another fit (`as_dict`) differs; nothing where it is the same."""
+        versions = {k: (other["versions"].get(k), v) for k, v in self.versions.items()}
+        versions |= {k: (v, None) for k, v in other["versions"].items() if k not in self.versions}
+        changed = [f"{k} {_or_none(a)}, here is {_or_none(b)}" for k, (a, b) in versions.items() if a != b]
+        if changed:
+            return f"was written with {'; '.join(changed)}: members of other versions may answer otherwise"
+        if other["owner"] != self.owner:
+            return f"belongs to a fit of {other['owner']}, this is {self.owner}"
+        what = [] if other["data"] == self.data else ["data"]
+        what += differing(other["params"], self.params)
+        if other["entropy"] != self.entropy and "random_state" not in what:
+            what.append("random_state")
+        if not what:
+            return ""
+        shown = ", ".join(what[:5]) + (", ..." if len(what) > 5 else "")
+        return f"belongs to a fit with other data, parameters or random_state ({shown})"
+
+
+def _or_none(version: str | None) -> str:
+    return "none" if version is None else version
+
+
+def _versions(libraries: Iterable[str]) -> dict[str, str]:
+    loaded = {name: sys.modules[name] for name in {*_EVERYWHERE, *libraries} if name in sys.modules}
+    versions = {name: getattr(module, "__version__", None) for name, module in sorted(loaded.items())}
+    return {name: str(version) for name, version in versions.items() if version is not None}
+
+
+def _params(content: _Content, estimator: Any, but: frozenset[str]) -> Iterable[tuple[str, str]]:
+    for name, value in sorted(estimator.get_params(deep=False).items()):
+        if name in but:
+            continue
+        if _by_params(value):
+            yield name, content.name(type(value))
+            yield from ((f"{name}__{k}", text) for k, text in _params(content, value, frozenset()))
+            continue
+        try:
+            yield name, content.text(value)
+        except Exception as error:  # an object without a state to show raises almost anything
+            yield name, f"{_UNKNOWN}{type(value).__name__}: {error}"
+
+
+def _by_params(value: Any) -> bool:
+    """Whether parameters are all that a copy of an estimator takes over: it is cloned as usual."""
+    if isinstance(value, type) or not hasattr(value, "get_params"):
+        return False
+    cloned = getattr(type(value), "__sklearn_clone__", None)
+    return cloned is None or cloned is BaseEstimator.__sklearn_clone__
+
+
+class _Content:
+    """Digests of values, and the libraries whose classes and functions were met in them."""
+
+    def __init__(self) -> None:
+        self.libraries: set[str] = set()
+        self._around: list[int] = []  # the objects that hold the one that is looked at
+        self._frozen = False  # whether one of them is an estimator that is copied with what it has learnt
+
+    def text(self, value: Any) -> str:
+        """Return what `describe` does."""
+        value = value.item() if isinstance(value, _SCALARS) else value
+        shown = repr(value) if type(value) in _PLAIN else ""
+        if 0 < len(shown) <= _SHORT:
+            return shown
+        return f"{type(value).__name__} {self.digest(value).hex()}"
+
+    def name(self, value: Any) -> str:
+        """Return the full name of a class or function."""
+        module = value.__module__ or ""
+        roots = {c.__module__.partition(".")[0] for c in getattr(value, "__mro__", ())}
+        self.libraries |= roots | {module.partition(".")[0]}
+        if module.startswith("tailboost.torch"):  # what it is made of, its own ancestors do not show
+            self.libraries.add("torch")
+        return f"{module}.{value.__qualname__}"
+
+    def digest(self, value: Any) -> bytes:
+        """Return the digest of a value's content."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return _hash(kind.__name__, repr(value).encode("utf-8", "surrogatepass"))
+        if kind in (bytes, bytearray):
+            return _hash(kind.__name__, value)
+        if isinstance(value, _SCALARS):
+            return self.digest(value.item())
+        if isinstance(value, type):
+            return _hash("class", self.name(value).encode())
+        if isinstance(value, FunctionType):
+            return self._of_function(value)
+        if isinstance(value, np.random.RandomState | np.random.Generator | np.random.BitGenerator):
+            return _hash("random", self.name(kind).encode())
+        if kind in (np.ndarray, np.memmap) and not value.dtype.hasobject:
+            return _hash("array", str(value.dtype).encode(), str(value.shape).encode(), value.tobytes())
+        with self._inside(value) as depth:
+            return _hash("cycle", str(depth).encode()) if depth else self._of_parts(value)
+
+    @contextmanager
+    def _inside(self, value: Any) -> Any:
+        """Give how many steps up a value holds itself, 0 where it does not."""
+        around = self._around
+        depth = len(around) - around.index(id(value)) if id(value) in around else 0
+        around.append(id(value))
+        try:
+            yield depth
+        finally:
+            around.pop()
+
+    def _of_parts(self, value: Any) -> bytes:
+        kind = type(value)
+        if kind in (list, tuple):
+            return _hash(kind.__name__, *map(self.digest, value))
+        if kind in (set, frozenset):
+            return _hash(kind.__name__, *sorted(map(self.digest, value)))
+        if kind is dict:  # its order counts no more than when two are compared
+            return _hash("dict", *sorted(self.digest(k) + self.digest(v) for k, v in value.items()))
+        if kind in (np.ndarray, np.memmap):
+            return _hash("objects", str(value.dtype).encode(), self.digest(value.tolist()))
+        if kind is CodeType:
+            code = (value.co_code, value.co_consts, value.co_names, value.co_varnames)
+            return _hash("code", self.digest(code))
+        torch: Any = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            return self._of_tensor(value, torch)
+        name = self.name(kind).encode()
+        if not self._frozen and _by_params(value):
+            return _hash("estimator", name, self.digest(value.get_params(deep=False)))
+        if torch is not None and isinstance(value, torch.nn.Module):
+            # Hooks, which some modules hang on themselves, carry numbers that count up within a process.
+            state = {k: v for k, v in vars(value).items() if "hook" not in k}
+            return _hash("module", name, self.digest(state))
+        outside, self._frozen = self._frozen, self._frozen or hasattr(value, "get_params")
+        try:
+            return _hash("object", name, *self._of_state(value))
+        finally:
+            self._frozen = outside
+
+    def _of_state(self, value: Any) -> Iterable[bytes]:
+        reduce = copyreg.dispatch_table.get(type(value))
+        reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        if isinstance(reduced, str):  # the name of something there is one of
+            return [f"{getattr(value, '__module__', '')}.{reduced}".encode()]
+        make, args, state, items, pairs = (*reduced, None, None, None)[:5]
+        items = None if items is None else list(items)
+        pairs = None if pairs is None else list(pairs)
+        return [self.digest(part) for part in (make, args, state, items, pairs)]
+
+    def _of_function(self, value: FunctionType) -> bytes:
+        name = self.name(value)
+        found: Any = sys.modules.get(value.__module__)
+        for part in value.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is value:
+            return _hash("function", name.encode())
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        with self._inside(value) as depth:  # one that calls itself holds itself
+            parts = (value.__code__, value.__defaults__, value.__kwdefaults__, cells)
+            return _hash("function", name.encode(), b"" if depth else self.digest(parts))
+
+    def _of_tensor(self, value: Any, torch: Any) -> bytes:
+        self.libraries.add("torch")
+        if hasattr(value, "materialize"):  # a lazy layer that waits for its first rows
+            return _hash("tensor", b"")
+        flat = value.detach().cpu().contiguous().flatten()
+        shape = str((value.dtype, tuple(value.shape), value.requires_grad))
+        return _hash("tensor", shape.encode(), flat.view(torch.uint8).numpy().tobytes())
+
+
+def _hash(kind: str, *parts: bytes) -> bytes:
+    """Return the digest of contents, each told from the next by its length."""
+    whole = hashlib.blake2b(digest_size=16)
+    for part in (kind.encode(), *parts):
+        whole.update(len(part).to_bytes(8, "little"))
+        whole.update(part)
+    return whole.digest()
