@@ -19,9 +19,13 @@ from tailboost.datasets._images import (
     load_tiny_imagenet,
 )
 from tailboost.datasets._openml import fetch_adult, fetch_bank
+from tailboost.datasets._schema import ColumnSchema, TableChangedWarning, TableSchema
 from tailboost.datasets._table import load_table
 
 __all__ = [
+    "ColumnSchema",
+    "TableChangedWarning",
+    "TableSchema",
     "fetch_adult",
     "fetch_bank",
     "load_celeba",
