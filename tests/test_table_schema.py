@@ -128,7 +128,14 @@ class TestReading:
 
 class TestLabelsAndGroups:
     @pytest.mark.parametrize(
-        "labels", [("01", "1", "2"), ("TRUE", "false", "true"), ("1", "1.0", "2"), ("+1", "-1", "1")]
+        "labels",
+        [
+            ("01", "1", "2"),
+            ("TRUE", "false", "true"),
+            ("1", "1.0", "2"),
+            ("+1", "-1", "1"),
+            ("9" * 20, "9" * 19 + "8"),
+        ],
     )
     def test_text_labels_are_those_of_the_file(self, tmp_path, labels):
         lines = "".join(f"{i},{label}\n" for i, label in enumerate(labels * 2))

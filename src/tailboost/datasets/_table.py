@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
-from sklearn.utils.multiclass import type_of_target
 
 from tailboost.datasets._bunch import import_pandas
 from tailboost.datasets._schema import NUMBERS, TableSchema, as_written, refuse_kinds, text
@@ -237,7 +236,7 @@ def _labels(column: Any, source: str, written: Any = None) -> Any:
         column = column.astype(column.cat.categories.dtype)
     column = _feature(column, source)
     y = np.asarray(column.astype(str), dtype=str) if column.dtype == "category" else np.asarray(column)
-    if type_of_target(y) == "continuous":
+    if y.dtype.kind == "f" and (y % 1 != 0).any():
         raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
     if written is not None:
         y = np.asarray(written, dtype=str)
