@@ -27,7 +27,7 @@ GROUP_ROUNDS = 10
 SETS = ("credit default", "adult", "bank", "w8a")
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 10_500, 15_000, 0.3
 BASELINES = ("erm", "forest", "xgboost")
-COMPARED = ("adalpboost", "lpboost", "reglpboost", "averageboost", "groupdroboost", *BASELINES, "coinflip")
+COMPARED = ("adalpboost", "lpboost", "regularizedlpboost", "averageboost", "groupdroboost", *BASELINES, "coinflip")
 BALANCED = "classes balanced"  # a baseline fitted with every class weighing the same
 
 

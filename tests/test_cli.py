@@ -13,6 +13,7 @@ pd = pytest.importorskip("pandas")
 for needed in ("typer", "rich", "skops", "jinja2", "plotly"):
     pytest.importorskip(needed)
 
+from sklearn.base import BaseEstimator  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import cli  # noqa: E402
@@ -47,6 +48,10 @@ def csv(table, tmp_path):
 
 def call(*arguments):
     return CliRunner().invoke(cli.app, [str(a) for a in arguments])
+
+
+def fit_forest(data, model, *more, target="outcome"):
+    return call("fit", data, "--target", target, "--method", "forest", "--model", model, *more)
 
 
 def refused(*arguments):
@@ -255,10 +260,12 @@ class TestRefusedPredict:
 
     def test_text_where_numbers_were(self, model, csv, table):
         table.astype({"age": object}).assign(age=["old"] + ["30"] * 149).to_csv(csv, index=False)
-        line = self.predict(model, csv)
-        assert "'age'" in line
-        assert "row 0" in line
-        assert "'old'" in line
+        result = call("predict", model, csv, "--out", csv.parent / "p.csv")
+        assert result.exit_code == 0, result.output
+        lines = result.stderr.strip().splitlines()
+        assert len(lines) == 1  # once, though labels and shares are asked for
+        assert "column 'age': 1 of 150 values are no numbers and count as missing (row 0" in lines[0]
+        assert "'old'" in lines[0]
 
     def test_no_rows(self, model, csv, table):
         table.iloc[:0].to_csv(csv, index=False)
@@ -359,12 +366,289 @@ class TestCompare:
         monkeypatch.setattr(RandomForestClassifier, "fit", interrupted)
         out = tmp_path / "out"
         result = call("compare", csv, "--target", "outcome", "--methods", "forest", "--out", out)
-        assert result.exit_code == 1
+        assert result.exit_code == 130
         assert "Ctrl-C" in result.stderr
         document = json.loads((out / "results.json").read_text())
         assert document["status"] == "interrupted"
         assert [len(m["repeats"]) for m in document["methods"]] == [1, 1]
         assert (out / "report.html").exists()
+
+
+class TestFilesAreKept:
+    """What is read is never written over, and what is written is whole."""
+
+    @pytest.fixture
+    def model(self, csv, tmp_path):
+        assert fit_forest(csv, tmp_path / "m.skops").exit_code == 0
+        return tmp_path / "m.skops"
+
+    @pytest.fixture(params=["same", "dotted", "symlink", "hardlink"])
+    def other_name(self, request, tmp_path):
+        def named(path):
+            if request.param == "same":
+                return path
+            if request.param == "dotted":
+                (tmp_path / "sub").mkdir(exist_ok=True)
+                return tmp_path / "sub" / ".." / path.name
+            link = tmp_path / f"link{path.suffix}"
+            link.symlink_to(path) if request.param == "symlink" else link.hardlink_to(path)
+            return link
+
+        return named
+
+    def test_fit_onto_its_data(self, csv, other_name):
+        before = csv.read_bytes()
+        line = refused("fit", csv, "--target", "outcome", "--method", "forest", "--model", other_name(csv))
+        assert "--model" in line
+        assert csv.read_bytes() == before
+
+    def test_predict_onto_its_data(self, csv, model, other_name):
+        before = csv.read_bytes()
+        assert "--out" in refused("predict", model, csv, "--out", other_name(csv))
+        assert csv.read_bytes() == before
+
+    def test_predict_onto_its_model(self, csv, model, other_name):
+        before = model.read_bytes()
+        assert "--out" in refused("predict", model, csv, "--out", other_name(model))
+        assert model.read_bytes() == before
+
+    def test_compare_onto_its_data(self, csv, tmp_path):
+        before = csv.read_bytes()
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "report.html").symlink_to(csv)
+        line = refused(
+            "compare", csv, "--target", "outcome", "--methods", "forest", "--out", tmp_path / "out"
+        )
+        assert "--out" in line
+        assert csv.read_bytes() == before
+
+    def test_reproduce_into_its_data(self, tmp_path):
+        line = refused(
+            "reproduce", "credit-default", "--data", tmp_path, "--out", tmp_path / ".." / tmp_path.name
+        )
+        assert "--out" in line
+
+    @pytest.mark.parametrize("what", ["predictions", "results", "report"])
+    def test_a_disk_that_is_full_leaves_the_old_file(self, csv, model, tmp_path, monkeypatch, what):
+        out = tmp_path / "out"
+        out.mkdir()
+        file = {
+            "predictions": tmp_path / "p.csv",
+            "results": out / "results.json",
+            "report": out / "report.html",
+        }
+        old = file[what]
+        old.write_text("old")
+
+        def full(handle):
+            if os.readlink(f"/proc/self/fd/{handle}").startswith(str(old)):
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        if what == "predictions":
+            result = call("predict", model, csv, "--out", old)
+        else:
+            result = call(
+                "compare", csv, "--target", "outcome", "--methods", "forest", "--repeats", "1", "--out", out
+            )
+        assert result.exit_code != 0
+        assert "No space left" in result.stderr
+        assert old.read_text() == "old"
+        assert not list(tmp_path.rglob("*.part"))
+
+    def test_a_device_is_written_to_not_replaced(self, csv, model, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
+        result = call("predict", model, csv, "--out", tmp_path / "pipe")
+        assert result.exit_code == 0, result.output
+        assert reader.communicate(timeout=60)[0].startswith("row,prediction,")
+
+
+class TestLaterTables:
+    """A later file is read as the one that was fitted on."""
+
+    @pytest.fixture
+    def zips(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"zip": rng.choice(["01234", "04567", "98765", "A1B"], 160)})
+        return frame.assign(x=rng.normal(size=160).round(3), y=np.where(frame["zip"] == "01234", "p", "q"))
+
+    def predicted(self, model, frame, path):
+        frame.to_csv(path, index=False)
+        result = call("predict", model, path, "--out", path.with_suffix(".out.csv"))
+        assert result.exit_code == 0, result.output
+        return pd.read_csv(path.with_suffix(".out.csv"), dtype=str).drop(columns="row"), result.stderr
+
+    def test_codes_that_look_like_numbers_alone(self, zips, tmp_path):
+        zips.to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.skops"
+        assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
+        whole, _ = self.predicted(model, zips, tmp_path / "whole.csv")
+        digits = zips["zip"] != "A1B"
+        part, said = self.predicted(model, zips[digits], tmp_path / "part.csv")
+        pd.testing.assert_frame_equal(part, whole[digits].reset_index(drop=True))
+        assert said == ""
+        alone, _ = self.predicted(model, zips.iloc[[5]], tmp_path / "alone.csv")
+        pd.testing.assert_frame_equal(alone, whole.iloc[[5]].reset_index(drop=True))
+
+    def test_what_differs_is_said_once(self, zips, tmp_path):
+        zips.to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.skops"
+        assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
+        later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "many", "2"], more=1)
+        _, said = self.predicted(model, later, tmp_path / "later.csv")
+        assert said.count("warning:") == 1
+        for words in ("2 of 3 values are categories", "1 of 3 values are no numbers", "1 new column ignored"):
+            assert words in said
+
+    @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])
+    def test_labels_come_back_as_they_went_in(self, zips, tmp_path, labels):
+        zips["y"] = zips["y"].map(dict(zip("pq", labels, strict=True)))
+        zips.to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.skops"
+        assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
+        answers, _ = self.predicted(model, zips, tmp_path / "later.csv")
+        assert set(answers["prediction"]) == set(labels)
+        assert set(answers) == {"prediction", *(f"probability_{label}" for label in labels)}
+
+    def test_parameters_by_label(self, zips, tmp_path):
+        zips.assign(y=(zips["y"] == "p").astype(int)).to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.skops"
+        result = fit_forest(tmp_path / "d.csv", model, "--set", "class_weight={0: 1, 1: 5}", target="y")
+        assert result.exit_code == 0, result.output
+        assert load_model(model)[-1].class_weight == {0: 1, 1: 5}
+
+    def test_parameters_by_label_name_them_as_the_file_does(self):
+        class Aiming(BaseEstimator):
+            def __init__(self, aims=None):
+                self.aims = aims
+
+        aiming = Aiming({0: 0.2, "1": 0.3, None: 0.4})
+        cli._name_labels(aiming, np.array(["0", "1", "01"]))  # private: seen from outside only by long fits
+        assert aiming.aims == {"0": 0.2, "1": 0.3, None: 0.4}
+
+    def test_formulas(self, zips, tmp_path):
+        zips["y"] = zips["y"].map({"p": "=cmd|'/c calc'!A1", "q": "-1"})  # a number is no formula
+        zips.to_csv(tmp_path / "d.csv", index=False)
+        model, out = tmp_path / "m.skops", tmp_path / "p.csv"
+        assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
+        for more, first in [((), "="), (("--escape-formulas",), "'=")]:
+            assert call("predict", model, tmp_path / "d.csv", "--out", out, *more).exit_code == 0
+            marked = set(pd.read_csv(out)["prediction"]) - {"-1"}
+            assert len(marked) == 1
+            assert marked.pop().startswith(first)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")
+class TestInterruptedWork:
+    @pytest.mark.parametrize("swallowed", [False, True])
+    def test_fit_leaves_no_model(self, csv, tmp_path, monkeypatch, swallowed):
+        from sklearn.ensemble import RandomForestClassifier
+
+        fit = RandomForestClassifier.fit
+
+        def interrupted(self, *args, **kwargs):
+            fit(self, *args, **kwargs)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            except KeyboardInterrupt:
+                if not swallowed:
+                    raise
+            return self
+
+        monkeypatch.setattr(RandomForestClassifier, "fit", interrupted)
+        result = fit_forest(csv, tmp_path / "m.skops")
+        assert result.exit_code == 130
+        assert result.stderr.strip() == "tailboost: stopped by Ctrl-C"
+        assert not (tmp_path / "m.skops").exists()
+
+    def test_reproduce_ends_at_once(self, tmp_path, monkeypatch):
+        went_on = []
+
+        def run(settings):
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+            except KeyboardInterrupt:  # as a game does, which then settles for the rounds it has
+                went_on.append(1)
+            return "tables"
+
+        experiment = type("Stub", (), {"needs_data": False, "repeats": 1, "run": staticmethod(run)})
+        monkeypatch.setattr(cli, "get_experiment", lambda name: experiment)
+        result = call("reproduce", "stub", "--out", tmp_path)
+        assert result.exit_code == 130
+        assert not went_on
+        assert "tables" not in result.stdout
+
+
+class TestMessages:
+    def test_lines_are_short_and_name_the_file(self, csv, table):
+        wide = table.assign(**{f"column number {i} {'x' * 50}": 1 for i in range(60)})
+        wide.to_csv(csv, index=False)
+        line = refused(
+            "fit", csv, "--target", "nothing like it", "--method", "erm", "--model", csv.parent / "m"
+        )
+        assert len(line) <= 300
+        assert "people.csv" in line
+
+    def test_names_that_are_no_utf8(self, csv, tmp_path):
+        strange = tmp_path / os.fsdecode(b"caf\xe9.csv")
+        strange.write_bytes(csv.read_bytes())
+        model = tmp_path / os.fsdecode(b"m\xe9.skops")
+        environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+        command = [sys.executable, "-c", "from tailboost.cli import main; main()"]
+        for arguments in (
+            ["fit", strange, "--target", "outcome", "--method", "forest", "--model", model],
+            [
+                "compare",
+                strange,
+                "--target",
+                "outcome",
+                "--methods",
+                "forest",
+                "--repeats",
+                "1",
+                "--out",
+                tmp_path,
+            ],
+        ):
+            done = subprocess.run(
+                [*command, *arguments], capture_output=True, text=True, env=environment, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            assert "Traceback" not in done.stderr
+        assert model.exists()
+        assert "caf" in json.loads((tmp_path / "results.json").read_text())["data"]["name"]
+
+    def test_damaged_parquet_is_bad_input(self, table, tmp_path, monkeypatch):
+        pytest.importorskip("pyarrow")
+        data = tmp_path / "people.parquet"
+        table.to_parquet(data)
+
+        def damaged(*args, **kwargs):  # what a flipped bit in the schema's metadata was seen to raise
+            raise KeyError("field_name")
+
+        monkeypatch.setattr(pd, "read_parquet", damaged)
+        line = refused("fit", data, "--target", "outcome", "--method", "erm", "--model", tmp_path / "m.skops")
+        assert "people.parquet" in line
+        assert "cannot be read" in line
+
+    def test_a_guarantee_that_cannot_be_described_does_not_cost_the_model(self, csv, tmp_path, monkeypatch):
+        from tailboost import AdaLPBoostClassifier
+
+        def broken(self):
+            raise ZeroDivisionError("division by zero")
+
+        monkeypatch.setattr(AdaLPBoostClassifier, "guarantee_", property(broken))
+        model = tmp_path / "m.skops"
+        result = call(
+            "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,
+            "--set", "n_estimators=1", "--set", "validation=train",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        assert "no guarantee can be given (ZeroDivisionError" in result.stderr
+        assert call("predict", model, csv, "--out", tmp_path / "p.csv").exit_code == 0
 
 
 class TestDemo:

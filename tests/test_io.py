@@ -5,6 +5,7 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 
+from tailboost.datasets import TableChangedWarning  # noqa: E402
 from tailboost.io import TableEncoder  # noqa: E402
 
 
@@ -39,16 +40,23 @@ class TestTableEncoder:
     def test_order_and_further_columns_do_not_matter(self, mixed):
         encoder = TableEncoder().fit(mixed)
         other = mixed[mixed.columns[::-1]].assign(target=1)
-        np.testing.assert_array_equal(encoder.transform(other), encoder.transform(mixed))
+        with pytest.warns(TableChangedWarning, match=r"1 new column ignored \('target'\)"):
+            encoded = encoder.transform(other)
+        np.testing.assert_array_equal(encoded, encoder.transform(mixed))
 
     def test_unknown_and_rare_categories(self, mixed):
         new = mixed.assign(city="Paris")
         known = TableEncoder().fit(mixed)
         columns = [n.startswith("city_") for n in known.get_feature_names_out()]
-        assert not known.transform(new)[:, columns].any()
+        unseen = pytest.warns(
+            TableChangedWarning, match=r"'city': 6 of 6 values are categories not seen .*Paris"
+        )
+        with unseen:
+            assert not known.transform(new)[:, columns].any()
         pooled = TableEncoder(max_categories=2).fit(mixed)
         columns = [n.startswith("city_") for n in pooled.get_feature_names_out()]
-        np.testing.assert_array_equal(pooled.transform(new)[:, columns], [[0, 1]] * 6)
+        with unseen:
+            np.testing.assert_array_equal(pooled.transform(new)[:, columns], [[0, 1]] * 6)
 
     def test_codes_read_as_floats_are_the_same_categories(self):
         codes = pd.DataFrame({"zip": ["12", "34", "A5"]})
@@ -70,13 +78,23 @@ class TestTableEncoder:
         ("change", "says"),
         [
             (lambda t: t.drop(columns=["age", "city"]), "missing columns 'age', 'city'"),
-            (lambda t: t.assign(age=["20", "31", "old", "53", "64", "75"]), "'age'.*row 2.*'old'"),
+            (lambda t: t.assign(age=[20, 31, np.inf, 53, 64, 75]), "'age' has infinite values.*row 2"),
+            (lambda t: t.assign(age=[[1]] * 6), "'age' holds list values"),
+            (lambda t: t.assign(age=pd.Timestamp("2024-01-31")), "'age' holds dates"),
+            (lambda t: t.assign(city=[b"Rome"] * 6), "'city' holds bytes values"),
         ],
     )
     def test_transform_names_the_culprit(self, mixed, change, says):
         encoder = TableEncoder().fit(mixed)
         with pytest.raises(ValueError, match=says):
             encoder.transform(change(mixed))
+
+    def test_text_among_numbers_is_missing_and_counted(self, mixed):
+        encoder = TableEncoder().fit(mixed)
+        ages = ["20", "31", "old", "53", "64", "75"]
+        with pytest.warns(TableChangedWarning, match=r"'age': 1 of 6 values are no numbers .*row 2.*'old'"):
+            encoded = encoder.transform(mixed.assign(age=ages))
+        np.testing.assert_array_equal(encoded[:, 0], [20, 31, np.nan, 53, 64, 75])
 
     @pytest.mark.parametrize(
         ("table", "says"),

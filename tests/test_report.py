@@ -1,10 +1,13 @@
 """Comparisons: the numbers against brute force, what is kept, what is said, what is drawn."""
 
+import base64
 import copy
+import hashlib
 import json
 import os
 import re
 import signal
+import warnings
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
@@ -253,6 +256,26 @@ class TestCompare:
         assert Mixture.seen_groups is None
         compare(*data, methods=[grouped], repeats=1, random_state=0)
         assert set(Mixture.seen_groups) == {f"sex={s}, band={b}" for s in "fm" for b in "abc"}
+
+    def test_without_groups_nothing_is_fitted_twice(self, data):
+        grouped = Method("grouped", Mixture, uses_groups=True)
+        by_classes = Method("by classes", Mixture)
+        X, y, groups = data
+        document = compare(X, y, methods=[grouped, by_classes, PLAIN], repeats=1, random_state=0).document
+        assert [m["name"] for m in document["methods"]] == ["by classes", "plain", "coinflip"]
+        assert document["left_out"] == [{"title": "Grouped", "reason": "without groups it is by classes"}]
+        assert Mixture.fits == 1
+        both = compare(X, y, groups, methods=[grouped, by_classes], repeats=1, random_state=0).document
+        assert [m["name"] for m in both["methods"]] == ["grouped", "by classes", "coinflip"]
+        alone = compare(X, y, methods=[grouped], repeats=1, random_state=0).document
+        assert [m["name"] for m in alone["methods"]] == ["grouped", "coinflip"]
+
+    def test_categories_of_held_out_rows_alone_are_no_warning(self, data):
+        X, y, _ = data
+        table = pd.DataFrame({"a": X[:, 0], "id": [f"row {i}" for i in range(len(X))]})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            compare(table, y, methods=[PLAIN], repeats=1, random_state=0)
 
     def test_sparse(self, data):
         X, y, _ = data
@@ -621,6 +644,13 @@ class TestHTML:
         policy = next(v for _, k, v in page.attributes if k == "content" and "default-src" in v)
         assert policy.startswith("default-src 'none'")
         assert "http" not in policy
+        # Of scripts exactly those in the page, by their hashes; data are no script.
+        scripts = re.findall(r"<script>(.*?)</script>", page.source, flags=re.DOTALL)
+        hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+        allowed = " ".join(f"'sha256-{h}'" for h in hashes)
+        assert len(scripts) == page.tags.count("script") - 1 == 2
+        assert f"; script-src {allowed}; " in policy
+        assert not [a for a in page.attributes if a[1].startswith("on")]
         styles = next(s for s in page.scripts if ":root" in s)
         assert "url(" not in styles
         assert "@import" not in styles

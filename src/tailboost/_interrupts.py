@@ -1,4 +1,8 @@
-"""Noticing Ctrl-C also where a learner swallows it."""
+"""Ctrl-C, also where a learner swallows it.
+
+Some learners (scikit-learn's multilayer perceptron, nets of other libraries) catch KeyboardInterrupt and
+return what they have so far, as if nothing had happened.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,79 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, TypeAlias
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
 
 @contextmanager
 def noticing_interrupts() -> Iterator[Callable[[], bool]]:
     """Give a function that says whether SIGINT came since; what SIGINT does otherwise stays as it is.
 
-    Signals reach the main thread alone: in others the answer is always no.
+    Signals reach the main thread alone: in others, and where SIGINT is ignored, the answer is always no.
+
+    Examples
+    --------
+    >>> from tailboost._interrupts import noticing_interrupts
+    >>> with noticing_interrupts() as interrupted:
+    ...     pass  # a fit, perhaps of a learner that swallows Ctrl-C
+    >>> interrupted()
+    False
     """
     came = False
-    before = signal.getsignal(signal.SIGINT)
 
-    def notice(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
-        assert callable(before)
-        before(number, frame)
+    def answering(before: _Handler) -> _Handler:
+        def notice(number: int, frame: FrameType | None) -> None:
+            nonlocal came
+            came = True
+            before(number, frame)
 
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        return notice
+
+    with _handling(answering):
         yield lambda: came
-        return
-    signal.signal(signal.SIGINT, notice)
+
+
+@contextmanager
+def ending_at_interrupts() -> Iterator[None]:
+    """End the block with KeyboardInterrupt at the first SIGINT, whatever the code in it catches.
+
+    For work of which a part is of no use. In the block SIGINT raises an exception that no library knows, so
+    that none takes it for a wish to stop early and go on with the rest. Outside of the main thread, and where
+    SIGINT is ignored, nothing changes.
+    """
+    came = False
+
+    def answering(before: _Handler) -> _Handler:
+        def end(number: int, frame: FrameType | None) -> None:
+            nonlocal came
+            came = True
+            raise _End
+
+        return end
+
     try:
-        yield lambda: came
+        with _handling(answering):
+            yield
+    except _End:
+        raise KeyboardInterrupt from None
+    if came:  # swallowed all the same, by code that catches everything
+        raise KeyboardInterrupt
+
+
+class _End(BaseException):
+    """Not a KeyboardInterrupt, which some learners catch, and no Exception, which many callers do."""
+
+
+@contextmanager
+def _handling(answering: Callable[[_Handler], _Handler]) -> Iterator[None]:
+    """Let SIGINT be handled otherwise in the block; it stays as it is where it is ignored or not ours."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, answering(before))
+    try:
+        yield
     finally:
         signal.signal(signal.SIGINT, before)

@@ -26,7 +26,7 @@ class CoinFlip(DummyClassifier):
         return np.full((n, K), 1.0 / K)
 
 
-def plain_xgboost(**params: Any) -> Any:
+def plain_xgboost(*, random_state: Any = None, n_jobs: int | None = None, **params: Any) -> Any:
     """Return XGBoost's own classifier with its own defaults, for labels of any type.
 
     Raises
@@ -36,7 +36,7 @@ def plain_xgboost(**params: Any) -> Any:
     """
     if XGBClassifier is None:
         raise ImportError("the baseline 'xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
-    return PlainXGBoost(**params)
+    return PlainXGBoost(random_state=random_state, n_jobs=n_jobs, **params)
 
 
 if XGBClassifier is not None:

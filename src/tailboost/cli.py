@@ -1,6 +1,7 @@
 """The command line: ``tailboost demo | compare | fit | predict | reproduce | list``.
 
-Exit codes: 0 done; 2 bad input, with one line that names the file, column, row or option; 1 anything else.
+Exit codes: 0 done; 2 bad input, with one line that names the file, column, row or option; 130 stopped by
+Ctrl-C; 1 anything else.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 
 from tailboost import __version__, datasets
-from tailboost.datasets._table import read_frame
-from tailboost.io import preparation
-from tailboost.persistence import load_model, save_model
+from tailboost._interrupts import ending_at_interrupts
+from tailboost._output import is_same_file, write_output
+from tailboost.io import TableEncoder, preparation
+from tailboost.persistence import check_model_path, load_model, save_model
 from tailboost.registry import METHODS, Method, get_method
 from tailboost.report import Results, compare, render
 from tailboost.report.comparison import checked_alphas, joint_groups
@@ -53,11 +55,14 @@ __all__ = ["app", "main"]
 
 # Chosen to end within two minutes on two cores.
 DEMO_METHODS = (
-    "adalpboost", "lpboost", "reglpboost", "averageboost", "groupdroboost", "classdroboost", "worstclass",
-    "erm", "forest", "xgboost",
+    "adalpboost", "lpboost", "regularizedlpboost", "averageboost", "groupdroboost", "groupdroboost-classes",
+    "worstclassboost", "erm", "forest", "xgboost",
 )  # fmt: skip
+REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 12000
 DEMO_REPEATS = 5
+LONGEST_LINE = 300
+INTERRUPTED = 130  # what a shell says of a process that Ctrl-C ended
 
 app = typer.Typer(
     name="tailboost",
@@ -162,8 +167,9 @@ def compare_command(
         with _bad_input("--methods: "):
             chosen = None if methods is None else [_installed(name) for name in _listed(methods)]
         alphas = _alphas(alpha)
+        _refuse_inputs("--out", [out / name for name in REPORT_FILES], data)
         with _bad_input():
-            table = datasets.load_table(data, target, group=group or ())
+            table = datasets.load_table(data, target, group=group or (), text_labels=True)
         _make_folder(out)
         _compare(
             table.data,
@@ -175,7 +181,7 @@ def compare_command(
             out=out,
             seed=seed,
             jobs=jobs,
-            data_name=data.name,
+            data_name=_printable(data.name),
             command=_command_line(
                 "compare",
                 data,
@@ -205,7 +211,12 @@ def fit(
     jobs: Jobs = 1,
     verbose: Verbose = False,
 ) -> None:
-    """Fit one method on a table and store it, preparation included."""
+    """Fit one method on a table and store it, preparation included.
+
+    The model keeps how each column was read, and reads later tables so: text stays the text of the file (zip
+    code 01234), and a row gets the same answer alone and among others. Labels of a CSV file stay the text
+    they are.
+    """
     with _exit_codes(verbose):
         with _bad_input("--method: "):
             chosen = _installed(method)
@@ -215,20 +226,24 @@ def fit(
             raise BadInput(f"--group: {chosen.name} does not train on groups; leave it out, or take {able}")
         if model.is_dir() or not model.parent.is_dir():
             raise BadInput(f"--model: {str(model)!r} is a folder, or is in one that is not there")
+        _refuse_inputs("--model", [model], data)
+        with _bad_input("--model: "):
+            check_model_path(model)
         with _bad_input():
-            table = datasets.load_table(data, target, group=group or ())
-        pipeline = Pipeline([*preparation(classifier), ("classifier", classifier)])
+            table = datasets.load_table(data, target, group=group or (), text_labels=True)
+        _name_labels(classifier, table.target_names)
+        pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
         extra = {"classifier__groups": joint_groups(table.groups)} if group else {}
         _say(f"Fitting {chosen.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
         start = time.perf_counter()
-        with _bad_input(), _warnings_as_lines():
+        # A model that is half trained is of no use here, and must not look like a whole one.
+        with ending_at_interrupts(), _bad_input(), _warnings_as_lines():
             pipeline.fit(table.data, table.target, **extra)
         _say(f"Fitted in {time.perf_counter() - start:.1f} s.")
-        if hasattr(classifier, "guarantee_"):
-            _say(str(classifier.guarantee_))
         with _bad_input("--model: "):
             save_model(pipeline, model)
         _say(f"Model: {model}")
+        _describe(classifier)
 
 
 @app.command()
@@ -236,32 +251,49 @@ def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `tailboost fit`.")],
     data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The CSV file to write.")],
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas", help="Put ' before labels that a spreadsheet would run (=, +, -, @)."
+        ),
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """Predict the rows of a table: row (from 0), prediction, and a share or probability per class.
 
     A mixture gives shares, how often the randomised rule answers each class; they are no probabilities of
-    the class.
+    the class. Columns are read as the model was fitted on them: values of another kind count as missing, new
+    columns are ignored, and a warning says how many there are of each, and of categories not seen before.
+    Labels are written as they were given; those that begin like a formula (=cmd) can harm in a spreadsheet,
+    see --escape-formulas.
     """
     with _exit_codes(verbose):
         if out.is_dir() or not out.parent.is_dir():
             raise BadInput(f"--out: {str(out)!r} is a folder, or is in one that is not there")
+        _refuse_inputs("--out", [out], model, data)
         with _bad_input():
             fitted = load_model(model)
-            table = read_frame(data)
-        if not hasattr(fitted, "predict"):
-            raise BadInput(f"{str(model)!r} holds a {type(fitted).__name__}, which cannot predict")
+            if not hasattr(fitted, "predict"):
+                raise BadInput(f"{str(model)!r} holds a {type(fitted).__name__}, which cannot predict")
+            table = datasets.read_raw(data) if _reads_text(fitted) else datasets.read_frame(data)
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to predict")
-        with _bad_input(f"{data}: "):
-            answers = {"row": range(len(table)), "prediction": fitted.predict(table)}
-            if hasattr(fitted, "predict_proba"):
-                last = fitted[-1] if isinstance(fitted, Pipeline) else fitted
-                word = "share" if hasattr(last, "guarantee_") else "probability"
-                for label, column in zip(fitted.classes_, fitted.predict_proba(table).T, strict=True):
+        with _bad_input(f"{data}: "), _warnings_as_lines():
+            last = fitted
+            rows = table
+            if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
+                last, rows = fitted[-1], fitted[:-1].transform(table)
+            labels = last.predict(rows)
+            answers = {
+                "row": range(len(table)),
+                "prediction": _escaped(labels) if escape_formulas else labels,
+            }
+            if hasattr(last, "predict_proba"):
+                word = "share" if hasattr(last, "reweight") else "probability"
+                for label, column in zip(last.classes_, last.predict_proba(rows).T, strict=True):
                     answers[f"{word}_{label}"] = np.round(column, 9)
         with _bad_input("--out: "):
-            pd.DataFrame(answers).to_csv(out, index=False)
+            write_output(out, pd.DataFrame(answers).to_csv(index=False))
         _say(f"{len(table):,} predictions: {out}")
 
 
@@ -294,6 +326,8 @@ def reproduce(
             raise BadInput(f"--data: {name} needs a folder of data sets")
         if data is not None and not data.is_dir():
             raise BadInput(f"--data: {str(data)!r} is not a folder")
+        if data is not None and is_same_file(data, out):
+            raise BadInput(f"--out: {str(out)!r} is the folder of the data; results need one of their own")
         _make_folder(out)
         settings = Settings(
             out=out,
@@ -303,7 +337,9 @@ def reproduce(
             scale=scale,
             say=_say_aside,
         )
-        print(experiment.run(settings))
+        with ending_at_interrupts():  # finished cells are kept; what goes on is for the next call
+            text = experiment.run(settings)
+        print(text)
         _say_aside(f"Results: {out / name}.json, .md and .png")
 
 
@@ -323,7 +359,7 @@ def list_command() -> None:
     )
     table.add_column("name", no_wrap=True)
     table.add_column("what it is")
-    for name in datasets.__all__:
+    for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__):
         summary = (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0]
         table.add_row(name, Text(re.sub(r" \[\d+\]_|``", "", summary)))
     console.print(table)
@@ -351,6 +387,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         code = _fail(error.format_message(), 2)
+    except (KeyboardInterrupt, typer.Abort):  # before or after the command itself
+        code = _fail("stopped by Ctrl-C", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -361,7 +399,7 @@ def _exit_codes(verbose: bool) -> Iterator[None]:
     except typer.Exit:
         raise
     except KeyboardInterrupt:
-        raise typer.Exit(_fail("stopped by Ctrl-C", 1)) from None
+        raise typer.Exit(_fail("stopped by Ctrl-C", INTERRUPTED)) from None
     except Exception as error:
         if verbose:
             traceback.print_exc()
@@ -381,8 +419,16 @@ def _bad_input(where: str = "") -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"tailboost: {' '.join(message.split())}", file=sys.stderr)
+    line = f"tailboost: {_printable(' '.join(message.split()))}"
+    if len(line) > LONGEST_LINE:  # what is wrong stands in front, what to do about it often at the end
+        line = f"{line[: LONGEST_LINE - 100]} … {line[-90:]}"
+    print(line, file=sys.stderr)
     return code
+
+
+def _printable(text: str) -> str:
+    """Return a text that any UTF-8 output takes: names of files need not be UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 @contextmanager
@@ -401,11 +447,20 @@ def _console(*, stderr: bool = False) -> Console:
 
 
 def _say(line: str) -> None:
-    _console().print(Text(line), soft_wrap=True)
+    _console().print(Text(_printable(line)), soft_wrap=True)
 
 
 def _say_aside(line: str) -> None:
-    _console(stderr=True).print(Text(line), soft_wrap=True)
+    _console(stderr=True).print(Text(_printable(line)), soft_wrap=True)
+
+
+def _refuse_inputs(option: str, outputs: Sequence[Path], *inputs: Path) -> None:
+    for output in outputs:
+        for given in inputs:
+            if is_same_file(output, given):
+                raise BadInput(
+                    f"{option}: {str(output)!r} is read here; writing it would overwrite {str(given)!r}"
+                )
 
 
 def _make_folder(folder: Path) -> None:
@@ -437,7 +492,7 @@ def _command_line(command: str, *arguments: Path, **options: Any) -> str:
     for name, value in options.items():
         for item in value if isinstance(value, list) else [] if value is None else [value]:
             words += [f"--{name}", str(item)]
-    return shlex.join(words)
+    return _printable(shlex.join(words))
 
 
 def _configured(method: Method, settings: Sequence[str], seed: int, jobs: int) -> Any:
@@ -459,6 +514,46 @@ def _configured(method: Method, settings: Sequence[str], seed: int, jobs: int) -
         with _bad_input("--set: "):
             classifier._validate_params()
     return classifier
+
+
+def _name_labels(classifier: Any, labels: Sequence[Any]) -> None:
+    """Let parameters that go by label know them as the table has them: labels of a CSV file are text."""
+    names = set(labels)
+    for name, value in classifier.get_params(deep=False).items():
+        # In class_weight scikit-learn by itself takes labels that spell whole numbers for numbers.
+        if isinstance(value, dict) and name != "class_weight":
+            named = {str(k) if k not in names and str(k) in names else k: v for k, v in value.items()}
+            classifier.set_params(**{name: named})
+
+
+def _describe(classifier: Any) -> None:
+    """Say what is guaranteed; the model is stored by now, and stays so if this cannot be said."""
+    try:
+        if hasattr(classifier, "guarantee_"):
+            _say(str(classifier.guarantee_))
+    except Exception as error:
+        print(f"warning: no guarantee can be given ({type(error).__name__}: {error})", file=sys.stderr)
+
+
+def _reads_text(model: Any) -> bool:
+    """Whether a model knows how the columns of a table are to be read, and takes a CSV file's text."""
+    return isinstance(model, Pipeline) and isinstance(model.steps[0][1], TableEncoder)
+
+
+def _escaped(labels: Sequence[Any]) -> list[Any]:
+    """Put an apostrophe before labels that spreadsheets take for formulas, so that they show them as text."""
+    marks = ("=", "+", "-", "@", "\t", "\r")
+    return [
+        f"'{x}" if isinstance(x, str) and x.startswith(marks) and not _is_number(x) else x for x in labels
+    ]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _literal(text: str) -> Any:
@@ -485,7 +580,7 @@ def _compare(
     data_name: str,
     command: str,
 ) -> None:
-    results_file, report_file = out / "results.json", out / "report.html"
+    results_file, report_file = (out / name for name in REPORT_FILES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = _console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -509,11 +604,12 @@ def _compare(
                 command=command,
                 on_progress=keep,
             )
-    report_file.write_text(render(results), encoding="utf-8")
+    with _bad_input("--out: "):
+        write_output(report_file, render(results))
     _print_results(results)
     _say(f"Numbers: {results_file}\nReport:  {report_file}")
     if results.document["status"] == "interrupted":
-        raise typer.Exit(_fail("stopped by Ctrl-C; the finished fits are kept", 1))
+        raise typer.Exit(_fail("stopped by Ctrl-C; the finished fits are kept", INTERRUPTED))
     if failed := [m["title"] for m in results.document["methods"] if m["failures"]]:
         raise typer.Exit(_fail(f"{', '.join(failed)} failed, see above", 1))
 

@@ -1,8 +1,13 @@
-"""The methods by name: one entry feeds the command line, the comparison and the conformance suite."""
+"""The methods by name: one entry feeds the command line, the comparison and the conformance suite.
+
+A name is that of the class in lower case, without "Classifier"; where a class is listed twice, the variant
+that does not follow from its name says so after a hyphen.
+"""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -39,12 +44,10 @@ class Method:
         The estimator class, or what makes the estimator.
     ours : bool
         Whether tailboost stands behind it; the others are baselines.
-    uses_groups, uses_alpha : bool
-        Whether ``fit`` takes ``groups``, and whether it has a parameter ``alpha``.
     randomized : bool
         Whether ``predict_proba`` is the label distribution of a randomised rule.
-    seeded : bool
-        Whether the estimator has ``random_state`` and ``n_jobs``.
+    by_classes : bool
+        Whether classes are the groups, also where the rows have groups that ``fit`` would take.
     """
 
     name: str
@@ -52,10 +55,28 @@ class Method:
     summary: str
     factory: Callable[..., Any]
     ours: bool = False
-    uses_groups: bool = False
-    uses_alpha: bool = False
     randomized: bool = False
-    seeded: bool = True
+    by_classes: bool = False
+
+    @property
+    def uses_alpha(self) -> bool:
+        """Whether there is a parameter ``alpha``."""
+        return "alpha" in self._parameters
+
+    @property
+    def uses_groups(self) -> bool:
+        """Whether ``fit`` is handed the groups of the rows."""
+        fit = getattr(self.factory, "fit", None)
+        return fit is not None and not self.by_classes and "groups" in inspect.signature(fit).parameters
+
+    @property
+    def seeded(self) -> bool:
+        """Whether there are the parameters ``random_state`` and ``n_jobs``."""
+        return {"random_state", "n_jobs"} <= self._parameters
+
+    @property
+    def _parameters(self) -> set[str]:
+        return set(inspect.signature(self.factory).parameters)
 
     def make(
         self,
@@ -78,15 +99,16 @@ METHODS: dict[str, Method] = {
     for m in (
         Method(
             "adalpboost", "AdaLPBoost", "Hedge over samples, exact CVaR mixture; one fit serves every α",
-            AdaLPBoostClassifier, ours=True, uses_alpha=True, randomized=True,
+            AdaLPBoostClassifier, ours=True, randomized=True,
         ),
         Method(
             "lpboost", "LPBoost", "totally corrective player for one α, exact CVaR mixture",
-            LPBoostClassifier, ours=True, uses_alpha=True, randomized=True,
+            LPBoostClassifier, ours=True, randomized=True,
         ),
         Method(
-            "reglpboost", "Regularised LPBoost", "LPBoost with an entropy term and a rate of convergence",
-            RegularizedLPBoostClassifier, ours=True, uses_alpha=True, randomized=True,
+            "regularizedlpboost", "Regularised LPBoost",
+            "LPBoost with an entropy term and a rate of convergence",
+            RegularizedLPBoostClassifier, ours=True, randomized=True,
         ),
         Method(
             "averageboost", "AdaBoost + average", "Hedge over samples, even mixture",
@@ -94,22 +116,23 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "groupdroboost", "Group DRO boosting", "Hedge over groups (or classes), minimax mixture",
-            GroupDROBoostClassifier, ours=True, uses_groups=True, randomized=True,
-        ),
-        Method(
-            "classdroboost", "Group DRO boosting, classes", "the same with the classes as the groups",
             GroupDROBoostClassifier, ours=True, randomized=True,
         ),
         Method(
-            "worstclass", "Worst-class boosting", "targets for the class errors, learners grown to them",
+            "groupdroboost-classes", "Group DRO boosting, classes", "the same with the classes as the groups",
+            GroupDROBoostClassifier, ours=True, by_classes=True, randomized=True,
+        ),
+        Method(
+            "worstclassboost", "Worst-class boosting", "targets for the class errors, learners grown to them",
+            WorstClassBoostClassifier, ours=True, by_classes=True, randomized=True,
+        ),
+        Method(
+            "worstclassboost-groups", "Worst-group boosting",
+            "the same with a target for the error of every group",
             WorstClassBoostClassifier, ours=True, randomized=True,
         ),
         Method(
-            "worstgroup", "Worst-group boosting", "the same with a target for the error of every group",
-            WorstClassBoostClassifier, ours=True, uses_groups=True, randomized=True,
-        ),
-        Method(
-            "oco", "OCO boosting", "Hedge over samples against a weak learner, majority vote",
+            "ocoboost", "OCO boosting", "Hedge over samples against a weak learner, majority vote",
             OCOBoostClassifier, ours=True,
         ),
         Method(
@@ -136,7 +159,7 @@ METHODS: dict[str, Method] = {
         Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),
         Method("xgboost", "XGBoost", "XGBoost's own classifier with its defaults", plain_xgboost),
         Method("coinflip", "Coin flip", "all classes evenly: CVaR 1 − 1/K at every α", CoinFlip,
-               randomized=True, seeded=False),
+               randomized=True),
     )
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from tailboost.datasets._compas import load_compas
 from tailboost.datasets._credit import load_credit_default
+from tailboost.datasets._files import read_raw
 from tailboost.datasets._generators import (
     make_discs,
     make_ringnorm,
@@ -19,9 +20,13 @@ from tailboost.datasets._images import (
     load_tiny_imagenet,
 )
 from tailboost.datasets._openml import fetch_adult, fetch_bank
-from tailboost.datasets._table import load_table
+from tailboost.datasets._schema import ColumnSchema, TableChangedWarning, TableSchema
+from tailboost.datasets._table import load_table, read_frame
 
 __all__ = [
+    "ColumnSchema",
+    "TableChangedWarning",
+    "TableSchema",
     "fetch_adult",
     "fetch_bank",
     "load_celeba",
@@ -39,4 +44,6 @@ __all__ = [
     "make_squares",
     "make_twonorm",
     "make_waveform",
+    "read_frame",
+    "read_raw",
 ]

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import bz2
-import csv
 import difflib
-import gzip
-import lzma
 import re
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
-from sklearn.utils.multiclass import type_of_target
 
 from tailboost.datasets._bunch import import_pandas
+from tailboost.datasets._files import checked_names, is_csv, read_raw
+from tailboost.datasets._schema import NUMBERS, TableSchema, as_written, refuse_kinds, text
 
-_OPENERS: dict[str, Callable[..., Any]] = {
-    ".csv": open,
-    ".csv.gz": gzip.open,
-    ".csv.bz2": bz2.open,
-    ".csv.xz": lzma.open,
-}
-_PARQUET = (".parquet", ".pq")
-_MISSING = "?"  # besides what pandas takes for missing: empty, NA, NaN, null, None …
 _MAX_GROUPS = 100
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+# Longer than any date: what follows a time of day may be anything, and on long text the search for an end of
+# it that fits would take time with the square of the length.
+_DATE_LENGTH = 64
 _DATE = re.compile(
     r"\s*("
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?"  # 2024-01-31, 2024-01
@@ -40,11 +29,15 @@ _DATE = re.compile(
 )
 
 
-def load_table(path: str | Path, target: str, *, group: str | Sequence[str] = ()) -> Any:
+def load_table(
+    path: str | Path, target: str, *, group: str | Sequence[str] = (), text_labels: bool = False
+) -> Any:
     """Load a CSV or Parquet file for classification, whatever its columns hold.
 
     Numbers stay numbers, text becomes a pandas category, missing values stay missing. In CSV files an empty
-    field, ``?`` and pandas' usual words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values.
+    field, ``?`` and pandas' usual words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values, and a
+    column is numeric (or true/false) if each of its values is: one ``A1B`` among zip codes keeps all of them
+    as the text that stands in the file. What was found is in ``schema``, which reads a later file alike.
 
     Parameters
     ----------
@@ -56,6 +49,10 @@ def load_table(path: str | Path, target: str, *, group: str | Sequence[str] = ()
     group : str or sequence of str, default=()
         Columns that say which group a row is in. They stay among the features; drop them from ``data`` if the
         classifier must not see them. A missing value is a group of its own, ``"missing"``.
+    text_labels : bool, default=False
+        Whether the labels of a CSV file stay the text that stands in it. By default labels that are all
+        numbers become numbers, so that ``01`` is 1 and ``1`` and ``1.0`` are one class, and labels that are
+        all true or false become bool.
 
     Returns
     -------
@@ -65,7 +62,9 @@ def load_table(path: str | Path, target: str, *, group: str | Sequence[str] = ()
         target : ndarray of shape (n,)
             Labels: int, float, bool or str.
         groups : DataFrame of categories of shape (n, len(group))
-            One column per name in ``group``, values as str.
+            One column per name in ``group``, values as str (of a CSV file, as they stand in it).
+        schema : TableSchema
+            What the columns are; ``schema.read_file(path)`` reads a later file as this one was read.
         feature_names, target_name, target_names
             Names of columns and classes (sorted).
 
@@ -79,15 +78,38 @@ def load_table(path: str | Path, target: str, *, group: str | Sequence[str] = ()
     ImportError
         No pandas (or, for Parquet, no pyarrow).
     """
-    frame = read_frame(Path(path))
+    raw = read_raw(Path(path))
     groups = [group] if isinstance(group, str) else list(group)
-    return split_table(frame, target, groups, source=repr(str(path)))
+    is_text = is_csv(Path(path))
+    bunch = split_table(
+        _typed(raw) if is_text else raw,
+        target,
+        groups,
+        source=repr(str(path)),
+        written=raw if is_text else None,
+        text_labels=text_labels,
+    )
+    labels = import_pandas("load_table").Series(bunch.target, name=target)
+    bunch.schema = TableSchema.of(bunch.data, labels)
+    return bunch
 
 
-def split_table(frame: Any, target: str, group: Sequence[str], *, source: str) -> Any:
-    """Check a raw DataFrame and split it into features, target and groups, as `load_table` describes."""
-    names = _checked_names(frame.columns, source)
+def split_table(
+    frame: Any,
+    target: str,
+    group: Sequence[str],
+    *,
+    source: str,
+    written: Any = None,
+    text_labels: bool = False,
+) -> Any:
+    """Check a typed DataFrame and split it into features, target and groups, as `load_table` describes.
+
+    Of a CSV file ``written`` is the table as it stands there: it names the groups, and on demand the labels.
+    """
+    names = checked_names(frame.columns, source)
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)
+    named = frame if written is None else written.set_axis(names, axis=1)
     for role, name in [("target", target), *(("group", name) for name in group)]:
         if name not in names:
             raise ValueError(_no_column(role, name, names, source))
@@ -95,13 +117,13 @@ def split_table(frame: Any, target: str, group: Sequence[str], *, source: str) -
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
     if not len(frame):
         raise ValueError(f"{source} has a header but no rows")
-    y = _labels(frame[target], source)
+    y = _labels(frame[target], source, named[target] if text_labels and written is not None else None)
     pandas = import_pandas("load_table")
     data = pandas.DataFrame({name: _feature(frame[name], source) for name in names if name != target})
     return Bunch(
         data=data,
         target=y,
-        groups=pandas.DataFrame({name: _groups(frame[name], source) for name in group}, index=frame.index),
+        groups=pandas.DataFrame({name: _groups(named[name], source) for name in group}, index=frame.index),
         feature_names=list(data.columns),
         target_name=target,
         target_names=np.unique(y),
@@ -109,55 +131,18 @@ def split_table(frame: Any, target: str, group: Sequence[str], *, source: str) -
 
 
 def read_frame(path: Path) -> Any:
+    """Return a file's table; the columns of a CSV file as what all of their values spell."""
+    raw = read_raw(path)
+    return _typed(raw) if is_csv(path) else raw
+
+
+def _typed(raw: Any) -> Any:
     pandas = import_pandas("load_table")
-    name = path.name.lower()
-    suffix = next((s for s in (*_OPENERS, *_PARQUET) if name.endswith(s)), None)
-    if not path.is_file():
-        raise ValueError(f"{str(path)!r} is {'a folder' if path.is_dir() else 'not there'}; a file is needed")
-    if suffix is None:
-        raise ValueError(f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}")
-    try:
-        if suffix in _PARQUET:
-            return pandas.read_parquet(path)
-        _check_csv(path, _OPENERS[suffix])
-        # pandas takes surplus leading columns for an index unless told not to.
-        return pandas.read_csv(
-            path, na_values=[_MISSING], index_col=False, low_memory=False, encoding="utf-8-sig"
-        )
-    except ImportError:
-        raise
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{str(path)!r} is not UTF-8 text: {error}") from error
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
-
-
-def _check_csv(path: Path, opener: Callable[..., Any]) -> None:
-    """Refuse repeated names and lines of the wrong length: pandas would rename, fill or shift in silence."""
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
-        header = next(reader, None)
-        if not header:
-            raise ValueError(
-                "it is empty" if header is None else "its first line is empty; a header is needed"
-            )
-        _checked_names(header, "its header")
-        for row in reader:
-            if row and len(row) != len(header):
-                raise ValueError(
-                    f"line {reader.line_num} has {len(row)} values, the header has {len(header)}"
-                )
-
-
-def _checked_names(columns: Iterable[Any], source: str) -> list[str]:
-    names = [str(column) for column in columns]
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{source} has more than one column named {', '.join(map(repr, twice))}")
-    if blank := [place for place, name in enumerate(names, start=1) if not name.strip()]:
-        raise ValueError(
-            f"{source} has a column without a name (column {blank[0]}); if pandas wrote it, use index=False"
-        )
-    return names
+    columns = {}
+    for name, column in raw.items():
+        spelled = as_written(column.to_numpy(dtype=object).tolist())
+        columns[name] = column if spelled is None else spelled
+    return pandas.DataFrame(columns, index=raw.index)
 
 
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
@@ -170,7 +155,7 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"
 
 
-def _labels(column: Any, source: str) -> Any:
+def _labels(column: Any, source: str, written: Any = None) -> Any:
     what = f"target column {column.name!r} of {source}"
     if missing := int(column.isna().sum()):
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
@@ -178,11 +163,13 @@ def _labels(column: Any, source: str) -> Any:
         column = column.astype(column.cat.categories.dtype)
     column = _feature(column, source)
     y = np.asarray(column.astype(str), dtype=str) if column.dtype == "category" else np.asarray(column)
+    if y.dtype.kind == "f" and (y % 1 != 0).any():
+        raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
+    if written is not None:
+        y = np.asarray(written, dtype=str)
     classes = len(np.unique(y))
     if classes < 2:
         raise ValueError(f"{what} has a single class, {y[0].item()!r}; at least two are needed")
-    if type_of_target(y) == "continuous":
-        raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
     if classes > max(_MAX_GROUPS, len(y) // 2):
         raise ValueError(f"{what} has {classes} different values in {len(y)} rows; classes are needed")
     return y
@@ -203,24 +190,20 @@ def _groups(column: Any, source: str) -> Any:
 
 def _feature(column: Any, source: str) -> Any:
     """Make a column int, float, bool or category, the kinds learners know, or refuse it by name."""
-    pandas = import_pandas("load_table")
     what = f"column {column.name!r} of {source}"
     declared = column.dtype == "category"
-    values = pandas.Series(column.cat.categories) if declared else column
-    kind = pandas.api.types.infer_dtype(values, skipna=True)
-    if kind.startswith(("date", "time", "period", "interval")) or (kind == "string" and _all_dates(values)):
+    kind = refuse_kinds(column, what)
+    if kind == "string" and _all_dates(column):
         raise ValueError(
-            f"{what} holds dates or times (such as {str(values.dropna().iloc[0])!r}); drop the column or "
+            f"{what} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the column or "
             "turn it into numbers, for instance days before a fixed day"
         )
     if kind == "empty":  # nothing but missing values
         return column.astype("float64")
-    if kind == "string" or (declared and kind in (*_NUMBERS, "boolean")):
-        return _text(column)
-    if kind == "boolean":
+    if kind == "boolean" and not declared:
         return column.astype(bool) if column.notna().all() else _text(column)
-    if kind not in _NUMBERS:
-        raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
+    if declared or kind not in NUMBERS:
+        return _text(column)
     if not isinstance(column.dtype, np.dtype) or column.dtype == object:
         whole = kind == "integer" and column.notna().all() and abs(column).max() < 2**63
         column = column.astype("int64" if whole else "float64")
@@ -230,13 +213,17 @@ def _feature(column: Any, source: str) -> Any:
 
 
 def _text(column: Any) -> Any:
-    return column.astype(object).map(str, na_action="ignore").astype("category")
+    return column.astype(object).map(text, na_action="ignore").astype("category")
+
+
+def _looks_like_a_date(value: str) -> bool:
+    return len(value) <= _DATE_LENGTH and _DATE.fullmatch(value) is not None
 
 
 def _all_dates(column: Any) -> bool:
     pandas = import_pandas("load_table")
     texts = pandas.Series(column.dropna().unique(), dtype=object)
-    if not all(_DATE.fullmatch(text) for text in texts):
+    if not all(_looks_like_a_date(each) for each in texts):
         return False
     return any(
         pandas.to_datetime(texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first).notna().all()

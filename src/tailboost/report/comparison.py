@@ -5,14 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import platform
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,6 +18,8 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import get_tags
 
 from tailboost import metrics
+from tailboost._interrupts import noticing_interrupts
+from tailboost.datasets import TableChangedWarning
 from tailboost.io import TableEncoder, takes_missing
 from tailboost.registry import METHODS, Method, get_method
 from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise
@@ -69,7 +67,8 @@ def compare(
         Labels, at least two classes with at least two rows each.
     groups : DataFrame, shape (n, g), default=None
         One column per grouping of the rows. Group errors are measured for each column; methods that train on
-        groups get `joint_groups` of all of them (without groups: the classes).
+        groups get `joint_groups` of all of them. Without groups they take the classes, and are left out
+        beside a variant of theirs that does so anyway.
     methods : sequence of str or Method, default=None
         Names from `tailboost.registry.METHODS`; None takes all. What cannot serve here (a package is
         not installed, or it takes two classes only) is listed with the reason in ``left_out``.
@@ -112,8 +111,8 @@ def compare(
         raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
     table, labels = _checked_table(X, y)
     classes, counts = _checked_classes(labels, test_size)
-    chosen, left_out = _chosen(methods, len(classes))
     columns = _group_columns(groups, len(labels))
+    chosen, left_out = _chosen(methods, len(classes), with_groups=bool(columns))
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if random_state is None else random_state
     main_alpha = levels[len(levels) // 2]
 
@@ -171,7 +170,7 @@ def compare(
     splitter = StratifiedShuffleSplit(n_splits=repeats, test_size=test_size, random_state=seed)
     fit_groups = joint_groups(columns) if columns else None
     try:
-        with _remembered_interrupts() as check_interrupted:
+        with noticing_interrupts() as interrupted:
             for repeat, (train, test) in enumerate(splitter.split(np.zeros(len(labels)), labels)):
                 fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
                 split = _split(table, labels, fit_groups, columns, train, test)
@@ -183,7 +182,8 @@ def compare(
                     record, failure, said = _measure(
                         method, split, levels, main_alpha, curve, fit_seed, n_jobs
                     )
-                    check_interrupted()
+                    if interrupted():  # a learner may have swallowed it
+                        raise KeyboardInterrupt
                     entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *said]))
                     if record is None:
                         entry["failures"].append({"repeat": repeat, "error": failure})
@@ -247,7 +247,9 @@ def _split(
 ) -> _Split:
     if hasattr(X, "iloc"):
         encoder = TableEncoder().fit(X.iloc[train])
-        X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
+        with warnings.catch_warnings():  # what only held-out rows have is part of what is measured
+            warnings.simplefilter("ignore", TableChangedWarning)
+            X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
         names = [str(name) for name in encoder.get_feature_names_out()]
     else:
         X_train, X_test = X[train], X[test]
@@ -446,32 +448,8 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
-@contextmanager
-def _remembered_interrupts() -> Iterator[Callable[[], None]]:
-    """Give a check that raises KeyboardInterrupt if one came, also if a fit ended early and swallowed it."""
-    came = False
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
-        raise KeyboardInterrupt
-
-    def check() -> None:
-        if came:
-            raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield check
-        return
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield check
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _chosen(
-    methods: Sequence[str | Method] | None, n_classes: int
+    methods: Sequence[str | Method] | None, n_classes: int, with_groups: bool
 ) -> tuple[list[Method], list[dict[str, str]]]:
     asked = (
         METHODS.values() if methods is None else [get_method(m) if isinstance(m, str) else m for m in methods]
@@ -488,6 +466,11 @@ def _chosen(
             left_out.append({"title": method.title, "reason": reason})
         else:
             chosen[method.name] = method
+    for method in [] if with_groups else list(chosen.values()):
+        twins = [m.name for m in chosen.values() if m.factory is method.factory and not m.uses_groups]
+        if method.uses_groups and twins:
+            left_out.append({"title": method.title, "reason": f"without groups it is {twins[0]}"})
+            del chosen[method.name]
     if not chosen:
         raise ValueError(
             " ".join(["methods must name at least one method", *(m["reason"] for m in left_out)])

@@ -42,6 +42,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import stats
 
+from tailboost._output import write_output
+
 __all__ = ["SCHEMA_VERSION", "Results", "interval", "summarise"]
 
 SCHEMA_VERSION = 1
@@ -135,7 +137,4 @@ class Results:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the document; a reader never sees half of it."""
-        target = Path(path)
-        part = target.with_name(target.name + ".part")
-        part.write_text(json.dumps(self.document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        part.replace(target)
+        write_output(path, json.dumps(self.document, indent=1, allow_nan=False) + "\n")

@@ -1,0 +1,35 @@
+"""Files that a user names: written whole or not at all, and never over what was read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tailboost import _store
+
+
+def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write a file so that it is whole or as it was before; text is written in UTF-8.
+
+    A link stays, what it points to is replaced. Devices and pipes, which cannot be replaced, are written to.
+
+    Raises
+    ------
+    OSError
+        Names the file and the reason (no space left, say).
+    """
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    if target.exists() and not target.is_file():
+        with target.open("wb") as out:
+            out.write(data)
+    else:
+        _store.write(Path(os.path.realpath(target)), data, repr(str(target)))
+
+
+def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two paths lead to the same file, through links or other spellings too, be it there or not."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)

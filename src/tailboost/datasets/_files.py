@@ -1,0 +1,90 @@
+"""Files of tables: what stands in them, before anything is made of it."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import lzma
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from tailboost.datasets._bunch import import_pandas
+
+_OPENERS: dict[str, Callable[..., Any]] = {
+    ".csv": open,
+    ".csv.gz": gzip.open,
+    ".csv.bz2": bz2.open,
+    ".csv.xz": lzma.open,
+}
+_PARQUET = (".parquet", ".pq")
+_MISSING = "?"  # besides what pandas takes for missing: empty, NA, NaN, null, None …
+
+
+def is_csv(path: Path) -> bool:
+    """Whether a file is read as CSV."""
+    return _suffix(path) in _OPENERS
+
+
+def _suffix(path: Path) -> str | None:
+    name = path.name.lower()
+    return next((s for s in (*_OPENERS, *_PARQUET) if name.endswith(s)), None)
+
+
+def read_raw(path: Path) -> Any:
+    """Return a file's table; the values of a CSV file as the text that stands in it, missing ones as NaN."""
+    pandas = import_pandas("load_table")
+    suffix = _suffix(path)
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is {'a folder' if path.is_dir() else 'not there'}; a file is needed")
+    if suffix is None:
+        raise ValueError(f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}")
+    try:
+        if suffix in _OPENERS:
+            _check_csv(path, _OPENERS[suffix])
+            # pandas takes surplus leading columns for an index unless told not to.
+            return pandas.read_csv(
+                path, dtype=str, na_values=[_MISSING], index_col=False, low_memory=False, encoding="utf-8-sig"
+            )
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{str(path)!r} is not UTF-8 text: {error}") from error
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
+    try:
+        return pandas.read_parquet(path)
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # whatever a damaged file makes its reader trip over, KeyError included
+        raise ValueError(f"{str(path)!r} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _check_csv(path: Path, opener: Callable[..., Any]) -> None:
+    """Refuse repeated names and lines of the wrong length: pandas would rename, fill or shift in silence."""
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines)
+        header = next(reader, None)
+        if not header:
+            raise ValueError(
+                "it is empty" if header is None else "its first line is empty; a header is needed"
+            )
+        checked_names(header, "its header")
+        for row in reader:
+            if row and len(row) != len(header):
+                raise ValueError(
+                    f"line {reader.line_num} has {len(row)} values, the header has {len(header)}"
+                )
+
+
+def checked_names(columns: Iterable[Any], source: str) -> list[str]:
+    """Return the names of columns, or raise ValueError where one is blank or stands twice."""
+    names = [str(column) for column in columns]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"{source} has more than one column named {', '.join(map(repr, twice))}")
+    if blank := [place for place, name in enumerate(names, start=1) if not name.strip()]:
+        raise ValueError(
+            f"{source} has a column without a name (column {blank[0]}); if pandas wrote it, use index=False"
+        )
+    return names
