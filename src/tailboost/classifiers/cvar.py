@@ -86,7 +86,7 @@ class AdaLPBoostClassifier(HedgeGame, _SampleGame):
         too), a held-out fraction (members are refitted on all rows), or the training losses ("train", the
         papers' choice for small data; a strong learner leaves none). "auto" is "cv" up to 50,000 distinct
         rows and 0.2 beyond, or the explicit validation set given to `fit`. In our trials on eleven real
-        sets (`reproduce/README.md`) the mean test CVaR over seven α was .479 with "cv", .482 with 0.2 at
+        sets (`results/trials.md`) the mean test CVaR over seven α was .479 with "cv", .482 with 0.2 at
         about a quarter of the time, and .621 with "train".
     include_constants : bool, default=True
         Whether the K constant classifiers join the mixture, which makes its CVaR at most ``1 − 1/K`` on the
