@@ -86,9 +86,8 @@ def main():
     if args.out:
         versions = {"python": platform.python_version()}
         versions |= {m.__name__: m.__version__ for m in (np, tailboost)}
-        args.out.write_text(
-            json.dumps({"results": results, "versions": versions, "seed": 0}, indent=1) + "\n"
-        )
+        report = {"results": results, "versions": versions, "seed": 0}
+        args.out.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -212,8 +212,7 @@ def _idx_pair(folder: Path, prefix: str) -> tuple[Bytes, Bytes]:
 
 def _cifar_folder(path: Path, file: str) -> tuple[Path, bool]:
     """Return the folder that holds the batches, and whether they are the binary ones."""
-    endings = ("-py", "-python", "-bin", "-binary")
-    for folder in (path, *(path / f"cifar-10-batches{ending}" for ending in endings)):
+    for folder in (path, path / "cifar-10-batches-py", path / "cifar-10-batches-bin"):
         for name in (file, f"{file}.bin"):
             if (folder / name).is_file():
                 return folder, name.endswith(".bin")

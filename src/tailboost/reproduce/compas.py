@@ -282,9 +282,7 @@ def _text(settings: Settings, games: Mapping[str, Game], found: dict[str, list[d
             at = ALPHAS.index(0.1)
             facts[f"error of predict at α = 0.1, {game}"] = [c["error of predict"][at] for c in of]
     body = [[name, plus_minus(values)] for name, values in facts.items()]
-    body += [
-        [f"seconds, {game}", plus_minus([c["seconds"] for c in of], 1)] for game, of in found.items()
-    ]
+    body += [[f"seconds, {game}", plus_minus([c["seconds"] for c in of], 1)] for game, of in found.items()]
     return "\n\n".join([*parts, "## Facts\n\n" + markdown(["", "mean ± 95 %"], body)])
 
 

@@ -197,7 +197,9 @@ def losses_of(runs: Runs) -> Iterator[str]:
         for kind in kinds:
             # The labels of a coin flip are a draw; its expected errors are the yardstick.
             peers = [b for b in baselines if kind == "expected" or b != METHODS["coinflip"].title]
-            value = {t: np.array([figures(c)[figure][kind] for c in of], dtype=float) for t, of in runs.items()}
+            value = {
+                t: np.array([figures(c)[figure][kind] for c in of], dtype=float) for t, of in runs.items()
+            }
             ours = {t: v for t, v in value.items() if t not in baselines and not np.isnan(v).any()}
             best = min(ours, key=lambda t: ours[t].mean())
             for peer in peers:

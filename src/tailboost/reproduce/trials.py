@@ -40,6 +40,8 @@ Groups = dict[tuple[str, Any], list[Cell]]
 
 ALPHAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9)
 ROUNDS = 20
+# Numbers of rounds that are shown, beside all.
+AFTER = (1, 2, 3, 5, 10)
 MAX_TRAIN, TEST_SIZE = 7200, 0.4
 SETS = (
     "credit default", "adult", "bank", "COMPAS", "higgs", "spambase", "wine, binary", "wine, 7 classes",
@@ -200,7 +202,7 @@ def variants_table(groups: Groups) -> Iterator[list[Any]]:
 def rounds_table(cells: list[Cell]) -> Iterator[list[Any]]:
     """Yield lines: fewer rounds and early stopping, read off the same fits."""
     one = by_set(cells, [stages(c, 1) for c in cells])
-    for rounds in (1, 2, 3, 5, 10, ROUNDS):
+    for rounds in (*(t for t in AFTER if t < ROUNDS), ROUNDS):
         result = [stages(c, rounds) for c in cells]
         yield [
             f"T = {rounds}",
@@ -290,7 +292,7 @@ def report(settings: Settings, groups: Groups, coins: list[Cell], peers: list[Ce
         header = ["rounds", "mean CVaR", "less that of T = 1", "s", "rounds played"]
         table(f"Rounds ({variant[0]}, {variant[1]})", header, rounds_table(groups[variant]))
     header = ["set", "splits", "ERM error", "out of fold", "coin until α", *map(str, ALPHAS)]
-    header += ["T=20 − T=1", "excess", "s"]
+    header += [f"T={ROUNDS} − T=1", "excess", "s"]
     title = "CVaR by set (and less the lower of ERM and the best mixture of constants)"
     table(f"{title}, {', '.join(DEFAULT)}, T = {ROUNDS}", header, sets_table(groups, coins))
     header = ["set", "splits", *map(str, ALPHAS), "mean ± 95 %"]
