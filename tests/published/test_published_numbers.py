@@ -123,7 +123,7 @@ def test_errors_on_overlapping_squares_and_discs(name):
         assert worst == pytest.approx(case.published["CE"][0], abs=4)
         assert mean == pytest.approx(case.published["CE"][1], abs=0.5)
         # On discs our small nets, often stopped after an epoch, are simpler than the paper's: a lower worst
-        # class and a higher mean. What the paper claims holds: for the worst class the vote is better than CE.
+        # class and a higher mean. What the paper claims holds: for the worst class the vote beats CE.
         boosted = errors(tables, case, BOOSTING)
         assert boosted[0] < case.published[BOOSTING][0]
         assert boosted[1] > case.published[BOOSTING][1]
