@@ -178,6 +178,11 @@ def test_a_reading_is_kept(tmp_path):
     assert file.read_text().endswith("tables 2\n")
 
 
-def test_an_experiment_without_its_data_says_so(tmp_path):
+@pytest.mark.parametrize("name", ["trials", "tables", "worst-class-tables", "variance-peers", "compas-mlp"])
+def test_an_experiment_without_its_data_says_so_at_once(tmp_path, name):
+    if name == "worst-class-tables":
+        pytest.importorskip("imblearn")
     with pytest.raises(ValueError, match="--data"):
-        get_experiment("tables").run(Settings(tmp_path))
+        get_experiment(name).run(Settings(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"--data: .* has no [a-z-]+\.csv or"):
+        get_experiment(name).run(Settings(tmp_path, tmp_path, say=pytest.fail))

@@ -75,10 +75,17 @@ def _dense(X: Any) -> Any:
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """Return ``NAME.csv`` of a folder, or ``NAME.csv.gz`` where that is what there is."""
-    plain = folder / f"{name}.csv"
-    packed = folder / f"{name}.csv.gz"
-    return packed if packed.is_file() and not plain.is_file() else plain
+    """Return ``NAME.csv`` of a folder, or ``NAME.csv.gz``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is neither.
+    """
+    for file in (folder / f"{name}.csv", folder / f"{name}.csv.gz"):
+        if file.is_file():
+            return file
+    raise FileNotFoundError(f"--data: {str(folder)!r} has no {name}.csv or {name}.csv.gz")
 
 
 def frame(folder: Path, name: str) -> Any:

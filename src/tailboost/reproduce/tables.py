@@ -123,8 +123,9 @@ def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cells = Cells(settings, name)
     found: dict[str, dict[Variant, list[Cell]]] = {}
-    for table in SETS:
-        data = LOADERS[table](settings.folder)
+    # All are read before any work is done: one that is absent is found out at once.
+    tables = {table: LOADERS[table](settings.folder) for table in SETS}
+    for table, data in tables.items():
         found[table] = {v: [] for v in variants(data)}
         for seed in range(settings.repeats):
             rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)

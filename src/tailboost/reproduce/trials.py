@@ -258,8 +258,9 @@ def play(settings: Settings, name: str) -> Report:
     groups: Groups = {v: [] for v in (*VARIANTS, PER_CLASS)}
     peers: list[Cell] = []
     coins: list[Cell] = []
-    for title in SETS:
-        data = LOADERS[title](settings.folder)
+    # All are read before any work is done: one that is absent is found out at once.
+    tables = {title: LOADERS[title](settings.folder) for title in SETS}
+    for title, data in tables.items():
         many = data.n_classes > 2
         for seed in range(settings.repeats):
             at = {"set": title, "seed": seed}

@@ -67,8 +67,8 @@ def _judged(classifier: Any, rows: Data) -> dict[str, float]:
     return {"error": float(np.mean(classifier.predict(X) != y)), "cvar": metrics.cvar(expected, ALPHA)}
 
 
-def _cell(folder: Path, name: str, repeat: int, n_jobs: int) -> dict[str, Any]:
-    split = halves(SETS[name](folder), repeat)
+def _cell(rows: Data, repeat: int, n_jobs: int) -> dict[str, Any]:
+    split = halves(rows, repeat)
     train, chosen_on = split.train, split.validate
     assert chosen_on is not None  # `halves` gives some
 
@@ -89,10 +89,12 @@ def _cell(folder: Path, name: str, repeat: int, n_jobs: int) -> dict[str, Any]:
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cells = Cells(settings, name)
+    # All are read before any work is done: one that is absent is found out at once.
+    sets = {data: load(settings.folder) for data, load in SETS.items()}
     found: dict[str, list[dict[str, Any]]] = {}
     for repeat in range(settings.repeats):
-        for data in SETS:
-            cell = partial(_cell, settings.folder, data, repeat, settings.n_jobs)
+        for data, rows in sets.items():
+            cell = partial(_cell, rows, repeat, settings.n_jobs)
             found.setdefault(data, []).append(cells.get({"data": data, "repeat": repeat}, cell))
     parts, gains = [], dict[str, Any]()
     for what, title in (("error", "Test error"), ("cvar", f"CVaR at {ALPHA:g} of 1 − p̂(true class)")):
