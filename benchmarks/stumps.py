@@ -1,6 +1,6 @@
 """The stump search: a round against one pass over the presorted table, and its memory.
 
-    python benchmarks/stumps.py [--data DIR]
+    python benchmarks/stumps.py [--data DIR] [--out FILE]
 
 The pass gathers the two weight vectors of EBBoost in the order of every column and sums them up, over all n·d
 entries: what any search over presorted columns does before it looks at a cost. It is timed in doubles and in
@@ -10,6 +10,8 @@ MNIST. Times are processor seconds of one core, the best of several runs.
 """
 
 import argparse
+import json
+import platform
 import time
 import tracemalloc
 from functools import partial
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+import tailboost
 from tailboost.learners import StumpClassifier
 
 N, D = 5000, 784
@@ -42,7 +45,9 @@ def one_pass(order, weights):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
-    folder = parser.parse_args().data
+    parser.add_argument("--out", type=Path, help="JSON file for the figures")
+    args = parser.parse_args()
+    folder, results = args.data, []
     rng = np.random.default_rng(0)
     tables = {"noise": (rng.normal(size=(N, D)), rng.integers(0, 2, N))}
     if folder is not None:
@@ -68,11 +73,21 @@ def main():
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             seconds = 1e3 * best_of(partial(session.fit, u, 0))
+            results.append(
+                {"table": name, "rows": N, "columns": D, "lambda": lam, "round_ms": seconds}
+                | {"pass_ms_doubles": doubles, "pass_ms_integers": integers, "first_round_s": first}
+                | {"table_mib": X.nbytes / 2**20, "sorted_mib": kept / 2**20, "peak_mib": peak / 2**20}
+            )
             print(
                 f"  λ = {lam:g}: round {seconds:.1f} ms = {seconds / doubles:.2f} or "
                 f"{seconds / integers:.2f} passes; first, with sorting, {first:.2f} s; table "
                 f"{X.nbytes / 2**20:.1f} MiB, sorted columns {kept / 2**20:.1f}, peak {peak / 2**20:.1f} more"
             )
+    if args.out:
+        versions = {"python": platform.python_version()}
+        versions |= {m.__name__: m.__version__ for m in (np, tailboost)}
+        report = {"results": results, "versions": versions, "seed": 0}
+        args.out.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

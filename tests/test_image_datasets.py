@@ -80,28 +80,6 @@ def test_cifar10(tmp_path, write, name):
         assert (X.dtype, y.dtype) == (np.uint8, np.int64)
 
 
-@pytest.mark.parametrize("kind", ["fine", "coarse"])
-@pytest.mark.parametrize("binary", [False, True])
-def test_cifar100(tmp_path, kind, binary):
-    images, fine, coarse = pictures(6, 32, 32, 3), labels(6, 5), labels(6, 2, 1)
-    names = {"fine": ["apple", "fish", "baby", "bear", "beaver"], "coarse": ["animals", "fruit"]}
-    folder = tmp_path / ("cifar-100-binary" if binary else "cifar-100-python")
-    folder.mkdir()
-    if binary:
-        rows = np.column_stack([coarse, fine, as_rows(images)]).astype(np.uint8)
-        (folder / "train.bin").write_bytes(rows.tobytes())
-        for k, of in names.items():
-            (folder / f"{k}_label_names.txt").write_text("\n".join(of) + "\n")
-    else:
-        content = {"data": as_rows(images), "fine_labels": fine.tolist(), "coarse_labels": coarse.tolist()}
-        dump(folder / "train", content)
-        dump(folder / "meta", {f"{k}_label_names": of for k, of in names.items()})
-    bunch = datasets.load_cifar100(tmp_path, labels=kind)
-    np.testing.assert_array_equal(bunch.data, images)
-    assert bunch.target.tolist() == (fine if kind == "fine" else coarse).tolist()
-    assert bunch.target_names.tolist() == names[kind]
-
-
 def test_a_pickle_that_calls_is_refused(tmp_path):
     cifar10_python(tmp_path / "c")
 
@@ -127,26 +105,6 @@ def test_mnist(tmp_path, zipped):
         X, y = datasets.load_mnist(tmp_path, subset=subset, return_X_y=True)
         np.testing.assert_array_equal(X, pictures(n, 28, 28, 1, seed=n))
         assert y.tolist() == labels(n, 10, n).tolist()
-
-
-@pytest.mark.parametrize("matlab", [False, True])
-def test_emnist_stands_upright_and_counts_from_0(tmp_path, matlab):
-    images, y = pictures(5, 28, 28), np.array([1, 3, 2, 2, 1])
-    lying = images.swapaxes(1, 2)
-    codes = np.array([[1, 65, 97], [2, 66, 98], [3, 67, 99]])
-    if matlab:
-        from scipy.io import savemat
-
-        part = {"images": lying.reshape(5, -1), "labels": y[:, None]}
-        savemat(tmp_path / "emnist-letters.mat", {"dataset": {"train": part, "test": part, "mapping": codes}})
-    else:
-        write_idx(tmp_path / "emnist-letters-train-images-idx3-ubyte", lying, True)
-        write_idx(tmp_path / "emnist-letters-train-labels-idx1-ubyte", y, True)
-        np.savetxt(tmp_path / "emnist-letters-mapping.txt", codes, fmt="%d")
-    bunch = datasets.load_emnist(tmp_path, split="letters")
-    np.testing.assert_array_equal(bunch.data[..., 0], images)
-    assert bunch.target.tolist() == [0, 2, 1, 1, 0]
-    assert bunch.target_names.tolist() == ["A", "B", "C"]
 
 
 @pytest.mark.parametrize("shape", [(28, 28), (28, 28, 3)])
@@ -177,62 +135,12 @@ def test_more_than_one_label_per_image_is_refused(tmp_path):
         datasets.load_image_npz(tmp_path / "chest.npz")
 
 
-# --- folders of JPEG files ---------------------------------------------------------------------------------
-
-
-def write_picture(path, colour, size=(64, 64)):
-    Image = pytest.importorskip("PIL.Image")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, colour).save(path, quality=95)
-
-
-def test_tiny_imagenet(tmp_path):
-    folder = tmp_path / "tiny-imagenet-200"
-    shades = {"n02": 40, "n01": 200}
-    for name, shade in shades.items():
-        for i in range(2):
-            write_picture(folder / "train" / name / "images" / f"{name}_{i}.JPEG", (shade + i, 0, 0))
-    write_picture(folder / "val" / "images" / "val_0.JPEG", (0, 90, 0))
-    (folder / "wnids.txt").write_text("n02\nn01\n")
-    (folder / "words.txt").write_text("n01\tgoldfish, Carassius\nn02\tbull frog\nn03\tentity\n")
-    (folder / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn01\t0\t0\t63\t63\n")
-    bunch = datasets.load_tiny_imagenet(tmp_path)
-    assert bunch.data.shape == (4, 64, 64, 3)
-    assert bunch.target.tolist() == [0, 0, 1, 1]
-    np.testing.assert_allclose(bunch.data[:, 30, 30, 0], [40, 41, 200, 201], atol=2)
-    assert bunch.target_names.tolist() == ["bull frog", "goldfish, Carassius"]
-    X, y = datasets.load_tiny_imagenet(folder, subset="validation", return_X_y=True)
-    assert (y.tolist(), X.shape) == ([1], (1, 64, 64, 3))
-
-
-def test_celeba(tmp_path):
-    lines = ["4", "Blond_Hair Male Young"]
-    lines += ["1.jpg -1  1  1", "2.jpg  1 -1  1", "3.jpg  1  1 -1", "4.jpg -1 -1 -1"]
-    (tmp_path / "list_attr_celeba.txt").write_text("\n".join(lines) + "\n")
-    (tmp_path / "list_eval_partition.txt").write_text("1.jpg 0\n2.jpg 0\n3.jpg 1\n4.jpg 2\n")
-    for i in range(1, 5):
-        write_picture(tmp_path / "img_align_celeba" / f"{i}.jpg", (20 * i, 0, 0), (178, 218))
-    bunch = datasets.load_celeba(tmp_path, size=32)
-    assert bunch.data.shape == (2, 32, 32, 3)
-    np.testing.assert_allclose(bunch.data[:, 5, 5, 0], [20, 40], atol=3)
-    assert bunch.target.tolist() == [0, 1]
-    assert bunch.groups["sex"].tolist() == ["male", "female"]
-    young = datasets.load_celeba(tmp_path, attribute="Young", subset="test", size=8)
-    assert young.target.tolist() == [0]
-    with pytest.raises(ValueError, match="no attribute 'Blond'; attributes are Blond_Hair, Male, Young"):
-        datasets.load_celeba(tmp_path, attribute="Blond")
-
-
 # --- what is not there, or broken --------------------------------------------------------------------------
 
 LOADERS = {
     "load_image_npz": "medmnist.com",
     "load_mnist": "idx files",
-    "load_emnist": "nist.gov",
     "load_cifar10": "cifar-10-python.tar.gz of https",
-    "load_cifar100": "cifar-100-python.tar.gz of https",
-    "load_tiny_imagenet": "tiny-imagenet-200.zip",
-    "load_celeba": "img_align_celeba/",
 }
 
 
@@ -278,12 +186,3 @@ def test_labels_out_of_range(tmp_path):
     (tmp_path / "c" / "batches.meta.txt").write_text("one\n")
     with pytest.raises(ValueError, match="there are 1 classes"):
         datasets.load_cifar10(tmp_path / "c")
-
-
-def test_other_choices_are_named(tmp_path):
-    with pytest.raises(ValueError, match="split='all'; allowed are balanced"):
-        datasets.load_emnist(tmp_path, split="all")
-    with pytest.raises(ValueError, match="labels='super'; allowed are fine, coarse"):
-        datasets.load_cifar100(tmp_path, labels="super")
-    with pytest.raises(ValueError, match="size=0"):
-        datasets.load_celeba(tmp_path, size=0)

@@ -13,8 +13,8 @@ for module in ("typer", "rich", "pandas", "jinja2", "plotly", "skops", "matplotl
 from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier, cli  # noqa: E402
-from tailboost.reproduce import EXPERIMENTS, credit_default, domain_shift  # noqa: E402
-from tailboost.reproduce._experiment import Cells, interval  # noqa: E402
+from tailboost.reproduce import EXPERIMENTS, Settings, credit_default, domain_shift  # noqa: E402
+from tailboost.reproduce._experiment import Cells, plus_minus  # noqa: E402
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -44,19 +44,20 @@ def test_listed():
 
 def test_finished_cells_are_kept(tmp_path):
     told = []
-    cells = Cells(tmp_path / "cells.jsonl", told.append)
+    settings = Settings(tmp_path, say=told.append)
+    cells = Cells(settings, "cells")
     assert cells.get({"split": 1}, lambda: {"error": 0.5}) == {"error": 0.5}
     with (tmp_path / "cells.jsonl").open("a") as file:
         file.write('{"key": {"split": 2}, "val')  # interrupted while writing
-    again = Cells(tmp_path / "cells.jsonl", told.append)
+    again = Cells(settings, "cells")
     assert again.get({"split": 1}, pytest.fail) == {"error": 0.5}
     assert again.get({"split": 2}, lambda: {"error": 0.1}) == {"error": 0.1}
     assert len(told) == 2
 
 
 def test_interval():
-    assert interval([1.0, 2.0, 3.0], 2) == "2.00 ± 2.48"
-    assert interval([1.0]) == "1.000"
+    assert plus_minus([1.0, 2.0, 3.0], 2) == "2.00 ± 2.48"
+    assert plus_minus([1.0]) == "1.000"  # a single repeat says nothing about the spread
 
 
 def test_credit_default(tmp_path, monkeypatch):
@@ -68,9 +69,10 @@ def test_credit_default(tmp_path, monkeypatch):
     result = run("credit-default", "--repeats", 1, "--out", tmp_path)
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "credit-default.json").read_text())
-    assert set(kept["splits"]) == set(makers)
-    zero, plain = (kept["splits"][name][0]["test"] for name in ("DRO, δ = 0", "AdaBoost"))
-    assert zero["exponential"] == pytest.approx(plain["exponential"])
+    assert set(kept["methods"]) == set(makers)
+    zero, plain = (kept["methods"][name]["test"] for name in ("DRO, δ = 0", "AdaBoost"))
+    assert zero["exponential"]["mean"] == pytest.approx(plain["exponential"]["mean"])
+    assert (zero["exponential"]["low"], zero["exponential"]["n"]) == (None, 1)
     assert "| DRO, δ = 0.2 |" in (tmp_path / "credit-default.md").read_text()
     assert (tmp_path / "credit-default.png").stat().st_size > 10_000
 
@@ -98,10 +100,10 @@ def test_domain_shift(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "domain-shift.json").read_text())
     assert set(kept["results"]) == set(domain_shift.SHIFTS)
-    for by_method in kept["results"].values():
-        for name, cells in by_method.items():
-            assert 0 < cells[0]["error"]["worst domain"] < 1
-            assert ("exponential" in cells[0]) == (name != "group DRO")
+    for found in kept["results"].values():
+        for name, figures in found["methods"].items():
+            assert 0 < figures["error"]["worst domain"]["mean"] < 1
+            assert ("exponential" in figures) == (name != "group DRO")
 
 
 def test_data_sets_that_are_not_there_are_left_out(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from sklearn.dummy import DummyClassifier  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import AdaLPBoostClassifier, cli  # noqa: E402
-from tailboost.reproduce import artificial_nets, compas, images  # noqa: E402
+from tailboost.reproduce import Settings, artificial_nets, compas, images  # noqa: E402
 from tailboost.reproduce import worst_class_artificial as artificial  # noqa: E402
 from tailboost.reproduce._experiment import Cells  # noqa: E402
 from tailboost.reproduce._nets import ALPHAS, judge_game  # noqa: E402
@@ -37,7 +37,7 @@ def test_scale_is_checked(tmp_path):
 
 def test_cells_tell_what_is_left(tmp_path):
     told = []
-    cells = Cells(tmp_path / "cells.jsonl", told.append, total=2)
+    cells = Cells(Settings(tmp_path, say=told.append), "cells", total=2)
     cells.get({"seed": 0}, dict)
     assert "(1 of 2, about 0.0 min left)" in told[0]
 
@@ -46,10 +46,10 @@ def test_an_interrupted_fit_is_no_finished_cell(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
     InterruptedTree.count, InterruptedTree.at = 0, 3
     classifier = AdaLPBoostClassifier(InterruptedTree(max_depth=1), n_estimators=5, validation="train")
-    cells = Cells(tmp_path / "cells.jsonl", print)
+    cells = Cells(Settings(tmp_path), "cells")
     with pytest.raises(KeyboardInterrupt):
         cells.get({"seed": 0}, lambda: {"rounds": classifier.fit(X, y).n_iter_})
-    assert {"seed": 0} not in Cells(tmp_path / "cells.jsonl", print)
+    assert {"seed": 0} not in Cells(Settings(tmp_path), "cells")
 
 
 def test_judged_game_on_members_that_are_known():
@@ -96,9 +96,9 @@ def test_compas(tmp_path, monkeypatch, scale):
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "out" / "compas.json").read_text())
     assert kept["command"].endswith("--repeats 2" + " --scale paper" * (scale == "paper"))
-    for cells in kept["games"].values():
-        assert [cell["rounds"] for cell in cells] == [compas.ROUNDS[scale]] * 2
-        assert all(len(c) == len(ALPHAS) for cell in cells for c in cell["curves"].values())
+    for figures in kept["games"].values():
+        assert (figures["rounds"]["mean"], figures["rounds"]["n"]) == (compas.ROUNDS[scale], 2)
+        assert all(len(curve) == len(ALPHAS) for curve in figures["curves"].values())
     assert "| AdaLPBoost, λ from 20% held out | ours |" in (tmp_path / "out" / "compas.md").read_text()
     assert (tmp_path / "out" / "compas.png").stat().st_size > 10_000
     assert not (tmp_path / "out" / "checkpoints").exists()
@@ -117,8 +117,6 @@ def test_the_papers_split_of_compas():
     data = Path(__file__).resolve().parents[2] / "shared" / "data"
     if not data.is_dir():
         pytest.skip("the folder of test data is not here")
-    from tailboost.reproduce import Settings
-
     (X, y), (X_test, y_test) = compas.rows(Settings(out=Path(), data=data))
     assert (X.shape, X_test.shape) == ((5049, 8), (2165, 8))
     assert y.sum() + y_test.sum() == 3471
@@ -200,10 +198,10 @@ def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
         assert {"AdaLPBoost", "cross_entropy", "class game, mixture", "OCO boosting"} <= by_method.keys()
         assert ("worst-class boosting" in by_method) == (title != "PneumoniaMNIST")
         assert ("vs" in by_method) == (title != "CIFAR-10")  # it is cross-entropy on equal classes
-        for cells in by_method.values():
-            judged = cells[0]["test"]
-            assert judged["worst"] == max(judged["class errors"])
-            assert 0 <= judged["mean"] <= judged["worst"] <= 1
+        for figures in by_method.values():
+            judged = figures["test"]
+            assert judged["worst"]["mean"] == max(e["mean"] for e in judged["class errors"])
+            assert 0 <= judged["mean"]["mean"] <= judged["worst"]["mean"] <= 1
     assert (out / f"{name}.png").stat().st_size > 10_000
     text = (out / f"{name}.md").read_text()
     assert ("Fashion-MNIST, imbalanced: left out" in text) == (name == "mnist-imbalanced")
@@ -259,6 +257,6 @@ def test_artificial_nets(tmp_path, monkeypatch, scale):
     monkeypatch.setattr(artificial, "CASES", artificial.CASES[:2])
     result = run("artificial-nets", "--repeats", 1, "--scale", scale, "--out", tmp_path)
     assert result.exit_code == 0, result.output
-    kept = json.loads((tmp_path / "artificial-nets.json").read_text())["results"]
+    kept = json.loads((tmp_path / "artificial-nets.json").read_text())["tables"]
     assert {*artificial_nets.LOSSES, "naive"} - {"CE", "weighted CE"} <= kept["Table I"].keys()
     assert (tmp_path / "artificial-nets.png").stat().st_size > 10_000

@@ -1,28 +1,29 @@
 """The experiment on Shivaswamy and Jebara's tables: its protocol, its table, resuming and interrupts."""
 
 import json
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tailboost.datasets import make_waveform
 from tailboost.reproduce import Settings, get_experiment, variance, variance_peers
+from tailboost.reproduce._tables import Data
 
 pytest.importorskip("pandas")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def small(monkeypatch):
     """Few rounds on small generated sets; nothing is in the data folder."""
     for name, value in (("GENERATED", 160), ("PATIENCE", 3), ("MOST_ROUNDS", 12), ("LAMBDAS", (0.2, 0.8))):
         monkeypatch.setattr(variance, name, value)
-    variance._samples.clear()
-    yield
-    variance._samples.clear()
 
 
 @pytest.mark.parametrize("name", ["variance-stumps", "variance-cart"])
-def test_tables(name, tmp_path):
+def test_tables(name, tmp_path, small):
     lines = []
     settings = Settings(out=tmp_path / "out", data=tmp_path, repeats=3, say=lines.append)
     text = get_experiment(name).run(settings)
@@ -30,19 +31,21 @@ def test_tables(name, tmp_path):
     assert "mushrooms" in lines[0]
     document = json.loads((settings.out / f"{name}.json").read_text())
     tasks = {"ringnorm", "twonorm", "waveform"}
-    assert document["repeats"] == dict.fromkeys(tasks, 3)
-    published = variance.PUBLISHED_STUMPS if name == "variance-stumps" else variance.PUBLISHED_TREES
+    assert {row["data"] for row in document["rows"]} == tasks
+    # The rows against the cells they are made of, by other formulas.
+    cells = [json.loads(line) for line in (settings.out / f"{name}.jsonl").read_text().splitlines()]
+    assert len(cells) == 3 * len(tasks)
     for row in document["rows"]:
-        errors = {m: 100 * np.array(e) for m, e in document["test_errors"][row["data"]].items()}
-        ours, adaboost = errors[row["method"]], errors["AdaBoost"]
-        assert row["published"] in published[row["data"]]
-        assert row["ours"] == pytest.approx(ours.mean())
-        assert row["difference"] == pytest.approx(ours.mean() - row["published"])
-        gain = adaboost - ours
-        assert row["gain_over_adaboost"] == pytest.approx(gain.mean())
+        of = [cell["values"]["methods"] for cell in cells if cell["key"]["data"] == row["data"]]
+        ours = 100 * np.array([methods[row["method"]]["test"] for methods in of])
+        gain = 100 * np.array([methods["AdaBoost"]["test"] for methods in of]) - ours
+        assert row["repeats"] == 3
+        assert row["ours"] == pytest.approx(ours.mean(), rel=1e-5)
+        assert row["difference"] == pytest.approx(ours.mean() - row["published"], rel=1e-5, abs=1e-5)
+        assert row["gain_over_adaboost"] == pytest.approx(gain.mean(), rel=1e-5, abs=1e-9)
         if np.ptp(gain) > 0:
             t = gain.mean() / (gain.std(ddof=1) / np.sqrt(3))
-            assert row["p_value"] == pytest.approx(2 * variance.stats.t.sf(abs(t), 2))
+            assert row["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 2), rel=1e-5)
         else:
             assert row["p_value"] == 1
     assert document["reading"] in text
@@ -53,30 +56,30 @@ def test_tables(name, tmp_path):
     assert len(lines) == 1
 
 
-def test_interrupt_shows_what_is_finished(tmp_path, monkeypatch):
-    count = 0
-    cell = variance._cell
+def test_an_interrupt_ends_it_and_the_next_run_goes_on(tmp_path, monkeypatch, small):
+    count, whole = 0, variance.STUMPS.play
 
     def interrupted(*args):
         nonlocal count
         count += 1
         if count == 8:
             raise KeyboardInterrupt
-        return cell(*args)
+        return whole(*args)
 
-    monkeypatch.setattr(variance, "_cell", interrupted)
-    lines = []
-    settings = Settings(out=tmp_path / "out", data=tmp_path, repeats=4, say=lines.append)
-    get_experiment("variance-stumps").run(settings)
-    assert "interrupted" in lines[-1]
-    document = json.loads((settings.out / "variance-stumps.json").read_text())
-    assert document["repeats"] == {"ringnorm": 3, "twonorm": 2, "waveform": 2}
+    stumps = replace(variance.STUMPS, play=interrupted)
+    settings = Settings(out=tmp_path / "out", data=tmp_path, repeats=4, say=lambda line: None)
+    experiment = replace(get_experiment("variance-stumps"), play=partial(variance.play, of=stumps))
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(settings)
+    assert len((settings.out / "variance-stumps.jsonl").read_text().splitlines()) == 7
+    experiment.run(settings)
+    assert count == 8 + 4 * 3 - 7
 
 
 def test_splits_and_choice():
     X = np.arange(103.0)[:, None]
-    split = variance.Split.draw((X, np.arange(103) % 2), 5)
-    parts = [split.train[0], split.validate[0], split.test[0]]
+    split = variance.halves(Data(X, np.arange(103) % 2), 5)
+    parts = [split.train.X, split.validate.X, split.test.X]
     assert [len(part) for part in parts] == [51, 26, 26]
     assert sorted(np.concatenate(parts).ravel()) == list(range(103))
     runs = [{"validation": 0.2, "lam": 1}, {"validation": 0.1, "lam": 2}, {"validation": 0.1, "lam": 3}]
@@ -89,7 +92,7 @@ def test_every_printed_set_has_a_task():
     assert {len(row) for row in variance.PUBLISHED_TREES.values()} == {len(variance.TREE_METHODS)}
 
 
-def test_rounds_of_lambda_zero(tmp_path, monkeypatch):
+def test_rounds_of_lambda_zero(tmp_path, monkeypatch, small):
     monkeypatch.setattr(variance, "HORIZONS", (2, 5))
     settings = Settings(out=tmp_path / "out", data=tmp_path, say=lambda line: None)
     get_experiment("variance-rounds").run(settings)
@@ -104,13 +107,15 @@ def test_rounds_of_lambda_zero(tmp_path, monkeypatch):
 def test_peers(tmp_path, monkeypatch):
     def load(folder):
         X, y = make_waveform(120, random_state=0)
-        return X, y.astype(np.intp)
+        return Data(X, y.astype(np.intp))
 
     monkeypatch.setattr(variance_peers, "SETS", {"waves": load})
     monkeypatch.setattr(variance_peers, "MOST_ROUNDS", 4)
     settings = Settings(out=tmp_path / "out", data=tmp_path, repeats=2, say=lambda line: None)
     text = get_experiment("variance-peers").run(settings)
-    cells = json.loads((settings.out / "variance-peers.json").read_text())["cells"]["waves"]
-    assert len(cells) == 2
-    assert all(0 <= cell[m][what] <= 1 for cell in cells for m in variance_peers.METHODS for what in cell[m])
+    found = json.loads((settings.out / "variance-peers.json").read_text())["methods"]["waves"]
+    for method in variance_peers.METHODS:
+        for figure in found[method].values():
+            assert 0 <= figure["mean"] <= 1
+            assert figure["n"] == 2
     assert "| waves |" in text

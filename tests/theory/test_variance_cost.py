@@ -51,9 +51,9 @@ def test_cost_falls_with_weights(lam):
 @pytest.mark.parametrize("lam", LAMBDAS)
 @pytest.mark.parametrize("task", TASKS)
 def test_cost_falls_on_every_real_set(task, lam):
-    X, y = TASKS[task].load(DATA)
+    data = TASKS[task].load(DATA)
     for clf in classifiers(True, lam):
-        assert_falls(clf.fit(X, y))
+        assert_falls(clf.fit(data.X, data.y))
 
 
 @pytest.mark.slow

@@ -79,8 +79,7 @@ class MixtureEnsemble:
 
     def answers(self, X: Any, members: Iterable[int] | None = None) -> Iterator[Ints]:
         """Yield the class numbers that some members (all by default) answer, shape (n,)."""
-        chosen = range(len(self.members)) if members is None else members
-        return predict_members((self.members[m] for m in chosen), X)
+        return _answers(self.members, X, members)
 
     def scores(self, X: Any) -> Floats:
         """Return each label's share for the rows of a table, (n, K), ties settled."""
@@ -134,10 +133,14 @@ class AdditiveEnsemble:
     def __len__(self) -> int:
         return len(self.members)
 
+    def answers(self, X: Any, members: Iterable[int] | None = None) -> Iterator[Ints]:
+        """Yield the class numbers that some members (all by default) answer, shape (n,)."""
+        return _answers(self.members, X, members)
+
     def _staged_votes(self, X: Any) -> Iterator[Floats]:
         """Yield what each class has been given so far: the same array every time, which grows."""
         votes = np.zeros((n_rows_of(X), self.n_classes))
-        for a, k in zip(self.weights, predict_members(self.members, X), strict=True):
+        for a, k in zip(self.weights, self.answers(X), strict=True):
             add_vote(votes, float(a), k)
             yield votes
 
@@ -156,6 +159,10 @@ class AdditiveEnsemble:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
         *_, votes = self._staged_votes(X)
         return self._centred(votes)
+
+
+def _answers(members: list[Any], X: Any, chosen: Iterable[int] | None) -> Iterator[Ints]:
+    return predict_members(members if chosen is None else (members[m] for m in chosen), X)
 
 
 def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int) -> Floats:

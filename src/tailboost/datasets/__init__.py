@@ -11,13 +11,9 @@ from tailboost.datasets._generators import (
     make_waveform,
 )
 from tailboost.datasets._images import (
-    load_celeba,
     load_cifar10,
-    load_cifar100,
-    load_emnist,
     load_image_npz,
     load_mnist,
-    load_tiny_imagenet,
 )
 from tailboost.datasets._openml import fetch_adult, fetch_bank
 from tailboost.datasets._schema import ColumnSchema, TableChangedWarning, TableSchema
@@ -29,16 +25,12 @@ __all__ = [
     "TableSchema",
     "fetch_adult",
     "fetch_bank",
-    "load_celeba",
     "load_cifar10",
-    "load_cifar100",
     "load_compas",
     "load_credit_default",
-    "load_emnist",
     "load_image_npz",
     "load_mnist",
     "load_table",
-    "load_tiny_imagenet",
     "make_discs",
     "make_ringnorm",
     "make_squares",

@@ -468,7 +468,7 @@ class HistBoostClassifier(_HistClassifier):
     vector_leaves : bool, default=True
         With K > 2 classes, whether an iteration grows one tree whose leaves hold a score for every class, or
         K trees. XGBoost calls vector leaves experimental and splits categories as ordered codes in them. In
-        our trials (`reproduce/README.md`) a tree per class had the lower error on letter (.074 against .088)
+        our trials (`results/trials.md`) a tree per class had the lower error on letter (.074 against .088)
         and wine (.376 against .400), the higher on yeast (.427 against .412), the same on page blocks; but
         more of its splits are ties in XGBoost's float32, which a weight of 2 and the row twice may break
         differently (scikit-learn's check of that identity fails with it).

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import platform
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from tailboost._interrupts import noticing_interrupts
 from tailboost.datasets import TableChangedWarning
 from tailboost.io import TableEncoder, takes_missing
 from tailboost.registry import METHODS, Method, get_method
-from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise
+from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
 from tailboost.robustness import worst_case_profile
 
 __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
@@ -31,7 +29,6 @@ CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.
 COIN_FLIP = "coinflip"
 # Classes, groups and features listed of those that carry a worst case.
 CARRIERS = 8
-PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")
 
 
 def compare(
@@ -122,7 +119,7 @@ def compare(
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "status": "running",
         "command": command,
-        "versions": _versions(),
+        "versions": versions(),
         "data": {
             "name": data_name,
             "n_rows": len(labels),
@@ -534,13 +531,3 @@ def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
 def _counts(values: NDArray[Any]) -> dict[str, int]:
     names, counts = np.unique(values, return_counts=True)
     return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions

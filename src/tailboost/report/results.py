@@ -34,8 +34,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,15 +46,27 @@ from scipy import stats
 
 from tailboost._output import write_output
 
-__all__ = ["SCHEMA_VERSION", "Results", "interval", "summarise"]
+__all__ = ["SCHEMA_VERSION", "Results", "interval", "summarise", "versions"]
 
 SCHEMA_VERSION = 1
 LEVEL = 0.95
+PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")
 INTERVAL_NOTE = (
     "Mean and 95 % Student t interval over the repeats (random splits of the same rows). It shows how much "
     "the number moves from split to split; because splits share rows it is too narrow as a statement about "
     "new data. null where there are fewer than two repeats."
 )
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Return the versions of Python and of the packages numbers depend on, and of ``more``, if installed."""
+    found = {"python": platform.python_version()}
+    for package in (*PACKAGES, *more):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def interval(values: Sequence[float]) -> dict[str, float | int | None]:

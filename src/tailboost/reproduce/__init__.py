@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import difflib
+from importlib import import_module
 
 from tailboost.reproduce._experiment import Experiment, Settings
-from tailboost.reproduce.artificial_nets import EXPERIMENT as ARTIFICIAL_NETS
-from tailboost.reproduce.compas import EXPERIMENT as COMPAS
-from tailboost.reproduce.credit_default import EXPERIMENT as CREDIT_DEFAULT
-from tailboost.reproduce.domain_shift import EXPERIMENT as DOMAIN_SHIFT
-from tailboost.reproduce.images import EXPERIMENTS as IMAGES
-from tailboost.reproduce.variance import ROUNDS, STUMPS, TREES
-from tailboost.reproduce.variance_peers import EXPERIMENT as VARIANCE_PEERS
-from tailboost.reproduce.worst_class_artificial import EXPERIMENT as WORST_CLASS_ARTIFICIAL
 
 __all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
 
+# A module of this package defines its own EXPERIMENTS; this line registers it.
+_MODULES = (
+    "trials",
+    "tables",
+    "worst_class_tables",
+    "credit_default",
+    "domain_shift",
+    "variance",
+    "variance_peers",
+    "worst_class_artificial",
+    "artificial_nets",
+    "compas",
+    "images",
+)
 EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e
-    for e in (
-        CREDIT_DEFAULT,
-        DOMAIN_SHIFT,
-        STUMPS,
-        TREES,
-        ROUNDS,
-        VARIANCE_PEERS,
-        WORST_CLASS_ARTIFICIAL,
-        ARTIFICIAL_NETS,
-        COMPAS,
-        *IMAGES,
-    )
+    experiment.name: experiment
+    for module in _MODULES
+    for experiment in import_module(f"{__name__}.{module}").EXPERIMENTS
 }
 
 

@@ -1,24 +1,27 @@
-"""What all experiments share: settings, finished cells that survive an interrupt, intervals, tables."""
+"""What all experiments share: settings, finished cells that survive an interrupt, intervals, the writer."""
 
 from __future__ import annotations
 
 import datetime
+import io
 import json
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from numpy.typing import ArrayLike
 
 from tailboost.classifiers import FitInterruptedWarning
+from tailboost.report.results import interval, versions
 
-_PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "xgboost", "xgboost-cpu", "torch")
+# Significant digits of the numbers in a summary.
+DIGITS = 6
+# The picture is for reading, and lies in git: few colours make a small file.
+COLOURS, DPI = 64, 90
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,9 @@ class Settings:
     data : Path or None
         Folder with the data sets the package does not bring along.
     repeats : int ≥ 1
-        Number of random splits.
+        Number of random splits or seeds.
     n_jobs : int
-        Cores: threads of a learner, or cells computed at the same time.
+        Threads of a learner that takes any; cells are computed one after the other.
     scale : {"small", "paper"}
         For experiments with nets: cut to what a CPU does in minutes, or as published.
     say : callable
@@ -48,28 +51,121 @@ class Settings:
     scale: str = "small"
     say: Callable[[str], None] = print
 
+    @property
+    def folder(self) -> Path:
+        """The folder of data sets.
+
+        Raises
+        ------
+        ValueError
+            If none was given.
+        """
+        if self.data is None:
+            raise ValueError("--data: this experiment needs a folder of data sets")
+        return self.data
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an experiment found.
+
+    Parameters
+    ----------
+    text : str
+        The tables, Markdown with headings of the second level.
+    summary : dict
+        The same numbers for programs, JSON's types only.
+    picture : callable or None
+        ``picture(plt) -> Figure`` draws it with ``matplotlib.pyplot``.
+    """
+
+    text: str
+    summary: dict[str, Any]
+    picture: Callable[[Any], Any] | None = None
+
 
 @dataclass(frozen=True)
 class Experiment:
     """A published experiment.
 
-    Attributes
+    Parameters
     ----------
     name, summary : str
         Key and one line.
+    play : callable
+        ``play(settings, name) -> Report``; the name tells experiments that share a function apart.
     repeats : int
-        Random splits unless another number is asked for.
+        Random splits or seeds unless another number is asked for.
     needs_data : bool
         Whether it needs a folder of data sets.
-    run : callable
-        ``run(settings) -> str``: writes NAME.json, NAME.md and NAME.png to the folder, and returns the text.
     """
 
     name: str
     summary: str
-    repeats: int
-    needs_data: bool
-    run: Callable[[Settings], str]
+    play: Callable[[Settings, str], Report]
+    repeats: int = 1
+    needs_data: bool = True
+
+    def run(self, settings: Settings) -> str:
+        """Compute what is missing, write NAME.md, NAME.json and NAME.png, and return the tables.
+
+        What a NAME.md that lies there says above its tables is kept: it is the reading. Without matplotlib
+        there is no picture.
+        """
+        settings.out.mkdir(parents=True, exist_ok=True)
+        report = self.play(settings, self.name)
+        file = settings.out / self.name
+        self._write_reading(file.with_suffix(".md"), report.text)
+        self._write_summary(file.with_suffix(".json"), settings, report.summary)
+        if report.picture is not None:
+            save_picture(report.picture, file.with_suffix(".png"))
+        return report.text
+
+    def _write_reading(self, file: Path, text: str) -> None:
+        mark = f"<!-- Below: written by `tailboost reproduce {self.name}`. What stands above is kept. -->"
+        above, found, _ = file.read_text(encoding="utf-8").partition(mark) if file.exists() else ("", "", "")
+        above = above if found else f"# {self.summary}\n\n"
+        file.write_text(f"{above}{mark}\n\n{text}\n", encoding="utf-8")
+
+    def _write_summary(self, file: Path, settings: Settings, summary: dict[str, Any]) -> None:
+        options = " --data DIR" * self.needs_data + f" --repeats {settings.repeats}"
+        options += " --scale paper" * (settings.scale == "paper")
+        about = {
+            "experiment": self.name,
+            "command": f"tailboost reproduce {self.name}{options}",
+            "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "versions": versions("torch"),
+        }
+        # A line per entry: the file stays small, and a difference between two runs can be read.
+        lines = [
+            f"{json.dumps(key)}: {json.dumps(_short(value), ensure_ascii=False, allow_nan=False)}"
+            for key, value in (about | summary).items()
+        ]
+        file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _short(x: Any) -> Any:
+    """Round nested numbers to what a summary keeps; what is not finite is None."""
+    if isinstance(x, dict):
+        return {str(key): _short(value) for key, value in x.items()}
+    if isinstance(x, list | tuple | np.ndarray):
+        return [_short(value) for value in x]
+    if isinstance(x, float | np.floating):
+        return float(f"{x:.{DIGITS}g}") if np.isfinite(x) else None
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def save_picture(draw: Callable[[Any], Any], file: Path) -> None:
+    """Draw and save a picture, small; nothing happens without matplotlib."""
+    try:
+        import matplotlib.pyplot as plt
+        from PIL import Image  # comes with matplotlib
+    except ImportError:
+        return
+    figure, drawn = draw(plt), io.BytesIO()
+    figure.savefig(drawn, dpi=DPI)
+    plt.close(figure)
+    Image.open(drawn).convert("RGB").quantize(COLOURS).save(file, optimize=True)
 
 
 class Cells:
@@ -77,21 +173,21 @@ class Cells:
 
     Parameters
     ----------
-    file : Path
-        Where they are kept.
-    say : callable
-        Told of each newly finished cell.
+    settings : Settings
+        Says in which folder they are kept and who is told of each newly finished cell.
+    name : str
+        Of the experiment; the file is ``NAME.jsonl``.
     total : int, default=0
-        How many cells will be asked for; with it, ``say`` is also told about how long the rest will take.
+        How many cells will be asked for; with it, the line also says about how long the rest will take.
     """
 
-    def __init__(self, file: Path, say: Callable[[str], None], total: int = 0) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self.file, self.say, self.total = file, say, total
+    def __init__(self, settings: Settings, name: str, total: int = 0) -> None:
+        self.file, self.say, self.total = settings.out / f"{name}.jsonl", settings.say, total
         self.asked, self.seconds = 0, list[float]()
         self._done: dict[str, dict[str, Any]] = {}
-        if file.exists():
-            for line in file.read_text(encoding="utf-8").splitlines():
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        if self.file.exists():
+            for line in self.file.read_text(encoding="utf-8").splitlines():
                 if line.endswith("}"):  # the last one may have been cut off
                     cell = json.loads(line)
                     self._done[json.dumps(cell["key"], sort_keys=True)] = cell["values"]
@@ -105,10 +201,11 @@ class Cells:
         self.asked += 1
         if name not in self._done:
             began = time.perf_counter()
-            values = self._whole(compute)
+            line = json.dumps({"key": key, "values": self._whole(compute)})
             with self.file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps({"key": key, "values": values}) + "\n")
-            self._done[name] = values
+                out.write(line + "\n")
+            # As a later run will find it: keys that are text, lists for tuples.
+            self._done[name] = json.loads(line)["values"]
             self.seconds.append(time.perf_counter() - began)
             self.say(f"{', '.join(str(v) for v in key.values())}: {self.seconds[-1]:.1f} s{self._rest()}")
         return self._done[name]
@@ -130,21 +227,30 @@ class Cells:
         return f" ({self.asked} of {self.total}, about {left:.1f} min left)"
 
 
-def mean_and_half_width(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """Return the mean and half the width of its Student t interval over repeats; nan for a single one."""
-    x = np.asarray(values, dtype=np.float64)
-    if len(x) < 2:
-        return float(x.mean()), float("nan")
-    half = stats.t.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
-    return float(x.mean()), float(half)
+# -- figures ---------------------------------------------------------------------------------------------
 
 
-def interval(values: Sequence[float], digits: int = 3) -> str:
+def mean_and_half_width(values: ArrayLike) -> tuple[float, float]:
+    """Return the mean and half the width of its 95 % interval over repeats; nan for a single one."""
+    found = interval(np.asarray(values, dtype=np.float64).tolist())
+    mean, high = found["mean"], found["high"]
+    assert mean is not None
+    return mean, float("nan") if high is None else high - mean
+
+
+def plus_minus(values: ArrayLike, digits: int = 3) -> str:
     """Mean ± half width of the 95 % interval, as text; large numbers with fewer digits."""
     mean, half = mean_and_half_width(values)
     if abs(mean) >= 1e4:
         return f"{mean:.1e}"
     return f"{round(mean, digits) + 0.0:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
+
+
+def with_standard_error(values: ArrayLike, digits: int) -> str:
+    """Mean ± its standard error, as text with a sign; of a single value that alone."""
+    x = np.asarray(values, dtype=np.float64)
+    error = f" ± {x.std(ddof=1) / np.sqrt(len(x)):.{digits}f}" if len(x) > 1 else ""
+    return f"{x.mean():+.{digits}f}{error}"
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -154,24 +260,6 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
-def write(settings: Settings, name: str, document: dict[str, Any], text: str) -> None:
-    """Write NAME.json, with what it was run with, and NAME.md."""
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    about = {
-        "experiment": name,
-        "command": f"tailboost reproduce {name}{' --data DIR' * (settings.data is not None)} "
-        f"--repeats {settings.repeats}{' --scale paper' * (settings.scale == 'paper')}",
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "versions": versions,
-    }
-    settings.out.mkdir(parents=True, exist_ok=True)
-    (settings.out / f"{name}.json").write_text(
-        json.dumps(about | document, indent=1) + "\n", encoding="utf-8"
-    )
-    (settings.out / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+def vote_shares(answers: Any, weights: Any, n_classes: int) -> Any:
+    """Return the weighted share of each class in answers of shape (T, n), as shape (n, n_classes)."""
+    return np.stack([weights @ (answers == k) for k in range(n_classes)], axis=1)

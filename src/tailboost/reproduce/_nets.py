@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.learners.session import predict_members
 from tailboost.metrics import cvar
 from tailboost.plotting import CVaRCurveDisplay
-from tailboost.reproduce._experiment import Settings, interval, mean_and_half_width
+from tailboost.reproduce._experiment import Settings, mean_and_half_width, plus_minus
 from tailboost.solvers import mixture_path
 
 Floats = NDArray[np.float64]
 Sample = tuple[NDArray[Any], NDArray[np.int64]]
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+# Where it is shown on which two members λ puts most.
+PAIR_ALPHA = 0.1
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def checkpoints(settings: Settings, *names: Any) -> Iterator[Path]:
 def wrong(members: Sequence[Any], sample: Sample) -> NDArray[np.bool_]:
     """Return the zero-one losses of members, shape (T, n); labels are class numbers."""
     X, y = sample
-    return np.array([answers != y for answers in predict_members(members, X)])
+    return np.array([member.predict(X) != y for member in members])
 
 
 def curve(expected: Floats, weight: Floats | None = None) -> list[float]:
@@ -60,7 +61,12 @@ def mixtures(judged: NDArray[np.bool_], test: NDArray[np.bool_]) -> Floats:
 
 
 def judge_game(
-    members: Sequence[Any], judged: Sample, test: Sample, n_classes: int, weight: Floats | None = None
+    members: Sequence[Any],
+    judged: Sample,
+    test: Sample,
+    n_classes: int,
+    weight: Floats | None = None,
+    stages: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Return the test curves of all that the members of one game give; the first member is plain ERM.
 
@@ -74,6 +80,8 @@ def judge_game(
         K.
     weight : ndarray of shape (n_test,), optional
         Weights of the test rows.
+    stages : sequence of int
+        Numbers of rounds, fewer than T or T, after which there is a curve too.
     """
     seen, unseen = wrong(members, judged), wrong(members, test)
     constants = [np.array([y != k for k in range(n_classes)]) for _, y in (judged, test)]
@@ -81,7 +89,8 @@ def judge_game(
         "AdaLPBoost": mixtures(seen, unseen),
         "AdaLPBoost + constants": mixtures(np.r_[seen, constants[0]], np.r_[unseen, constants[1]]),
     }
-    few = min(30, len(members))
+    shares = mixture_path(seen, [PAIR_ALPHA])[0].mixture
+    pair = np.argsort(shares)[::-1][:2]
     return {
         "error": round(float(np.average(unseen[0], weights=weight)), 5),
         "mean error of the members": round(float(np.average(unseen.mean(axis=0), weights=weight)), 5),
@@ -89,7 +98,15 @@ def judge_game(
             "ERM": curve(unseen[0].astype(float), weight),
             "AdaBoost + average": curve(unseen.mean(axis=0), weight),
             **{name: curve(rows, weight) for name, rows in expected.items()},
-            f"AdaLPBoost, T = {few}": curve(mixtures(seen[:few], unseen[:few]), weight),
+            **{
+                f"AdaLPBoost, T = {t}": curve(mixtures(seen[:t], unseen[:t]), weight)
+                for t in stages
+                if t <= len(members)
+            },
+        },
+        "two largest λ": {
+            "sum": round(float(shares[pair].sum()), 5),
+            "disagree": round(float(np.average(unseen[pair[0]] != unseen[pair[-1]], weights=weight)), 5),
         },
         "mean loss of AdaLPBoost": np.average(expected["AdaLPBoost"], axis=1, weights=weight)
         .round(5)
@@ -99,7 +116,7 @@ def judge_game(
 
 def at_alphas(curves: Sequence[Sequence[float]], alphas: Sequence[float]) -> list[str]:
     """Return mean ± half width over repeats of curves at some of `ALPHAS`, as text."""
-    return [interval([c[ALPHAS.index(alpha)] for c in curves]) for alpha in alphas]
+    return [plus_minus([c[ALPHAS.index(alpha)] for c in curves]) for alpha in alphas]
 
 
 def draw_curves(ax: Any, curves: Mapping[str, Sequence[Sequence[float]]], n_classes: int, title: str) -> None:

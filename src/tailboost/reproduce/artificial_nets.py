@@ -53,8 +53,10 @@ def nets(scale: Scale) -> Family:
     )
 
 
-EXPERIMENT = experiment(
-    "artificial-nets",
-    "Worst-class boosting on overlapping squares and discs (Tables I and II), PyTorch nets",
-    nets,
+EXPERIMENTS = (
+    experiment(
+        "artificial-nets",
+        "worst-class boosting on overlapping squares and discs (Tables I and II), PyTorch nets",
+        nets,
+    ),
 )

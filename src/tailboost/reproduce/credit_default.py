@@ -21,7 +21,8 @@ from tailboost.baselines import plain_xgboost
 from tailboost.classifiers import AdaBoostClassifier, DROBoostClassifier
 from tailboost.datasets import load_credit_default
 from tailboost.plotting import WorstCaseDisplay
-from tailboost.reproduce._experiment import Cells, Experiment, Settings, interval, markdown, write
+from tailboost.report.results import summarise
+from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
 from tailboost.robustness import row_losses, worst_case_profile
 from tailboost.solvers import cvar, worst_case_weights
 
@@ -100,7 +101,7 @@ def mean_by_round(found: list[dict[str, Any]], rows: str) -> Floats:
     return mean
 
 
-def split(seed: int) -> tuple[Any, Any, NDArray[Any], NDArray[Any]]:
+def rows_of(seed: int) -> tuple[Any, Any, NDArray[Any], NDArray[Any]]:
     """Return training and test rows and labels of a random split."""
     X, y = load_credit_default(return_X_y=True, as_frame=False)
     X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=N_TRAIN, random_state=seed)
@@ -126,103 +127,108 @@ def _cell(rows: Any, make: Callable[..., Any], seed: int) -> dict[str, Any]:
     return values
 
 
-def run(settings: Settings) -> str:
-    """Run the experiment; see `tailboost.reproduce.Experiment`."""
-    cells = Cells(settings.out / "credit-default.jsonl", settings.say)
-    makers = methods(settings.n_jobs)
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in makers}
-    for seed in range(settings.repeats):
-        rows = split(seed)
-        for name, make in makers.items():
-            found = cells.get({"split": seed, "method": name}, partial(_cell, rows, make, seed))
-            results[name].append(found)
-    text = _text(settings, results)
-    document = {
-        "settings": {"n_train": N_TRAIN, "rounds": N_ROUNDS, "repeats": settings.repeats, "alpha": ALPHA},
-        "interval": "mean ± half width of the 95 % Student t interval over splits, in the Markdown tables",
-        "splits": {
-            name: [{k: v for k, v in cell.items() if k not in ("rounds", "curve")} for cell in found]
-            for name, found in results.items()
-        },
-        "worst_case_exponential_loss": {
-            "radii": CURVE,
-            **{
-                name: np.mean([c["curve"] for c in found], axis=0).tolist() for name, found in results.items()
-            },
-        },
-        "exponential_loss_by_round": {
-            name: {rows: mean_by_round(found, rows).tolist() for rows in ("train", "test")}
-            for name, found in results.items()
-            if "rounds" in found[0]
-        },
-    }
-    write(settings, "credit-default", document, text)
-    _picture(settings, results)
-    return text
-
-
-def _text(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> str:
-    parts = [
-        f"Credit default clients: {N_TRAIN:,} to train on, {settings.repeats} random splits, 95 % intervals."
-    ]
-    for rows in ("test", "train"):
-        body = [
-            [name, *(interval([cell[rows][c] for cell in cells]) for c in COLUMNS)]
-            for name, cells in results.items()
-        ]
-        parts.append(f"### {rows} rows\n\n" + markdown(["", *COLUMNS.values()], body))
-    body = [
-        [
-            name,
-            *(
-                interval(
-                    [c["test"][k] - a["test"][k] for c, a in zip(cells, results["AdaBoost"], strict=True)]
-                )
-                for k in COLUMNS
-            ),
-        ]
-        for name, cells in results.items()
-        if name != "AdaBoost"
-    ]
-    parts.append(
-        "### test rows: difference to AdaBoost, split by split\n\n" + markdown(["", *COLUMNS.values()], body)
-    )
-    X_train, _, y_train, _ = split(0)
+def _profile(rows: Any, make: Callable[..., Any]) -> dict[str, Any]:
+    """Return who carries the worst case of a fit: classes, and the features that shift most."""
+    X_train, _, y_train, _ = rows
     bunch = load_credit_default(as_frame=False)
-    classifier = methods(settings.n_jobs)["DRO, δ from the data"](random_state=0).fit(X_train, y_train)
-    profile = worst_case_profile(
+    classifier = make(random_state=0).fit(X_train, y_train)
+    shifts = worst_case_profile(
         classifier.worst_case_weights_,
         X_train,
         bunch.target_names[y_train],
         feature_names=bunch.feature_names,
     )
-    body = [
-        [s.kind, s.name, f"{s.base:.3g}", f"{s.worst:.3g}", f"{s.shift:+.2f}"]
-        for s in [s for s in profile if s.kind == "class"] + [s for s in profile if s.kind == "feature"][:8]
-    ]
+    shown = [s for s in shifts if s.kind == "class"] + [s for s in shifts if s.kind == "feature"][:8]
     heaviest = np.sort(classifier.worst_case_weights_)[::-1]
+    return {
+        "radius": classifier.radius_,
+        "heaviest row": float(heaviest[0]),
+        "heaviest tenth": float(heaviest[: N_TRAIN // 10].sum()),
+        "shifts": [[s.kind, s.name, s.base, s.worst, s.shift] for s in shown],
+    }
+
+
+def play(settings: Settings, name: str) -> Report:
+    """Compute what is missing and read it."""
+    cells = Cells(settings, name)
+    makers = methods(settings.n_jobs)
+    results: dict[str, list[dict[str, Any]]] = {method: [] for method in makers}
+    for seed in range(settings.repeats):
+        rows = rows_of(seed)
+        for method, make in makers.items():
+            found = cells.get({"split": seed, "method": method}, partial(_cell, rows, make, seed))
+            results[method].append(found)
+    adaptive = partial(_profile, rows_of(0), makers["DRO, δ from the data"])
+    profile = cells.get({"split": 0, "profile": "DRO, δ from the data"}, adaptive)
+    less = {
+        method: [
+            {k: c["test"][k] - a["test"][k] for k in COLUMNS}
+            for c, a in zip(found, results["AdaBoost"], strict=True)
+        ]
+        for method, found in results.items()
+        if method != "AdaBoost"
+    }
+    settled = ("train", "test", "radius")
+    summary = {
+        "settings": {"n_train": N_TRAIN, "rounds": N_ROUNDS, "repeats": settings.repeats, "alpha": ALPHA},
+        "methods": {m: summarise([{k: c.get(k) for k in settled} for c in of]) for m, of in results.items()},
+        "less AdaBoost": {method: summarise(of) for method, of in less.items()},
+        "worst case": profile,
+        "worst-case exponential loss": {"radii": CURVE}
+        | {method: np.mean([c["curve"] for c in found], axis=0) for method, found in results.items()},
+        "exponential loss by round": {
+            method: {rows: mean_by_round(found, rows) for rows in ("train", "test")}
+            for method, found in results.items()
+            if "rounds" in found[0]
+        },
+    }
+    return Report(_text(settings, results, less, profile), summary, partial(_picture, results))
+
+
+def _text(
+    settings: Settings,
+    results: dict[str, list[dict[str, Any]]],
+    less: dict[str, list[dict[str, float]]],
+    profile: dict[str, Any],
+) -> str:
+    parts = [
+        f"Credit default clients: {N_TRAIN:,} to train on, {settings.repeats} random splits, 95 % intervals."
+    ]
+    for rows in ("test", "train"):
+        body = [
+            [name, *(plus_minus([cell[rows][c] for cell in cells]) for c in COLUMNS)]
+            for name, cells in results.items()
+        ]
+        parts.append(f"## {rows} rows\n\n" + markdown(["", *COLUMNS.values()], body))
+    body = [
+        [name, *(plus_minus([cell[k] for cell in cells]) for k in COLUMNS)] for name, cells in less.items()
+    ]
     parts.append(
-        f"### who carries the worst case (split 0, δ = {classifier.radius_:.4f})\n\n"
-        f"The heaviest row has {heaviest[0]:.2%} of the weight, the heaviest tenth of the rows "
-        f"{heaviest[: N_TRAIN // 10].sum():.1%}.\n\n"
+        "## test rows: difference to AdaBoost, split by split\n\n" + markdown(["", *COLUMNS.values()], body)
+    )
+    body = [
+        [kind, name, f"{base:.3g}", f"{worst:.3g}", f"{shift:+.2f}"]
+        for kind, name, base, worst, shift in profile["shifts"]
+    ]
+    parts.append(
+        f"## who carries the worst case (split 0, δ = {profile['radius']:.4f})\n\n"
+        f"The heaviest row has {profile['heaviest row']:.2%} of the weight, the heaviest tenth of the rows "
+        f"{profile['heaviest tenth']:.1%}.\n\n"
         + markdown(["", "", "share or mean", "in the worst case", "shift in standard deviations"], body)
     )
     return "\n\n".join(parts)
 
 
-def _picture(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> None:
-    import matplotlib.pyplot as plt
+def _picture(results: dict[str, list[dict[str, Any]]], plt: Any) -> Any:
     from matplotlib.ticker import LogLocator
-
-    from tailboost.plotting._style import STYLES
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
     shown = [f"DRO, δ = {r:g}" for r in RADII]
-    for name, (colour, _) in zip(shown, STYLES, strict=False):
+    for k, name in enumerate(shown):
         for rows, line in (("test", "-"), ("train", ":")):
             curve = mean_by_round(results[name], rows)
             label = {"test": name, "train": None}[rows]
-            left.plot(1 + np.arange(len(curve)), curve, line, color=colour, label=label)
+            left.plot(1 + np.arange(len(curve)), curve, line, color=f"C{k}", label=label)
     left.plot([], [], ":", color="grey", label="training rows")
     left.set(xlabel="round", ylabel="exponential loss", title="Mean loss on test rows and training rows")
     for ax in (left, right):
@@ -236,14 +242,15 @@ def _picture(settings: Settings, results: dict[str, list[dict[str, Any]]]) -> No
         WorstCaseDisplay(CURVE, values, loss="exponential", name=name).plot(ax=right)
     right.set_ylim(top=8 * right.get_ylim()[1])  # room for the legend
     right.set_title("Worst case over a KL ball around the test rows")
-    figure.savefig(settings.out / "credit-default.png", dpi=120)
-    plt.close(figure)
+    return figure
 
 
-EXPERIMENT = Experiment(
-    "credit-default",
-    "AdaBoost and DRO boosting on credit default clients (Blanchet et al. 2019)",
-    repeats=20,
-    needs_data=False,
-    run=run,
+EXPERIMENTS = (
+    Experiment(
+        "credit-default",
+        "AdaBoost and DRO boosting on credit default clients (Blanchet et al. 2019)",
+        play,
+        repeats=20,
+        needs_data=False,
+    ),
 )

@@ -19,16 +19,17 @@ from sklearn.model_selection import train_test_split
 
 from tailboost.baselines import plain_xgboost
 from tailboost.classifiers import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
-from tailboost.datasets import load_compas, load_credit_default
 from tailboost.io import TableEncoder
+from tailboost.report.results import interval, summarise
+from tailboost.reproduce import _tables
 from tailboost.reproduce._experiment import (
     Cells,
     Experiment,
+    Report,
     Settings,
-    interval,
     markdown,
     mean_and_half_width,
-    write,
+    plus_minus,
 )
 from tailboost.robustness import Loss, row_losses
 
@@ -54,18 +55,15 @@ class Shift:
 
 
 def _adult(folder: Path) -> Shift:
-    import pandas as pd
-
-    table = pd.read_csv(folder / "adult.csv.gz", na_values="?")
-    domain = table["education"].map(_ADULT).to_numpy(dtype=str)
-    y = (table["income"] == ">50K").to_numpy().astype(int)
-    return Shift(table.drop(columns=["income", "split"]), y, domain, ("high school", "college"))
+    data = _tables.adult(folder)
+    domain = data.X["education"].map(_ADULT).to_numpy(dtype=str)
+    return Shift(data.X, data.y, domain, ("high school", "college"))
 
 
 def _wine(folder: Path) -> Shift:
     import pandas as pd
 
-    tables = {c: pd.read_csv(folder / f"winequality_{c}.csv.gz") for c in ("white", "red")}
+    tables = {colour: _tables.frame(folder, f"winequality_{colour}") for colour in ("white", "red")}
     table = pd.concat(tables.values(), ignore_index=True)
     domain = np.repeat(list(tables), [len(t) for t in tables.values()])
     y = (table["quality"] > 5).to_numpy().astype(int)
@@ -73,17 +71,15 @@ def _wine(folder: Path) -> Shift:
 
 
 def _credit(folder: Path) -> Shift:
-    bunch = load_credit_default()
-    domain = bunch.groups["age_band"].to_numpy(dtype=str)
-    return Shift(bunch.data, bunch.target.to_numpy(), domain, ("under 30", "30-39"))
+    data = _tables.credit_default()
+    return Shift(data.X, data.y, data.groups["age_band"], ("under 30", "30-39"))
 
 
 def _compas(folder: Path) -> Shift:
-    bunch = load_compas(folder / "compas-scores-two-years.csv.gz")
-    race = bunch.groups["race"].to_numpy(dtype=str)
+    data = _tables.compas(folder)
     # 32 and 18 rows are too few for a domain of their own.
-    race = np.where(np.isin(race, ["Asian", "Native American"]), "Other", race)
-    return Shift(bunch.data, bunch.target.to_numpy(), race, ("African-American", "Caucasian"))
+    race = np.where(np.isin(data.groups["race"], ["Asian", "Native American"]), "Other", data.groups["race"])
+    return Shift(data.X, data.y, race, ("African-American", "Caucasian"))
 
 
 SHIFTS: dict[str, Callable[[Path], Shift]] = {
@@ -143,32 +139,49 @@ def _cell(shift: Shift, make: Callable[..., Any], seed: int) -> dict[str, Any]:
     return values
 
 
-def run(settings: Settings) -> str:
-    """Run the experiment; see `tailboost.reproduce.Experiment`."""
-    assert settings.data is not None  # needs_data
-    cells = Cells(settings.out / "domain-shift.jsonl", settings.say)
+def play(settings: Settings, name: str) -> Report:
+    """Compute what is missing and read it."""
+    cells = Cells(settings, name)
     makers = methods(settings.n_jobs)
     results: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for title, load in SHIFTS.items():
         try:
-            shift = load(settings.data)
+            shift = load(settings.folder)
         except (OSError, ValueError) as error:
             settings.say(f"{title}: left out ({error})")
             continue
         results[title] = {
-            name: [
+            method: [
                 cells.get(
-                    {"shift": title, "split": seed, "method": name},
+                    {"shift": title, "split": seed, "method": method},
                     partial(_cell, shift, make, seed),
                 )
                 for seed in range(settings.repeats)
             ]
-            for name, make in makers.items()
+            for method, make in makers.items()
         }
-    text = _text(settings, results)
-    write(settings, "domain-shift", {"repeats": settings.repeats, "results": results}, text)
-    _picture(settings, results)
-    return text
+    summary = {title: _summary(by_method) for title, by_method in results.items()}
+    return Report(
+        _text(settings, results),
+        {"repeats": settings.repeats, "results": summary},
+        partial(_picture, results),
+    )
+
+
+def _less(cells: list[dict[str, Any]], reference: list[dict[str, Any]]) -> list[float]:
+    """Return the error on the worst domain less the reference's, split by split."""
+    both = zip(cells, reference, strict=True)
+    return [cell["error"]["worst domain"] - plain["error"]["worst domain"] for cell, plain in both]
+
+
+def _summary(by_method: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    found = {}
+    for name, cells in by_method.items():
+        measures = [{k: c[k] for k in ("error", "exponential") if k in c} for c in cells]
+        less = _less(cells, by_method["AdaBoost"])
+        constant = sum(c["constant"] for c in cells)
+        found[name] = summarise(measures) | {"less AdaBoost": interval(less), "constant on": constant}
+    return {"rows": by_method["AdaBoost"][0]["rows"], "methods": found}
 
 
 def _text(settings: Settings, results: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
@@ -190,28 +203,19 @@ def _text(settings: Settings, results: dict[str, dict[str, list[dict[str, Any]]]
         body = [
             [
                 name + " (constant)" * all(cell["constant"] for cell in cells),
-                *(interval([cell["error"][d] for cell in cells]) for d in (*domains, "worst domain")),
-                interval(
-                    [
-                        cell["error"]["worst domain"] - plain["error"]["worst domain"]
-                        for cell, plain in zip(cells, reference, strict=True)
-                    ]
-                ),
-                interval([cell["exponential"]["worst domain"] for cell in cells])
+                *(plus_minus([cell["error"][d] for cell in cells]) for d in (*domains, "worst domain")),
+                plus_minus(_less(cells, reference)),
+                plus_minus([cell["exponential"]["worst domain"] for cell in cells])
                 if "exponential" in cells[0]
                 else "–",
             ]
             for name, cells in by_method.items()
         ]
-        parts.append(f"### {title}\n\n" + markdown(header, body))
+        parts.append(f"## {title}\n\n" + markdown(header, body))
     return "\n\n".join(parts)
 
 
-def _picture(settings: Settings, results: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
-    import matplotlib.pyplot as plt
-
-    from tailboost.plotting._style import BLUE, VERMILLION
-
+def _picture(results: dict[str, dict[str, list[dict[str, Any]]]], plt: Any) -> Any:
     figure, axes = plt.subplots(
         1,
         len(results),
@@ -222,7 +226,7 @@ def _picture(settings: Settings, results: dict[str, dict[str, list[dict[str, Any
     )
     for ax, (title, by_method) in zip(axes[0], results.items(), strict=True):
         at = np.arange(len(by_method))[::-1]
-        for column, colour, marker in (("held out", BLUE, "o"), ("worst domain", VERMILLION, "s")):
+        for column, colour, marker in (("held out", "C0", "o"), ("worst domain", "C1", "s")):
             errors = [
                 mean_and_half_width([c["error"][column] for c in cells]) for cells in by_method.values()
             ]
@@ -231,14 +235,11 @@ def _picture(settings: Settings, results: dict[str, dict[str, list[dict[str, Any
         ax.set(title=title, xlabel="error", yticks=at, yticklabels=list(by_method))
         ax.grid(axis="y", alpha=0.3)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    figure.savefig(settings.out / "domain-shift.png", dpi=120)
-    plt.close(figure)
+    return figure
 
 
-EXPERIMENT = Experiment(
-    "domain-shift",
-    "train on some domains, test on others: adult, wine, credit, COMPAS",
-    repeats=10,
-    needs_data=True,
-    run=run,
+EXPERIMENTS = (
+    Experiment(
+        "domain-shift", "train on some domains, test on others: adult, wine, credit, COMPAS", play, repeats=10
+    ),
 )

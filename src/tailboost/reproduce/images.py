@@ -29,7 +29,8 @@ from tailboost.classifiers import (
     OCOBoostClassifier,
     WorstClassBoostClassifier,
 )
-from tailboost.reproduce._experiment import Cells, Experiment, Settings, interval, markdown, write
+from tailboost.report.results import summarise
+from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
 from tailboost.reproduce._nets import ALPHAS, Sample, at_alphas, checkpoints, draw_curves, judge_game
 
 # Rows that every class keeps, so that both parts of the training rows have some.
@@ -341,15 +342,19 @@ def _vote(protocol: Protocol, data: Data, method: str, given: dict[str, Any]) ->
                 {"class_loss": "error", "n_estimators": T if T != "auto" else 30}
             ]
         else:
-            options = [{"theta": theta, "n_estimators": T} for theta in protocol.thetas]
+            options = [{"max_error": round(1 - theta, 9), "n_estimators": T} for theta in protocol.thetas]
         fitted = []
         for option in options:
-            given["checkpoint_dir"] = folder / str(option.get("theta", "mixture"))
+            given["checkpoint_dir"] = folder / str(option.get("max_error", "mixture"))
             vote = WorstClassBoostClassifier(net, **option, **given)
             fitted.append(vote.fit(*data.fit, X_val=data.judged[0], y_val=data.judged[1]))
         # Ties go to the larger target.
-        vote = min(reversed(fitted), key=lambda v: np.nanmax(v.class_errors_))
-        told = {"theta": float(vote.theta_[0]), "gamma": vote.gamma_, "bound met": bool(vote.bound_met_)}
+        vote = min(reversed(fitted), key=lambda v: np.nanmax(v.unit_errors_))
+        told = {
+            "theta": round(1 - float(vote.max_error_[0]), 9),
+            "gamma": vote.gamma_,
+            "bound met": bool(vote.bound_met_),
+        }
     told |= {"rounds": vote.n_iter_, "voters": int(np.count_nonzero(vote.estimator_weights_))}
     return told | _judged(vote, data.test)
 
@@ -388,15 +393,12 @@ def _learner(net: Any, data: Data, params: dict[str, Any], **more: Any) -> Any:
 
 
 def _experiment(name: str, summary: str, tasks: tuple[str, ...]) -> Experiment:
-    def run(settings: Settings) -> str:
-        return _run(settings, name, summary, tasks)
-
-    return Experiment(name, summary, repeats=3, needs_data=True, run=run)
+    return Experiment(name, summary, partial(play, tasks=tasks), repeats=3)
 
 
-def _run(settings: Settings, name: str, summary: str, tasks: tuple[str, ...]) -> str:
-    assert settings.data is not None  # needs_data
-    folder = settings.data
+def play(settings: Settings, name: str, tasks: tuple[str, ...]) -> Report:
+    """Compute what is missing for the data sets that are there and read it."""
+    folder = settings.folder
     there, absent = [], []
     for title in tasks:
         try:
@@ -409,7 +411,7 @@ def _run(settings: Settings, name: str, summary: str, tasks: tuple[str, ...]) ->
     for line in absent:
         settings.say(line)
     total = settings.repeats * sum(len(methods(TASKS[title])) for title in there)
-    cells = Cells(settings.out / f"{name}.jsonl", settings.say, total=total)
+    cells = Cells(settings, name, total=total)
     found: dict[str, dict[str, list[dict[str, Any]]]] = {title: {} for title in there}
     for seed in range(settings.repeats):
         for title in there:
@@ -420,15 +422,29 @@ def _run(settings: Settings, name: str, summary: str, tasks: tuple[str, ...]) ->
                 key = {"data": title, "method": method, "scale": settings.scale, "seed": seed}
                 cell = partial(_cell, settings, f"{name}-{title}", protocol, opened, method, seed)
                 found[title].setdefault(method, []).append(cells.get(key, cell))
-    text = "\n\n".join(
-        [f"# {summary}", _about(settings), *(_table(title, found[title]) for title in there), *absent]
+    text = "\n\n".join([_about(settings), *(_table(title, found[title]) for title in there), *absent])
+    protocols = {t: vars(TASKS[t].small if settings.scale == "small" else TASKS[t].paper) for t in there}
+    return Report(
+        text,
+        {
+            "settings": {"scale": settings.scale, "repeats": settings.repeats, "alphas": ALPHAS},
+            "protocols": protocols,
+            "results": {title: _summarised(by_method) for title, by_method in found.items()},
+            "published: worst / mean, %": {title: PUBLISHED[title] for title in there if title in PUBLISHED},
+            "left out": absent,
+        },
+        partial(_picture, found),
     )
-    document = {"settings": {"scale": settings.scale, "repeats": settings.repeats, "alphas": ALPHAS},
-                "protocols": {t: vars(TASKS[t].small if settings.scale == "small" else TASKS[t].paper)
-                              for t in there}}  # fmt: skip
-    write(settings, name, document | {"results": found, "left out": absent}, text)
-    _picture(settings, name, found)
-    return text
+
+
+def _summarised(by_method: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the intervals of all figures, and how often targets were met, by method."""
+    found = {}
+    for method, cells in by_method.items():
+        figures = [{k: v for k, v in cell.items() if k != "bound met"} for cell in cells]
+        met = {"bound met": sum(c["bound met"] for c in cells)} if "bound met" in cells[0] else {}
+        found[method] = summarise(figures) | met
+    return found
 
 
 def _about(settings: Settings) -> str:
@@ -445,8 +461,8 @@ def _table(title: str, found: dict[str, list[dict[str, Any]]]) -> str:
 
     def line(label: str, cells: list[dict[str, Any]], which: str, published: str) -> list[str]:
         rows = [cell[which] for cell in cells]
-        numbers = [interval([100 * row[what] for row in rows], 1) for what in ("worst", "mean")]
-        return [label, *numbers, published, interval([cell["seconds"] for cell in cells], 1)]
+        numbers = [plus_minus([100 * row[what] for row in rows], 1) for what in ("worst", "mean")]
+        return [label, *numbers, published, plus_minus([cell["seconds"] for cell in cells], 1)]
 
     body = []
     for method, cells in found.items():
@@ -465,7 +481,7 @@ def _table(title: str, found: dict[str, list[dict[str, Any]]]) -> str:
         for name in ("ERM", "AdaBoost + average", "AdaLPBoost", "AdaLPBoost + constants")
     ]
     curves.append(["coin flip", *[f"{1 - 1 / K:.3f}"] * len(SHOWN)])
-    facts = [f"Error of ERM in the CVaR game: {interval([100 * c['error'] for c in game], 1)} %."]
+    facts = [f"Error of ERM in the CVaR game: {plus_minus([100 * c['error'] for c in game], 1)} %."]
     for method in (WORST, MINIMAX):
         if played := found.get(method, []):
             theta, used, rounds = (
@@ -485,20 +501,14 @@ def _table(title: str, found: dict[str, list[dict[str, Any]]]) -> str:
     )
 
 
-def _picture(settings: Settings, name: str, found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+def _picture(found: dict[str, dict[str, list[dict[str, Any]]]], plt: Any) -> Any:
     """Draw worst and mean errors of all methods, and the CVaR curves, a column per data set."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:  # the tables do not need it
-        return
-    from tailboost.plotting._style import BLUE, VERMILLION
-
     size = (1.5 + 4.3 * len(found), 8.6)
     figure, panels = plt.subplots(2, len(found), figsize=size, squeeze=False, layout="constrained")
     for (title, by_method), bars, curves in zip(found.items(), *panels, strict=True):
         labels = [TITLES.get(m, "AdaLPBoost, worst class" if m == GAME else m) for m in by_method]
         at = np.arange(len(labels))
-        for what, colour, marker in (("mean", BLUE, "o"), ("worst", VERMILLION, "s")):
+        for what, colour, marker in (("mean", "C0", "o"), ("worst", "C1", "s")):
             values = [[100 * c["test"][what] for c in cells] for cells in by_method.values()]
             bars.plot([np.mean(v) for v in values], at, marker, color=colour, label=what)
             bars.hlines(at, [min(v) for v in values], [max(v) for v in values], color=colour, linewidth=1)
@@ -512,8 +522,7 @@ def _picture(settings: Settings, name: str, found: dict[str, dict[str, list[dict
         names = ("ERM", "AdaBoost + average", "AdaLPBoost")
         K = len(game[0]["test"]["class errors"])
         draw_curves(curves, {n: [c["curves"][n] for c in game] for n in names}, K, "")
-    figure.savefig(settings.out / f"{name}.png", dpi=110)
-    plt.close(figure)
+    return figure
 
 
 EXPERIMENTS = (

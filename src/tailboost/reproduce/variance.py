@@ -7,29 +7,23 @@ price C of RLP and RQP (which re-weigh AdaBoost's hypotheses) are those of the l
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import stats
 
 from tailboost import datasets
 from tailboost.classifiers import AdaBoostClassifier, EBBoostClassifier, VadaBoostClassifier
-from tailboost.combiners.ensemble import add_vote
 from tailboost.learners import HistTreeClassifier, StumpClassifier
-from tailboost.learners.session import predict_members
-from tailboost.reproduce._experiment import Cells, Experiment, Settings, markdown, write
-from tailboost.solvers.soft_margin import soft_margin_weights
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
-Sample = tuple[Floats, Ints]
+from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, vote_shares
+from tailboost.reproduce._tables import Data, Split, frame, libsvm
+from tailboost.solvers import soft_margin_weights
 
 PATIENCE = 100
 MOST_ROUNDS = 2000
@@ -56,75 +50,68 @@ class Task:
     Attributes
     ----------
     load : callable
-        ``load(folder) -> (X, y)`` with y in {0, 1}.
+        ``load(folder)`` with classes 0 and 1.
     stands_in : str
         For what is not the paper's own data set: what it is instead.
     """
 
-    load: Callable[[Path], Sample]
+    load: Callable[[Path], Data]
     stands_in: str = ""
 
 
-def cut(sample: Sample, n: int) -> Sample:
+def cut(data: Data, n: int) -> Data:
     """Draw n rows, always the same ones."""
-    X, y = sample
-    rows = np.sort(np.random.RandomState(0).permutation(len(y))[:n])
-    return X[rows], y[rows]
+    return data.rows(np.sort(np.random.RandomState(0).permutation(len(data.y))[:n]))
 
 
-def _table(folder: Path, name: str) -> Any:
+def one_hot(table: Any, y: NDArray[Any]) -> Data:
+    """Turn text into columns of 0 and 1; rows without a number are left out."""
     import pandas as pd
 
-    return pd.read_csv(folder / f"{name}.csv.gz", na_values="?")
+    number = [c for c in table if pd.api.types.is_numeric_dtype(table[c])]
+    whole = table[number].notna().all(axis=1).to_numpy()
+    X = pd.get_dummies(table.loc[whole], dummy_na=False, dtype=float)
+    return Data(X.to_numpy(dtype=float), y[whole])
 
 
-def columns(name: str, target: str, labels: Callable[[Any], Any], drop: Iterable[str] = ()) -> Any:
+def columns(
+    name: str, target: str, labels: Callable[[Any], Any], drop: Iterable[str] = ()
+) -> Callable[[Path], Data]:
     """Make the loader of a CSV file: text one-hot, rows without a number left out."""
 
-    def load(folder: Path) -> Sample:
-        import pandas as pd
-
-        table = _table(folder, name)
-        number = [c for c in table if pd.api.types.is_numeric_dtype(table[c])]
-        table = table.dropna(subset=number)
-        X = pd.get_dummies(table.drop(columns=[target, *drop]), dummy_na=False, dtype=float)
-        return X.to_numpy(dtype=float), labels(table[target]).to_numpy().astype(np.intp)
+    def load(folder: Path) -> Data:
+        table = frame(folder, name)
+        y = labels(table[target]).to_numpy().astype(np.intp)
+        return one_hot(table.drop(columns=[target, *drop]), y)
 
     return load
 
 
-def _libsvm(name: str, n_features: int, n: int) -> Callable[[Path], Sample]:
-    def load(folder: Path) -> Sample:
-        from sklearn.datasets import load_svmlight_file
-
-        X, y = load_svmlight_file(str(folder / f"{name}.libsvm.gz"), n_features=n_features)
-        return cut((X.toarray(), (y > 0).astype(np.intp)), n)
-
-    return load
+def _libsvm(name: str, n_features: int, n: int) -> Callable[[Path], Data]:
+    return lambda folder: cut(libsvm(folder, name, n_features), n)
 
 
-def _digits(one: int, other: int) -> Callable[[Path], Sample]:
-    def load(folder: Path) -> Sample:
+def _digits(one: int, other: int) -> Callable[[Path], Data]:
+    def load(folder: Path) -> Data:
         with np.load(folder / "mnist.npz") as images:
             X, y = images["x_train"], images["y_train"]
         rows = np.flatnonzero((y == one) | (y == other))
         rows = np.sort(np.random.RandomState(0).permutation(rows)[:CUT])
-        return X[rows].reshape(len(rows), -1).astype(float), (y[rows] == other).astype(np.intp)
+        return Data(X[rows].reshape(len(rows), -1).astype(float), (y[rows] == other).astype(np.intp))
 
     return load
 
 
 def _generated(make: Callable[..., Any], **options: Any) -> Task:
-    def load(folder: Path) -> Sample:
+    def load(folder: Path) -> Data:
         X, y = make(GENERATED, random_state=0, **options)
-        return X, y.astype(np.intp)
+        return Data(X, y.astype(np.intp))
 
     return Task(load)
 
 
-def _musk(folder: Path) -> Sample:
-    sample: Sample = columns("musk2", "musk", lambda y: y == 1, ["molecule"])(folder)
-    return cut(sample, CUT)
+def _musk(folder: Path) -> Data:
+    return cut(columns("musk2", "musk", lambda y: y == 1, ["molecule"])(folder), CUT)
 
 
 TASKS: dict[str, Task] = {
@@ -195,25 +182,16 @@ PUBLISHED_TREES: dict[str, tuple[float, ...]] = {
 # -- one split -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Split:
-    """Training, validation and test rows of one repeat."""
-
-    train: Sample
-    validate: Sample
-    test: Sample
-
-    @classmethod
-    def draw(cls, sample: Sample, repeat: int) -> Split:
-        """Cut a random permutation at 50 % and 75 %."""
-        X, y = sample
-        n = len(y)
-        order = np.random.RandomState(repeat).permutation(n)
-        return cls(*((X[rows], y[rows]) for rows in np.split(order, [n // 2, 3 * n // 4])))
+def halves(data: Data, repeat: int) -> Split:
+    """Cut a random permutation at 50 % and 75 %: training, validation and test rows."""
+    n = len(data.y)
+    order = np.random.RandomState(repeat).permutation(n)
+    train, validate, test = (data.rows(rows) for rows in np.split(order, [n // 2, 3 * n // 4]))
+    return Split(train, test, validate)
 
 
-def _error(classifier: Any, sample: Sample) -> float:
-    return float(np.mean(classifier.predict(sample[0]) != sample[1]))
+def _error(classifier: Any, rows: Data) -> float:
+    return float(np.mean(classifier.predict(rows.X) != rows.y))
 
 
 def _best(outcomes: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -223,10 +201,11 @@ def _best(outcomes: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _boosted(split: Split, make: Callable[..., Any], **params: Any) -> tuple[dict[str, Any], Any]:
     classifier = make(n_estimators=MOST_ROUNDS, n_iter_no_change=PATIENCE, random_state=0, **params)
-    X_val, y_val = split.validate
-    classifier.fit(*split.train, X_val=X_val, y_val=y_val)
+    train, chosen_on = split.train, split.validate
+    assert chosen_on is not None  # `halves` gives some
+    classifier.fit(train.X, train.y, X_val=chosen_on.X, y_val=chosen_on.y)
     outcome = {
-        "validation": _error(classifier, split.validate),
+        "validation": _error(classifier, chosen_on),
         "test": _error(classifier, split.test),
         "rounds": int(classifier.n_iter_),
         "kept": len(classifier.estimators_),
@@ -242,9 +221,10 @@ def _soft_margins(
     split: Split, adaboost: Any, prices: Mapping[str, Sequence[float]]
 ) -> dict[str, dict[str, Any]]:
     """RLP and RQP on the hypotheses that AdaBoost kept."""
-    samples = {"train": split.train, "validation": split.validate, "test": split.test}
-    answers = {k: np.array(list(predict_members(adaboost.estimators_, X))) for k, (X, _) in samples.items()}
-    wrong = answers["train"] != split.train[1]
+    assert split.validate is not None  # `halves` gives some
+    wrong = np.array(list(adaboost.ensemble_.answers(split.train.X))) != split.train.y
+    samples = {"validation": split.validate, "test": split.test}
+    answers = {k: np.array(list(adaboost.ensemble_.answers(of.X))) for k, of in samples.items()}
     found: dict[str, dict[str, Any]] = {}
     for method, penalty in (("RLP", "lp"), ("RQP", "qp")):
         outcomes = []
@@ -252,19 +232,16 @@ def _soft_margins(
             solution = soft_margin_weights(wrong, price / wrong.shape[1], penalty=penalty)
             outcome: dict[str, Any] = {"C": price / wrong.shape[1], "gap": solution.gap}
             outcome["kept"] = int(np.count_nonzero(solution.mixture))
-            for part in ("validation", "test"):
-                y = samples[part][1]
-                scores = np.zeros((len(y), 2))
-                for a, k in zip(solution.mixture, answers[part], strict=True):
-                    add_vote(scores, float(a), k)
-                outcome[part] = float(np.mean(scores.argmax(axis=1) != y))
+            for part, of in samples.items():
+                shares = vote_shares(answers[part], solution.mixture, 2)
+                outcome[part] = float(np.mean(shares.argmax(axis=1) != of.y))
             outcomes.append(outcome)
         found[method] = _best(outcomes)
     return found
 
 
-def with_stumps(split: Split) -> dict[str, dict[str, Any]]:
-    """Return what each method of Table 1 came to on one split."""
+def with_stumps(split: Split, n_jobs: int) -> dict[str, dict[str, Any]]:
+    """Return what each method of Table 1 came to on one split; stumps take one thread."""
     ada, adaboost = _boosted(split, AdaBoostClassifier, estimator=StumpClassifier())
     return {
         "AdaBoost": ada,
@@ -279,14 +256,14 @@ def with_stumps(split: Split) -> dict[str, dict[str, Any]]:
     }
 
 
-def with_trees(split: Split) -> dict[str, dict[str, Any]]:
+def with_trees(split: Split, n_jobs: int) -> dict[str, dict[str, Any]]:
     """Return what each method of Table 2 came to on one split.
 
     AdaBoost chooses the depth; VadaBoost the depth at the middle λ, then λ.
     """
 
     def tree(depth: int) -> HistTreeClassifier:
-        return HistTreeClassifier(max_depth=depth, max_bins=TREE_BINS, n_jobs=1)
+        return HistTreeClassifier(max_depth=depth, max_bins=TREE_BINS, n_jobs=n_jobs)
 
     def vadaboost(depth: int, lam: float) -> dict[str, Any]:
         return _boosted(split, VadaBoostClassifier, estimator=tree(depth), variance_weight=lam)[0]
@@ -306,29 +283,15 @@ def with_trees(split: Split) -> dict[str, dict[str, Any]]:
 
 # -- all splits ------------------------------------------------------------------------------------------
 
-_samples: dict[tuple[str, Path], Sample] = {}
 
-
-def _cell(task: str, folder: Path, repeat: int, methods: Callable[[Split], Any]) -> dict[str, Any]:
-    if (task, folder) not in _samples:
-        _samples[task, folder] = TASKS[task].load(folder)
-    began = time.perf_counter()
-    outcome = methods(Split.draw(_samples[task, folder], repeat))
-    return {"seconds": time.perf_counter() - began, "methods": outcome}
-
-
-def _key(task: str, repeat: int) -> dict[str, Any]:
-    return {"data": task, "repeat": repeat}
-
-
-def _available(folder: Path) -> list[str]:
-    found = []
+def _available(settings: Settings) -> dict[str, Data]:
+    """Return the data sets that the folder has, and say which it lacks."""
+    found = {}
     for name, task in TASKS.items():
-        try:
-            task.load(folder)
-        except FileNotFoundError:
-            continue
-        found.append(name)
+        with suppress(FileNotFoundError):
+            found[name] = task.load(settings.folder)
+    if absent := [name for name in TASKS if name not in found]:
+        settings.say(f"no file in {settings.folder} for: {', '.join(absent)}")
     return found
 
 
@@ -383,7 +346,7 @@ def _reading(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _text(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+def _text(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
     names = list(dict.fromkeys(row["data"] for row in rows))
     header = ["data", "splits", *(f"{m}: published / ours / difference" for m in methods)]
     header.append("VadaBoost's gain ± s.e., p")
@@ -402,7 +365,6 @@ def _text(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     stand_ins = [f"{n}: {TASKS[n].stands_in}" for n in names if TASKS[n].stands_in]
     return "\n\n".join(
         [
-            f"# {title}",
             "Mean test error in % over random splits (50/25/25).",
             markdown(header, body),
             f"\\* stand-ins: {'; '.join(stand_ins)}. The generators drew {GENERATED:,} rows (not printed).",
@@ -411,96 +373,73 @@ def _text(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     )
 
 
-def _picture(settings: Settings, name: str, rows: Sequence[Mapping[str, Any]], title: str) -> None:
+def _picture(rows: Sequence[Mapping[str, Any]], title: str, plt: Any) -> Any:
     """Draw VadaBoost's gain over AdaBoost on each data set, published and ours."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:  # the tables do not need it
-        return
     vada = [row for row in rows if row["method"] == "VadaBoost"]
     at = np.arange(len(vada))
     figure, ax = plt.subplots(figsize=(7, 0.8 + 0.32 * len(vada)), layout="constrained")
     ax.axvline(0, color="0.5", linewidth=1)
     ours = np.array([row["gain_over_adaboost"] for row in vada])
     half = [row["gain_standard_error"] * stats.t.ppf(0.975, row["repeats"] - 1) for row in vada]
-    ax.errorbar(
-        ours, at, xerr=half, fmt="o", color="#0072B2", capsize=3, label="ours, 95 % interval over splits"
-    )
+    ax.errorbar(ours, at, xerr=half, fmt="o", color="C0", capsize=3, label="ours, 95 % interval over splits")
     ax.plot(
-        [row["published_gain_over_adaboost"] for row in vada], at, "D", color="#D55E00", label="published",
+        [row["published_gain_over_adaboost"] for row in vada], at, "D", color="C1", label="published",
         markersize=5, fillstyle="none",
     )  # fmt: skip
     ax.set_yticks(at, [row["data"] + ("*" if row["stands_in"] else "") for row in vada])
     ax.invert_yaxis()
     ax.set(xlabel="AdaBoost's test error − VadaBoost's, percentage points (* stand-in data)", title=title)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    figure.savefig(settings.out / f"{name}.png", dpi=120)
-    plt.close(figure)
+    return figure
 
 
-def _experiment(
-    name: str,
-    title: str,
-    methods: Sequence[str],
-    published: Mapping[str, Sequence[float]],
-    play: Callable[[Split], dict[str, dict[str, Any]]],
-) -> Experiment:
-    def run(settings: Settings) -> str:
-        assert settings.data is not None  # needs_data
-        tasks = _available(settings.data)
-        absent = [task for task in TASKS if task not in tasks]
-        if absent:
-            settings.say(f"no file in {settings.data} for: {', '.join(absent)}")
-        cells = Cells(settings.out / f"{name}.jsonl", settings.say)
-        wanted = [(task, repeat) for repeat in range(settings.repeats) for task in tasks]
-        missing = [(task, repeat) for task, repeat in wanted if _key(task, repeat) not in cells]
-        outcomes = Parallel(n_jobs=settings.n_jobs, return_as="generator")(
-            delayed(_cell)(task, settings.data, repeat, play) for task, repeat in missing
-        )
-        try:
-            for (task, repeat), outcome in zip(missing, outcomes, strict=True):
-                cells.get(_key(task, repeat), partial(dict, outcome))
-        except KeyboardInterrupt:
-            settings.say("interrupted: the table shows the splits that are finished")
-        done: dict[str, list[dict[str, Any]]] = {task: [] for task in tasks}
-        for task, repeat in wanted:
-            if _key(task, repeat) in cells:
-                done[task].append(cells.get(_key(task, repeat), dict))
-        done = {task: repeats for task, repeats in done.items() if len(repeats) > 1}
-        if not done:
-            return "Nothing to show yet: no data set has two finished splits."
-        rows = _summary(done, methods, published)
-        document = {
-            "source": "Shivaswamy and Jebara, Variance Penalizing AdaBoost, NIPS 2011",
-            "repeats": {task: len(repeats) for task, repeats in done.items()},
-            "protocol": {
-                "split": [0.5, 0.25, 0.25], "patience": PATIENCE, "most_rounds": MOST_ROUNDS,
-                "lambdas": LAMBDAS, "depths": DEPTHS if play is with_trees else None,
-                "tree_bins": TREE_BINS if play is with_trees else None,
-                "C_times_rows": SLACK_PRICES if play is with_trees else STUMP_PRICES,
-            },
-            "absent": absent,
-            "reading": _reading(rows, methods),
-            "rows": rows,
-            "test_errors": {
-                t: {m: [c["methods"][m]["test"] for c in cs] for m in methods} for t, cs in done.items()
-            },
-        }  # fmt: skip
-        text = _text(title, rows, methods)
-        write(settings, name, document, text)
-        _picture(settings, name, rows, title)
-        return text
+@dataclass(frozen=True)
+class Tables:
+    """One of the paper's tables: its methods and numbers, and how to play a split with so many threads."""
 
-    return Experiment(name, title, repeats=10, needs_data=True, run=run)
+    title: str
+    methods: tuple[str, ...]
+    published: Mapping[str, Sequence[float]]
+    play: Callable[[Split, int], dict[str, dict[str, Any]]]
+    protocol: Mapping[str, Any]
 
 
-STUMPS = _experiment(
-    "variance-stumps", "Variance-penalised boosting with decision stumps", STUMP_METHODS, PUBLISHED_STUMPS,
-    with_stumps,
+STUMPS = Tables(
+    "Variance-penalised boosting with decision stumps", STUMP_METHODS, PUBLISHED_STUMPS, with_stumps,
+    {"C_times_rows": STUMP_PRICES},
 )  # fmt: skip
-TREES = _experiment(
-    "variance-cart", "Variance-penalised boosting with trees", TREE_METHODS, PUBLISHED_TREES, with_trees
-)
+TREES = Tables(
+    "Variance-penalised boosting with trees", TREE_METHODS, PUBLISHED_TREES, with_trees,
+    {"C_times_rows": SLACK_PRICES, "depths": DEPTHS, "tree_bins": TREE_BINS},
+)  # fmt: skip
+
+
+def play(settings: Settings, name: str, of: Tables) -> Report:
+    """Compute what is missing and read it."""
+    data = _available(settings)
+    cells = Cells(settings, name, total=settings.repeats * len(data))
+    found: dict[str, list[dict[str, Any]]] = {task: [] for task in data}
+    for repeat in range(settings.repeats):
+        for task, rows in data.items():
+            cell = partial(_cell, rows, repeat, of, settings.n_jobs)
+            found[task].append(cells.get({"data": task, "repeat": repeat}, cell))
+    rows_of_table = _summary(found, of.methods, of.published)
+    reading = _reading(rows_of_table, of.methods)
+    summary = {
+        "source": "Shivaswamy and Jebara, Variance Penalizing AdaBoost, NIPS 2011",
+        "repeats": settings.repeats,
+        "protocol": {"split": [0.5, 0.25, 0.25], "patience": PATIENCE, "most_rounds": MOST_ROUNDS}
+        | {"lambdas": LAMBDAS, **of.protocol},
+        "absent": [task for task in TASKS if task not in data],
+        "rows": rows_of_table,
+        "reading": reading,
+    }
+    picture = partial(_picture, rows_of_table, of.title)
+    return Report(_text(rows_of_table, of.methods), summary, picture if settings.repeats > 1 else None)
+
+
+def _cell(rows: Data, repeat: int, of: Tables, n_jobs: int) -> dict[str, Any]:
+    return {"methods": of.play(halves(rows, repeat), n_jobs)}
 
 
 # -- rounds of λ = 0 -------------------------------------------------------------------------------------
@@ -508,16 +447,18 @@ TREES = _experiment(
 HORIZONS = (10, 25, 50, 100)
 
 
-def _rounds(task: str, folder: Path, repeat: int) -> dict[str, Any]:
+def _rounds(data: Data, repeat: int) -> dict[str, Any]:
     """Count VadaBoost's rounds at λ = 0 to AdaBoost's exponential loss after some rounds, with stumps.
 
     A round with errors B = 1 − A lowers the logarithm of the squared loss by −log 4AB, at λ = 0 by
     −log √(AB)(1 + 2√(AB)): the ratio of the sums over AdaBoost's rounds is the paper's formula.
     """
-    X, y = Split.draw(TASKS[task].load(folder), repeat).train
+    train = halves(data, repeat).train
     most = max(HORIZONS)
-    ada = AdaBoostClassifier(StumpClassifier(), n_estimators=most).fit(X, y)
-    half = VadaBoostClassifier(StumpClassifier(), variance_weight=0.0, n_estimators=5 * most).fit(X, y)
+    ada = AdaBoostClassifier(StumpClassifier(), n_estimators=most).fit(train.X, train.y)
+    half = VadaBoostClassifier(StumpClassifier(), variance_weight=0.0, n_estimators=5 * most).fit(
+        train.X, train.y
+    )
     root = np.sqrt(ada.trace_.weighted_loss * (1 - ada.trace_.weighted_loss))
     found: dict[str, Any] = {}
     for t in (t for t in HORIZONS if t <= ada.n_iter_):
@@ -529,11 +470,13 @@ def _rounds(task: str, folder: Path, repeat: int) -> dict[str, Any]:
     return found
 
 
-def _run_rounds(settings: Settings) -> str:
-    assert settings.data is not None  # needs_data
-    folder = settings.data
-    cells = Cells(settings.out / "variance-rounds.jsonl", settings.say)
-    ratios = {t: cells.get(_key(t, 0), partial(_rounds, t, folder, 0)) for t in _available(folder)}
+def play_rounds(settings: Settings, name: str) -> Report:
+    """Compute what is missing and read it; there is one split."""
+    cells = Cells(settings, name)
+    ratios = {
+        task: cells.get({"data": task, "repeat": 0}, partial(_rounds, data, 0))
+        for task, data in _available(settings).items()
+    }
     body = [
         [
             task,
@@ -547,38 +490,32 @@ def _run_rounds(settings: Settings) -> str:
     last = [found[str(HORIZONS[-1])]["measured"] for found in ratios.values() if str(HORIZONS[-1]) in found]
     text = "\n\n".join(
         [
-            "# Rounds of VadaBoost at λ = 0 for AdaBoost's exponential loss, per round of AdaBoost (stumps)",
-            "Measured / by the formula for the errors AdaBoost met (it lies between 4/3 and 2).",
+            "Rounds at λ = 0 per round of AdaBoost, for the same exponential loss: measured / by the formula "
+            "for the errors AdaBoost met (it lies between 4/3 and 2).",
             markdown(["data", *(f"after {t}" for t in HORIZONS)], body),
             f"After {HORIZONS[-1]} rounds the measured ratio is {min(last):.2f} to {max(last):.2f}. The "
             "formula is for hypotheses of equal errors; at λ = 0, where a half step leaves its hypothesis a "
             "part of the edge, errors are nearer to one half.",
         ]
     )
-    write(settings, "variance-rounds", {"ratios": ratios}, text)
-    _picture_of_rounds(settings, ratios)
-    return text
+    return Report(text, {"ratios": ratios}, partial(_picture_of_rounds, ratios))
 
 
-def _picture_of_rounds(settings: Settings, ratios: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
+def _picture_of_rounds(ratios: Mapping[str, Mapping[str, Mapping[str, float]]], plt: Any) -> Any:
     """Draw the measured ratios of all data sets over the range of the formula."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:  # the table does not need it
-        return
     figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     ax.axhspan(4 / 3, 2, color="0.85", label="the paper's formula: 4/3 to 2")
     for k, found in enumerate(ratios.values()):
         label = "measured, a line per data set" if k == 0 else None
-        ax.plot([int(t) for t in found], [r["measured"] for r in found.values()], ".-", color="#0072B2",
+        ax.plot([int(t) for t in found], [r["measured"] for r in found.values()], ".-", color="C0",
                 linewidth=1, alpha=0.7, label=label)  # fmt: skip
     ax.set(xlabel="rounds of AdaBoost", ylabel="rounds at λ = 0 per round", ylim=(1, None))
     ax.legend(loc="lower right")
-    figure.savefig(settings.out / "variance-rounds.png", dpi=120)
-    plt.close(figure)
+    return figure
 
 
-ROUNDS = Experiment(
-    "variance-rounds", "Rounds that VadaBoost at λ = 0 needs against AdaBoost's", repeats=1, needs_data=True,
-    run=_run_rounds,
-)  # fmt: skip
+EXPERIMENTS = (
+    Experiment("variance-stumps", STUMPS.title, partial(play, of=STUMPS), repeats=10),
+    Experiment("variance-cart", TREES.title, partial(play, of=TREES), repeats=10),
+    Experiment("variance-rounds", "Rounds that VadaBoost at λ = 0 needs against AdaBoost's", play_rounds),
+)

@@ -20,8 +20,10 @@ from tailboost import metrics
 from tailboost.baselines import plain_xgboost
 from tailboost.classifiers import AdaBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier
-from tailboost.reproduce._experiment import Cells, Experiment, Settings, interval, markdown, write
-from tailboost.reproduce.variance import CUT, TASKS, Sample, Split, columns, cut
+from tailboost.report.results import interval, summarise
+from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
+from tailboost.reproduce._tables import Data, adult
+from tailboost.reproduce.variance import CUT, TASKS, columns, cut, halves, one_hot
 
 PATIENCE = 50
 MOST_ROUNDS = 500
@@ -31,7 +33,7 @@ ALPHA = 0.1
 METHODS = ("AdaBoost", "VadaBoost", "XGBoost", "Random forest")
 
 
-def _first(load: Callable[[Path], Sample]) -> Callable[[Path], Sample]:
+def _first(load: Callable[[Path], Data]) -> Callable[[Path], Data]:
     return lambda folder: cut(load(folder), CUT)
 
 
@@ -39,8 +41,13 @@ def _codes(y: Any) -> Any:
     return y.astype("category").cat.codes
 
 
-SETS: dict[str, Callable[[Path], Sample]] = {
-    "adult": _first(columns("adult", "income", lambda y: y == ">50K", ["split"])),
+def _adult(folder: Path) -> Data:
+    data = adult(folder)
+    return one_hot(data.X, data.y)
+
+
+SETS: dict[str, Callable[[Path], Data]] = {
+    "adult": _first(_adult),
     "bank": _first(columns("bank_full", "y", lambda y: y == "yes")),
     "credit default": _first(columns("taiwan_credit", "default", lambda y: y == 1)),
     "german credit": columns("german_credit", "class", lambda y: y == 2),
@@ -53,69 +60,74 @@ SETS: dict[str, Callable[[Path], Sample]] = {
 }
 
 
-def _judged(classifier: Any, sample: Sample) -> dict[str, float]:
-    X, y = sample
+def _judged(classifier: Any, rows: Data) -> dict[str, float]:
+    X, y = rows.X, rows.y
     P = classifier.predict_proba(X)
     expected = 1 - P[np.arange(len(y)), np.searchsorted(classifier.classes_, y)]
     return {"error": float(np.mean(classifier.predict(X) != y)), "cvar": metrics.cvar(expected, ALPHA)}
 
 
-def _cell(folder: Path, name: str, repeat: int) -> dict[str, Any]:
-    split = Split.draw(SETS[name](folder), repeat)
-    X_val, y_val = split.validate
+def _cell(rows: Data, repeat: int, n_jobs: int) -> dict[str, Any]:
+    split = halves(rows, repeat)
+    train, chosen_on = split.train, split.validate
+    assert chosen_on is not None  # `halves` gives some
 
     def boosted(make: Callable[..., Any], **params: Any) -> tuple[float, Any]:
-        tree = HistTreeClassifier(max_depth=DEPTH, max_bins=64, n_jobs=1)
+        tree = HistTreeClassifier(max_depth=DEPTH, max_bins=64, n_jobs=n_jobs)
         clf = make(tree, n_estimators=MOST_ROUNDS, n_iter_no_change=PATIENCE, random_state=0, **params)
-        clf.fit(*split.train, X_val=X_val, y_val=y_val)
+        clf.fit(train.X, train.y, X_val=chosen_on.X, y_val=chosen_on.y)
         return float(clf.trace_.value.min()), clf
 
     ada = boosted(AdaBoostClassifier)[1]
-    vada = min((boosted(VadaBoostClassifier, lam=lam) for lam in LAMBDAS), key=lambda run: run[0])[1]
-    xgboost = plain_xgboost(random_state=0, n_jobs=1).fit(*split.train)
-    forest = RandomForestClassifier(random_state=0, n_jobs=1).fit(*split.train)
+    vada = min(
+        (boosted(VadaBoostClassifier, variance_weight=lam) for lam in LAMBDAS), key=lambda run: run[0]
+    )[1]
+    xgboost = plain_xgboost(random_state=0, n_jobs=n_jobs).fit(train.X, train.y)
+    forest = RandomForestClassifier(random_state=0, n_jobs=n_jobs).fit(train.X, train.y)
     fitted = dict(zip(METHODS, (ada, vada, xgboost, forest), strict=True))
     return {m: _judged(clf, split.test) for m, clf in fitted.items()} | {"lam": vada.lam}
 
 
-def _run(settings: Settings) -> str:
-    assert settings.data is not None  # needs_data
-    cells = Cells(settings.out / "variance-peers.jsonl", settings.say)
+def play(settings: Settings, name: str) -> Report:
+    """Compute what is missing and read it."""
+    cells = Cells(settings, name)
+    # All are read before any work is done: one that is absent is found out at once.
+    sets = {data: load(settings.folder) for data, load in SETS.items()}
     found: dict[str, list[dict[str, Any]]] = {}
     for repeat in range(settings.repeats):
-        for name in SETS:
-            cell = partial(_cell, settings.data, name, repeat)
-            found.setdefault(name, []).append(cells.get({"data": name, "repeat": repeat}, cell))
-    parts = [f"# {EXPERIMENT.summary}"]
+        for data, rows in sets.items():
+            cell = partial(_cell, rows, repeat, settings.n_jobs)
+            found.setdefault(data, []).append(cells.get({"data": data, "repeat": repeat}, cell))
+    parts, gains = [], dict[str, Any]()
     for what, title in (("error", "Test error"), ("cvar", f"CVaR at {ALPHA:g} of 1 − p̂(true class)")):
         body = []
-        for name, repeats in found.items():
+        for data, repeats in found.items():
             of = {m: [cell[m][what] for cell in repeats] for m in METHODS}
             gain = np.subtract(of["AdaBoost"], of["VadaBoost"])
             p = float(stats.ttest_1samp(gain, 0).pvalue) if np.ptp(gain) > 0 else 1.0
-            body.append([name, *(interval(of[m]) for m in METHODS), f"{gain.mean():+.4f}, {p:.2g}"])
+            body.append([data, *(plus_minus(of[m]) for m in METHODS), f"{gain.mean():+.4f}, {p:.2g}"])
+            gains.setdefault(data, {})[what] = interval(gain.tolist()) | {"p": p}
         header = ["data", *METHODS, "VadaBoost's gain over AdaBoost, p"]
         parts.append(f"## {title}\n\n" + markdown(header, body))
-    text = "\n\n".join(parts)
-    write(settings, "variance-peers", {"repeats": settings.repeats, "cells": found}, text)
-    _picture(settings, found)
-    return text
+    return Report(
+        "\n\n".join(parts),
+        {
+            "repeats": settings.repeats,
+            "methods": {data: summarise(repeats) for data, repeats in found.items()},
+            "gain of VadaBoost over AdaBoost": gains,
+        },
+        partial(_picture, found),
+    )
 
 
-def _picture(settings: Settings, found: dict[str, list[dict[str, Any]]]) -> None:
+def _picture(found: dict[str, list[dict[str, Any]]], plt: Any) -> Any:
     """Draw the mean error and the mean CVaR of every method on every data set."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:  # the tables do not need it
-        return
-    from tailboost.plotting._style import BLUE, GREEN, PURPLE, VERMILLION
-
     at = np.arange(len(found))
     size = (10, 1.2 + 0.35 * len(found))
     figure, panels = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
     titles = {"error": "test error", "cvar": f"CVaR at {ALPHA:g} of 1 − p̂(true class)"}
     for ax, (what, title) in zip(panels, titles.items(), strict=True):
-        for method, colour, marker in zip(METHODS, (VERMILLION, BLUE, GREEN, PURPLE), "sodv", strict=True):
+        for method, colour, marker in zip(METHODS, ("C1", "C0", "C2", "C3"), "sodv", strict=True):
             means = [np.mean([cell[method][what] for cell in cells]) for cells in found.values()]
             label = method if what == "error" else None
             ax.plot(means, at, marker, color=colour, label=label, alpha=0.8)
@@ -124,14 +136,11 @@ def _picture(settings: Settings, found: dict[str, list[dict[str, Any]]]) -> None
     panels[0].set_yticks(at, list(found))
     panels[0].invert_yaxis()
     figure.legend(loc="outside lower center", ncols=len(METHODS), frameon=False)
-    figure.savefig(settings.out / "variance-peers.png", dpi=120)
-    plt.close(figure)
+    return figure
 
 
-EXPERIMENT = Experiment(
-    "variance-peers",
-    "VadaBoost with trees beside AdaBoost, XGBoost and a random forest",
-    repeats=5,
-    needs_data=True,
-    run=_run,
+EXPERIMENTS = (
+    Experiment(
+        "variance-peers", "VadaBoost with trees beside AdaBoost, XGBoost and a random forest", play, repeats=5
+    ),
 )

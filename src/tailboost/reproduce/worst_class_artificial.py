@@ -25,7 +25,16 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from tailboost.classifiers import OCOBoostClassifier, WorstClassBoostClassifier
 from tailboost.datasets import make_discs, make_squares
-from tailboost.reproduce._experiment import Cells, Experiment, Settings, interval, markdown, write
+from tailboost.report.results import summarise
+from tailboost.reproduce._experiment import (
+    Cells,
+    Experiment,
+    Report,
+    Settings,
+    markdown,
+    plus_minus,
+    vote_shares,
+)
 from tailboost.solvers import minimize_cvar_mixture
 
 Floats = NDArray[np.float64]
@@ -239,11 +248,6 @@ def said(members: Sequence[Any], X: Table) -> NDArray[np.uint8]:
     )
 
 
-def shares(answers: NDArray[np.uint8], weights: Floats, n_classes: int) -> Floats:
-    """Return the weighted share of each class in the answers, shape (n, K)."""
-    return np.stack([weights @ (answers == k) for k in range(n_classes)], axis=1)
-
-
 def class_errors(P: Floats, y: Labels) -> Floats:
     """Return the expected error in each class of a rule with these shares."""
     return np.bincount(y, weights=1.0 - P[np.arange(len(y)), y]) / np.bincount(y)
@@ -261,7 +265,7 @@ def judge(rows: Rows, members: Sequence[Any], rules: Mapping[str, Floats], draw:
     grid = said(members, rows.grid) if draw else None
     values = {}
     for name, weights in rules.items():
-        of_train, of_test = shares(train, weights, K), shares(test, weights, K)
+        of_train, of_test = vote_shares(train, weights, K), vote_shares(test, weights, K)
         if name != "mixture":
             of_train, of_test = decided(of_train), decided(of_test)
         values[name] = {
@@ -270,7 +274,7 @@ def judge(rows: Rows, members: Sequence[Any], rules: Mapping[str, Floats], draw:
             "mean test": round(float(1.0 - of_test[np.arange(len(of_test)), rows.y_test].mean()), 5),
         }
         if grid is not None:
-            values[name]["grid"] = "".join(map(str, shares(grid, weights, K).argmax(axis=1)))
+            values[name]["grid"] = "".join(map(str, vote_shares(grid, weights, K).argmax(axis=1)))
     return values
 
 
@@ -322,10 +326,10 @@ def trainers(case: Case, family: Family, scale: Scale, seed: int) -> Iterator[tu
 Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 
-def run(settings: Settings, name: str, family: Callable[[Scale], Family]) -> str:
-    """Run the experiment with a family of nets; see `tailboost.reproduce.Experiment`."""
+def play(settings: Settings, name: str, family: Callable[[Scale], Family]) -> Report:
+    """Compute what is missing for a family of nets and read it."""
     scale = SCALES[settings.scale]
-    cells = Cells(settings.out / f"{name}.jsonl", settings.say)
+    cells = Cells(settings, name)
     results: Results = {case.title: {} for case in CASES}
     for seed in range(settings.repeats):
         for case in CASES:
@@ -334,13 +338,12 @@ def run(settings: Settings, name: str, family: Callable[[Scale], Family]) -> str
                 key = {"table": case.title, "seed": seed, "method": method, "scale": settings.scale}
                 cell = cells.get(key, partial(compute, rows=rows, draw=seed == 0))
                 results[case.title].setdefault(method, []).append(cell)
-    text = _text(settings, results)
-    _picture(settings, name, results)
-    for cell in (c for by_method in results.values() for of in by_method.values() for c in of):
-        for rule in cell["rules"].values():
-            rule.pop("grid", None)
-    write(settings, name, {"repeats": settings.repeats, "scale": settings.scale, "results": results}, text)
-    return text
+    protocol = {"repeats": settings.repeats, "scale": settings.scale}
+    return Report(
+        _text(settings, results),
+        protocol | {"tables": {case.title: _summary(case, results[case.title]) for case in CASES}},
+        partial(_picture, settings, results),
+    )
 
 
 def by_rule(results: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
@@ -350,6 +353,28 @@ def by_rule(results: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[
         for method, cells in results.items()
         for rule in cells[0]["rules"]
     }
+
+
+def _bound_met(case: Case, cells: list[dict[str, Any]]) -> int:
+    """Count the repeats in which every class's training error is below 1 − θ."""
+    return sum(max(cell["train"]) < 1 - case.theta for cell in cells)
+
+
+def _summary(case: Case, results: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, cells in by_rule(results).items():
+        errors = [
+            {"train": c["train"], "worst test": max(c["test"]), "mean test": c["mean test"]} for c in cells
+        ]
+        found[name] = summarise(errors) | {"bound met": _bound_met(case, cells)}
+        for source, others in (("published", case.published), ("run again", case.again)):
+            if name in others:
+                found[name][source] = dict(zip(("worst test %", "mean test %"), others[name], strict=True))
+    for name in (BOOSTING, OCO):
+        found[name] |= {
+            k: [c[k] for c in results[name]] for k in ("rounds", "prefix") if k in results[name][0]
+        }
+    return found
 
 
 def _text(settings: Settings, results: Results) -> str:
@@ -369,9 +394,9 @@ def _text(settings: Settings, results: Results) -> str:
                 [
                     name,
                     " ".join(f"{100 * e:.1f}" for e in train.mean(axis=0)),
-                    interval([100 * max(v["test"]) for v in values], 1),
-                    interval([100 * v["mean test"] for v in values], 1),
-                    f"{np.count_nonzero(train.max(axis=1) < 1 - case.theta)} of {len(values)}",
+                    plus_minus([100 * max(v["test"]) for v in values], 1),
+                    plus_minus([100 * v["mean test"] for v in values], 1),
+                    f"{_bound_met(case, values)} of {len(values)}",
                     _pair(case.published.get(name)),
                     _pair(case.again.get(name)),
                 ]
@@ -380,7 +405,7 @@ def _text(settings: Settings, results: Results) -> str:
         rounds = ", ".join(f"{c['rounds']} (prefix {c['prefix']})" for c in played[BOOSTING])
         oco = ", ".join(str(c["rounds"]) for c in played[OCO])
         parts.append(
-            f"### {case.title}: θ = {case.theta:g}, γ = {GAMMA:g}\n\n{markdown(header, body)}\n\n"
+            f"## {case.title}: θ = {case.theta:g}, γ = {GAMMA:g}\n\n{markdown(header, body)}\n\n"
             f"Rounds of {BOOSTING}: {rounds}; of {OCO}, which ends where a grown net is no weak learner: "
             f"{oco} (at most {scale.oco_rounds})."
         )
@@ -391,14 +416,11 @@ def _pair(found: tuple[float, float] | None) -> str:
     return "" if found is None else f"{found[0]:.1f} / {found[1]:.1f}"
 
 
-def _picture(settings: Settings, name: str, results: Results) -> None:
+def _picture(settings: Settings, results: Results, plt: Any) -> Any:
     """Draw the decision regions of the first seed."""
-    import matplotlib.pyplot as plt
     from matplotlib.colors import ListedColormap
 
-    from tailboost.plotting._style import BLUE, GREEN, PURPLE, VERMILLION
-
-    colours = [BLUE, VERMILLION, GREEN, PURPLE, "#8C8C8C"]
+    colours = ["C0", "C1", "C2", "C3", "C7"]
     shown = [
         (case, {n: v[0] for n, v in by_rule(results[case.title]).items() if "grid" in v[0] and n != OCO})
         for case in (CASES[0], CASES[-1])
@@ -423,17 +445,18 @@ def _picture(settings: Settings, name: str, results: Results) -> None:
             ax.set(xticks=[], yticks=[], title=title)
             ax.title.set_fontsize(8)
         line[0].set_ylabel(case.title, fontsize=9)
-    figure.savefig(settings.out / f"{name}.png", dpi=90)
-    plt.close(figure)
+    return figure
 
 
 def experiment(name: str, summary: str, family: Callable[[Scale], Family]) -> Experiment:
     """Return the experiment with a family of nets."""
-    return Experiment(name, summary, repeats=5, needs_data=False, run=partial(run, name=name, family=family))
+    return Experiment(name, summary, partial(play, family=family), repeats=5, needs_data=False)
 
 
-EXPERIMENT = experiment(
-    "worst-class-artificial",
-    "worst-class boosting on overlapping squares and discs (Tables I and II), scikit-learn's perceptron",
-    perceptrons,
+EXPERIMENTS = (
+    experiment(
+        "worst-class-artificial",
+        "worst-class boosting on overlapping squares and discs (Tables I and II), scikit-learn's perceptron",
+        perceptrons,
+    ),
 )
