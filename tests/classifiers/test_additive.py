@@ -23,13 +23,13 @@ BINARY = {
     "vadaboost, lambda 0": tb.VadaBoostClassifier(STUMP, lam=0.0),
     "vadaboost, lambda 1": tb.VadaBoostClassifier(TREE, lam=1.0),
     "ebboost": tb.EBBoostClassifier(),
-    "rlp": tb.SoftMarginBoostClassifier(STUMP),
+    "rlp": tb.SoftMarginBoostClassifier(STUMP, penalty="lp"),
     "rqp": tb.SoftMarginBoostClassifier(TREE, penalty="qp"),
 }
 MANY = {
     "adaboost": tb.AdaBoostClassifier(TREE),
     "vadaboost": tb.VadaBoostClassifier(TREE),
-    "rlp": tb.SoftMarginBoostClassifier(TREE),
+    "rlp": tb.SoftMarginBoostClassifier(TREE, penalty="lp"),
     "rqp": tb.SoftMarginBoostClassifier(TREE, penalty="qp"),
 }
 both = pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_soft_margins_reweigh_adaboost():
     ada = make("adaboost", rounds=20).fit(X, y)
     wrong = np.array([member.predict(X) != y for member in ada.estimators_])
     for penalty in ("lp", "qp"):
-        clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, penalty=penalty, C=0.05).fit(X, y)
-        found = tb.solvers.soft_margin_weights(wrong, 0.05, penalty=penalty)
+        clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, penalty=penalty, C=0.01).fit(X, y)
+        found = tb.solvers.soft_margin_weights(wrong, 0.01, penalty=penalty)
         np.testing.assert_array_equal(clf.estimator_weights_, found.weights[found.weights > 0])
         assert clf.gap_ == found.gap <= 1e-8
 
@@ -231,7 +231,10 @@ def test_many_rounds(name, K, rounds):
         (tb.EBBoostClassifier(lam=np.nan), "'lam' parameter"),
         (tb.SoftMarginBoostClassifier(penalty="l1"), "'penalty' parameter.*'l1'"),
         (tb.SoftMarginBoostClassifier(C=0.0), "'C' parameter"),
-        (tb.SoftMarginBoostClassifier(C=1e-3), "C=0.001 is too small for penalty='lp'.*0.00833"),
+        (
+            tb.SoftMarginBoostClassifier(C=1e-3, penalty="lp"),
+            "C=0.001 is too small for penalty='lp'.*0.0083",
+        ),
         (tb.VadaBoostClassifier(validation="cv"), "'validation' parameter"),
     ],
 )
