@@ -212,7 +212,10 @@ def _with_regret(V: float, mass: float, least: float, eta: float, n_rounds: int)
 
 
 def theory_bound(g: float, count: float, n_rounds: int, uniform: bool, as_planned: bool) -> Bound:
-    """A-priori bound of AdaBoost + average with ``η = √(8 log n/T)``, for uniform p only [Z21]."""
+    """A-priori bound of AdaBoost + average with ``η = √(8 log n/T)``, for uniform p only.
+
+    Zhai et al. 2021, section 3.
+    """
     reason = "" if uniform else "only for equal sample weights"
     reason = reason if count >= 1 else "only for sample weights that sum to 1 or more, where log n ≥ 0"
     reason = reason if as_planned else "only when all planned rounds are played"
@@ -223,7 +226,9 @@ def theory_bound(g: float, count: float, n_rounds: int, uniform: bool, as_planne
 
 
 def entropic_bound(g: float, alpha: float, beta: float, n_rounds: int, achieved: float) -> Bound:
-    """A-priori bound of regularised LPBoost: CVaR_α ≤ g + δ once T and β are large enough [WGV08; Z21].
+    """A-priori bound of regularised LPBoost: CVaR_α ≤ g + δ once T and β are large enough.
+
+    Warmuth et al. 2008, as Zhai et al. 2021 apply it.
 
     δ is the smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the rounds it needs are
     ``T = max{(32/δ²) log(1/α), 8/δ}``.

@@ -114,7 +114,7 @@ def load_emnist(
         Folder with ``emnist-SPLIT-train-images-idx3-ubyte`` and its siblings, gzipped or not, or with
         ``emnist-SPLIT.mat``.
     split : {"balanced", "byclass", "bymerge", "digits", "letters", "mnist"}, default="balanced"
-        [S24] uses one of the unbalanced ones.
+        Saito et al. 2024 use one of the unbalanced ones.
     subset : {"train", "test"}, default="train"
         Which images.
     return_X_y : bool, default=False
