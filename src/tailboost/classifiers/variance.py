@@ -253,7 +253,7 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
 
     References
     ----------
-    Rätsch, Onoda, Müller, "Soft Margins for AdaBoost", 2001.
+    .. [1] G. Rätsch, T. Onoda and K.-R. Müller, "Soft Margins for AdaBoost", Machine Learning 42 (2001).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
