@@ -19,6 +19,7 @@ from tailboost.rules.adaboost import AdaBoost
 from tailboost.rules.ebboost import EBBoost
 from tailboost.rules.vada import VadaBoost
 from tailboost.solvers import BitLosses
+from tailboost.solvers.bits import Losses
 from tailboost.solvers.soft_margin import SoftMarginSolution, check_price, soft_margin_weights
 from tailboost.validation import Scheme
 
@@ -357,7 +358,7 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
             )
         return best.weights, best.gap
 
-    def _solve(self, wrong: Any, price: float, weight: Floats) -> SoftMarginSolution:
+    def _solve(self, wrong: Losses, price: float, weight: Floats) -> SoftMarginSolution:
         K = len(self.classes_)
         return soft_margin_weights(wrong, price, weight, penalty=self.penalty, n_classes=K)
 
