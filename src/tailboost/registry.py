@@ -152,7 +152,7 @@ METHODS: dict[str, Method] = {
             EBBoostClassifier, ours=True,
         ),
         Method(
-            "softmarginboost", "Soft-margin boosting", "AdaBoost's hypotheses, weights from a linear program",
+            "softmarginboost", "Soft-margin boosting", "AdaBoost's hypotheses, weights of a soft margin",
             SoftMarginBoostClassifier, ours=True,
         ),
         Method("erm", "ERM", "the default learner alone", HistBoostClassifier),

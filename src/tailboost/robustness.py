@@ -59,7 +59,7 @@ def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> fl
 
     References
     ----------
-    Blanchet et al., "A Distributionally Robust Boosting Algorithm", 2019.
+    .. [1] J. Blanchet, Y. Kang, F. Zhang and Z. Hu, "A Distributionally Robust Boosting Algorithm", 2019.
 
     Examples
     --------
@@ -105,7 +105,8 @@ def worst_class_generalization_bound(
 
     References
     ----------
-    Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
+    .. [1] Y. Saito, S. Matsuo, S. Uchida and D. Suehiro, "Bounding the Worst-class Error: A Boosting
+       Approach", 2024.
 
     Examples
     --------

@@ -23,13 +23,13 @@ BINARY = {
     "vadaboost, lambda 0": tb.VadaBoostClassifier(STUMP, variance_weight=0.0),
     "vadaboost, lambda 1": tb.VadaBoostClassifier(TREE, variance_weight=1.0),
     "ebboost": tb.EBBoostClassifier(),
-    "rlp": tb.SoftMarginBoostClassifier(STUMP),
+    "rlp": tb.SoftMarginBoostClassifier(STUMP, loss="linear"),
     "rqp": tb.SoftMarginBoostClassifier(TREE, loss="quadratic"),
 }
 MANY = {
     "adaboost": tb.AdaBoostClassifier(TREE),
     "vadaboost": tb.VadaBoostClassifier(TREE),
-    "rlp": tb.SoftMarginBoostClassifier(TREE),
+    "rlp": tb.SoftMarginBoostClassifier(TREE, loss="linear"),
     "rqp": tb.SoftMarginBoostClassifier(TREE, loss="quadratic"),
 }
 both = pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_soft_margins_reweigh_adaboost():
     X, y = noisy(0, n=300)
     ada = make("adaboost", rounds=20).fit(X, y)
     wrong = np.array([member.predict(X) != y for member in ada.estimators_])
-    for loss, penalty in (("linear", "lp"), ("quadratic", "qp")):
-        clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, loss=loss, C=0.05).fit(X, y)
-        found = tb.solvers.soft_margin_weights(wrong, 0.05, penalty=penalty)
+    for loss in ("linear", "quadratic"):
+        clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, loss=loss, C=0.01).fit(X, y)
+        found = tb.solvers.soft_margin_weights(wrong, 0.01, loss=loss)
         np.testing.assert_array_equal(clf.estimator_weights_, found.mixture[found.mixture > 0])
         assert clf.gap_ == found.gap <= 1e-8
 
@@ -231,7 +231,10 @@ def test_many_rounds(name, K, rounds):
         (tb.EBBoostClassifier(variance_weight=np.nan), "'variance_weight' parameter"),
         (tb.SoftMarginBoostClassifier(loss="l1"), "'loss' parameter.*'l1'"),
         (tb.SoftMarginBoostClassifier(C=0.0), "'C' parameter"),
-        (tb.SoftMarginBoostClassifier(C=1e-3), "C=0.001 is too small for penalty='lp'.*0.00833"),
+        (
+            tb.SoftMarginBoostClassifier(C=1e-3, loss="linear"),
+            "C=0.001 is too small for loss='linear'.*0.0083",
+        ),
         (tb.VadaBoostClassifier(validation="cv"), "'validation' parameter"),
     ],
 )

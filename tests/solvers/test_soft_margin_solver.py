@@ -37,7 +37,7 @@ def test_rlp_equals_highs():
         wrong, weight, K, price = case(seed)
         M, C = margins(wrong, K), price / weight.sum()
         n, T = M.shape
-        solution = soft_margin_weights(wrong, C, weight, penalty="lp", n_classes=K)
+        solution = soft_margin_weights(wrong, C, weight, loss="linear", n_classes=K)
         # Variables a, ξ, ρ; minimise Σ C ξ − ρ.
         reference = linprog(
             np.concatenate([np.zeros(T), C * weight, [-1.0]]),
@@ -59,7 +59,7 @@ def test_rqp_equals_clarabel():
     for seed in range(CASES):
         wrong, weight, K, price = case(seed)
         M, C = margins(wrong, K), price / weight.sum() * weight
-        solution = soft_margin_weights(wrong, price / weight.sum(), weight, penalty="qp", n_classes=K)
+        solution = soft_margin_weights(wrong, price / weight.sum(), weight, loss="quadratic", n_classes=K)
         a, xi = cp.Variable(M.shape[1]), cp.Variable(M.shape[0])
         constraints = [M @ a >= 1 - xi, xi >= 0, a >= 0]
         problem = cp.Problem(cp.Minimize(cp.sum_squares(a) + C @ xi), constraints)
@@ -78,50 +78,50 @@ def test_weight_is_repetition():
         wrong, weight, K, price = case(2 * seed + 1)
         C = price / weight.sum()
         rows = np.repeat(np.arange(len(weight)), weight.astype(int))
-        for penalty in ("lp", "qp"):
-            one = soft_margin_weights(wrong, C, weight, penalty=penalty, n_classes=K)
-            two = soft_margin_weights(wrong[:, rows], C, penalty=penalty, n_classes=K)
+        for loss in ("linear", "quadratic"):
+            one = soft_margin_weights(wrong, C, weight, loss=loss, n_classes=K)
+            two = soft_margin_weights(wrong[:, rows], C, loss=loss, n_classes=K)
             np.testing.assert_allclose(one.mixture, two.mixture, rtol=0, atol=1e-6)
 
 
 def test_highs_serves_where_the_interior_point_stops(monkeypatch):
     wrong, weight, K, price = case(3)
-    expected = soft_margin_weights(wrong, price / weight.sum(), weight, penalty="qp", n_classes=K)
+    expected = soft_margin_weights(wrong, price / weight.sum(), weight, loss="quadratic", n_classes=K)
     monkeypatch.setattr(module, "MAX_ITERATIONS", 2)
-    found = soft_margin_weights(wrong, price / weight.sum(), weight, penalty="qp", n_classes=K)
+    found = soft_margin_weights(wrong, price / weight.sum(), weight, loss="quadratic", n_classes=K)
     assert found.method == "highs"
     assert found.value == pytest.approx(expected.value, rel=1e-8)
     monkeypatch.setattr(module, "_highs", module._interior_point)
     with pytest.raises(SolverError, match="duality gap"):
-        soft_margin_weights(wrong, price / weight.sum(), weight, penalty="qp", n_classes=K)
+        soft_margin_weights(wrong, price / weight.sum(), weight, loss="quadratic", n_classes=K)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_one_hypothesis_and_one_row(n_classes):
-    assert soft_margin_weights([[False]], 1.0, penalty="lp", n_classes=n_classes).mixture.tolist() == [1.0]
+    assert soft_margin_weights([[False]], 1.0, loss="linear", n_classes=n_classes).mixture.tolist() == [1.0]
     # min a² + C (1 − a)₊ over a ≥ 0: a = min(1, C/2).
     for C, a in ((0.5, 0.25), (2.0, 1.0), (50.0, 1.0)):
-        found = soft_margin_weights([[False]], C, penalty="qp", n_classes=n_classes)
+        found = soft_margin_weights([[False]], C, loss="quadratic", n_classes=n_classes)
         assert found.mixture == pytest.approx([a], abs=1e-6)
 
 
 def test_many_hypotheses_many_rows():
     rng = np.random.default_rng(0)
     wrong = rng.normal(size=4000) + 1.5 * rng.normal(size=(60, 4000)) < -1.2
-    for penalty in ("lp", "qp"):
+    for loss in ("linear", "quadratic"):
         for price in (1.0, 10.0, 1000.0):
-            solution = soft_margin_weights(wrong, price / 4000, penalty=penalty)
+            solution = soft_margin_weights(wrong, price / 4000, loss=loss)
             assert solution.gap <= 1e-8 * (1 + abs(solution.value))
 
 
 @pytest.mark.parametrize(
     ("C", "options", "match"),
     [
-        (0.2, {"penalty": "lp"}, r"C=0.2 is too small.*1/Σ sample_weight = 0.25.*unbounded"),
-        (0.0, {"penalty": "qp"}, "C must be"),
-        (-1.0, {"penalty": "qp"}, "C must be"),
-        (np.nan, {"penalty": "qp"}, "C must be"),
-        (1.0, {"penalty": "l1"}, "penalty must be 'lp' or 'qp', got 'l1'"),
+        (0.2, {"loss": "lp"}, r"C=0.2 is too small.*1/Σ sample_weight = 0.25.*unbounded"),
+        (0.0, {"loss": "qp"}, "C must be"),
+        (-1.0, {"loss": "qp"}, "C must be"),
+        (np.nan, {"loss": "qp"}, "C must be"),
+        (1.0, {"loss": "l1"}, "loss must be 'linear' or 'quadratic', got 'l1'"),
         (1.0, {"sample_weight": [1, 1]}, r"sample_weight must hold 4 finite numbers.*\(2,\)"),
         (1.0, {"sample_weight": [1, 1, 1, -1]}, "sample_weight"),
         (1.0, {"sample_weight": [0, 0, 0, 0]}, "not all 0"),

@@ -44,7 +44,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
         """Return the weight player; parameters that depend on the data are set as attributes."""
 
-    def _refit(self, units: Units) -> SoftMargin | None:
+    def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
         """Return what chooses the steps anew when boosting is over."""
         return None
 
@@ -104,14 +104,21 @@ class AdditiveClassifier(BaseBoostClassifier):
         rule = self._rule(problem, scheme, seed, units)
         heaviest = int(np.bincount(problem.y, weights=problem.weight).argmax())
         best = self.n_iter_no_change is not None
-        return Plan(units, rule, Additive(problem.n_classes, rule, heaviest, best, self._refit(units)))
+        return Plan(
+            units, rule, Additive(problem.n_classes, rule, heaviest, best, self._refit(problem, units))
+        )
 
     def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
         self.ensemble_ = ensemble
         self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
+        self.log_costs_ = np.array(self.combiner_.log_costs)
+
+    @property
+    def combiner_(self) -> Additive:
+        """The hypotheses with their steps, and what was chosen of them."""
         combiner = self._run.plan.combiner
         assert isinstance(combiner, Additive)
-        self.log_costs_ = np.array(combiner.log_costs)
+        return combiner
 
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 
-from tailboost.combiners.additive import Additive, SoftMargin
+from tailboost.combiners.additive import Additive
 from tailboost.combiners.ensemble import AdditiveEnsemble, Ensemble, MixtureEnsemble
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstRow, WorstUnit
+from tailboost.combiners.soft_margin import SoftMargin
 from tailboost.combiners.vote import Vote
 from tailboost.data import Rows
 from tailboost.game import Game, Response

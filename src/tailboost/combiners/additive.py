@@ -11,42 +11,12 @@ from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints
 from tailboost.combiners.ensemble import AdditiveEnsemble, add_vote
+from tailboost.combiners.soft_margin import Choice, SoftMargin
 from tailboost.data import Rows
 from tailboost.game import Game, Response
 from tailboost.learners.session import constant
 from tailboost.rules.additive import Additive as AdditiveRule
 from tailboost.solvers import BitLosses
-from tailboost.solvers.soft_margin import soft_margin_weights
-
-
-@dataclass(frozen=True)
-class SoftMargin:
-    """Steps chosen anew when boosting is over, from a soft-margin program over the rows fitted on.
-
-    Parameters
-    ----------
-    price : float
-        C, the price of slack per unit of sample weight.
-    sample_weight : ndarray of shape (m,)
-        Sample weights of the rows.
-    loss : {"linear", "quadratic"}
-        RLP or RQP.
-    """
-
-    price: float
-    sample_weight: Floats
-    loss: str
-
-    def weigh(self, wrong: BitLosses, n_classes: int) -> tuple[Floats, float]:
-        """Return the weights of the hypotheses and the duality gap."""
-        solution = soft_margin_weights(
-            wrong,
-            self.price,
-            self.sample_weight,
-            penalty={"linear": "lp", "quadratic": "qp"}[self.loss],
-            n_classes=n_classes,
-        )
-        return solution.mixture, solution.gap
 
 
 @dataclass
@@ -64,7 +34,7 @@ class Additive:
     best_prefix : bool
         Whether only the rounds up to the one with the least error on the judged rows are kept.
     refit : SoftMargin, optional
-        Chooses the weights of the kept hypotheses anew.
+        Chooses the weights of the kept hypotheses anew; ``choice`` says how that went.
     """
 
     n_classes: int
@@ -78,7 +48,10 @@ class Additive:
     _votes: Floats = field(init=False)
     _newest: tuple[float, Ints] | None = field(init=False, default=None)
     _counted: int = field(init=False, default=0)
+    # What a later choice of the steps is made from: losses on the rows fitted on, answers on the judged rows.
     _wrong: BitLosses | None = field(init=False, default=None)
+    _said: list[NDArray[Any]] = field(init=False, default_factory=list)
+    choice: Choice | None = field(init=False, default=None)
 
     def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
         """Begin a new game whose error is measured on ``rows``."""
@@ -95,6 +68,7 @@ class Additive:
         if self.refit is not None:
             wrong = BitLosses(len(response.losses)) if self._wrong is None else self._wrong
             self._wrong = wrong.append(response.losses)
+            self._said.append(response.answers.astype(np.min_scalar_type(self.n_classes - 1)))
         wrong_now: NDArray[np.bool_] = self._votes.argmax(axis=1) != self.rows.y
         return float(np.average(wrong_now, weights=self.rows.weight)), 0.0
 
@@ -105,6 +79,7 @@ class Additive:
         if self._counted > n_rounds and self._newest is not None:
             add_vote(self._votes, -self._newest[0], self._newest[1])
             self._counted, self._newest = n_rounds, None
+        del self._said[n_rounds:]
         if self._wrong is not None and self._wrong.shape[0] > n_rounds:
             self._wrong = self._wrong.select(members=np.arange(n_rounds))
 
@@ -117,7 +92,10 @@ class Additive:
         kept = np.flatnonzero(steps[:best] > 0)
         weights, gap = steps[kept], 0.0
         if self.refit is not None and self._wrong is not None and len(kept):
-            weights, gap = self.refit.weigh(self._wrong.select(members=kept), self.n_classes)
+            answers = [self._said[t] for t in kept]
+            wrong = self._wrong.select(members=kept)
+            self.choice = self.refit.choose(wrong, answers, self.rows, self.heaviest)
+            weights, gap = self.choice.weights, self.choice.gap
         members = [self.boosted[t] for t, a in zip(kept, weights, strict=True) if a > 0]
         if not members:  # a learner no better than chance in round 1: the best constant, not nothing
             return AdditiveEnsemble(
@@ -129,5 +107,5 @@ class Additive:
         """Return a copy that further rounds leave as it is."""
         new = replace(self)
         vars(new).update(vars(self))
-        new.boosted, new.log_costs = list(self.boosted), list(self.log_costs)
+        new.boosted, new.log_costs, new._said = list(self.boosted), list(self.log_costs), list(self._said)
         return new

@@ -271,7 +271,7 @@ def hedge_bounds(
     V : float
         ``(1/T) Σ_t ⟨w^t, ℓ^t⟩``.
     eta : float
-        η > 0.
+        η ≥ 0. At 0 the player stays at p: nothing is proved, unless there is only one unit.
     n_rounds : int
         T.
     alpha : float or None
@@ -281,34 +281,47 @@ def hedge_bounds(
     mean_losses : ndarray of shape (m,)
         ``(1/T) Σ_t ℓ_i^t``.
     """
-    common = V + eta / 8
     used = base > 0
+    least = float(base[used].min())
+    note = "on the losses that drove the player"
+    note += "; with η = 0 it does not learn" if eta == 0 and least < 1 else ""
     bounds = []
     if alpha is not None:
         bounds.append(
             Bound(
                 "CVaR_α of the even mixture's loss",
                 "V + log(1/α)/(ηT) + η/8",
-                common + math.log(1 / alpha) / (eta * n_rounds),
+                _with_regret(V, alpha, least, eta, n_rounds),
                 cvar(mean_losses, alpha, base),
-                "on the losses that drove the player",
+                note,
             )
         )
     bounds.append(
         Bound(
             "largest mean loss of any unit under the even mixture",
             "V + log(1/min p)/(ηT) + η/8",
-            common + math.log(1 / float(base[used].min())) / (eta * n_rounds),
+            _with_regret(V, least, least, eta, n_rounds),
             float(mean_losses[used].max()),
-            "on the losses that drove the player",
+            note,
         )
     )
     return tuple(bounds)
 
 
+def _with_regret(V: float, mass: float, least: float, eta: float, n_rounds: int) -> float | None:
+    """Return ``V + log(1/mass)/(ηT) + η/8``; the player of a single unit has nothing to regret."""
+    if least == 1:
+        return V
+    return V - math.log(mass) / (eta * n_rounds) + eta / 8 if eta > 0 else None
+
+
 def theory_bound(g: float, count: float, n_rounds: int, uniform: bool, as_planned: bool) -> Bound:
-    """A-priori bound of AdaBoost + average with ``η = √(8 log n/T)``, for uniform p only [Z21]."""
+    """A-priori bound of AdaBoost + average with ``η = √(8 log n/T)``, for uniform p only.
+
+    Zhai et al. 2021, section 3.
+    """
     reason = "" if uniform else "only for equal sample weights"
+    reason = reason if count >= 1 else "only for sample weights that sum to 1 or more, where log n ≥ 0"
     reason = reason if as_planned else "only when all planned rounds are played"
     bound = None if reason else g + math.sqrt(math.log(count) / (2 * n_rounds))
     return Bound(
@@ -317,7 +330,9 @@ def theory_bound(g: float, count: float, n_rounds: int, uniform: bool, as_planne
 
 
 def entropic_bound(g: float, alpha: float, beta: float, n_rounds: int, achieved: float) -> Bound:
-    """A-priori bound of regularised LPBoost: CVaR_α ≤ g + δ once T and β are large enough [WGV08; Z21].
+    """A-priori bound of regularised LPBoost: CVaR_α ≤ g + δ once T and β are large enough.
+
+    Warmuth et al. 2008, as Zhai et al. 2021 apply it.
 
     δ is the smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the rounds it needs are
     ``T = max{(32/δ²) log(1/α), 8/δ}``.

@@ -44,7 +44,7 @@ def make_squares(n_samples: int = 100, *, random_state: Any = None) -> Sample:
 
     References
     ----------
-    .. [1] S. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024, section on artificial
+    .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024, section on artificial
        data.
     """
     _check_count("n_samples", n_samples)
@@ -84,7 +84,7 @@ def make_discs(n_min: int = 100, *, ratio: int = 10, random_state: Any = None) -
 
     References
     ----------
-    .. [1] S. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024, section on artificial
+    .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024, section on artificial
        data.
     """
     _check_count("n_min", n_min)

@@ -226,10 +226,10 @@ def _soft_margins(
     samples = {"validation": split.validate, "test": split.test}
     answers = {k: np.array(list(adaboost.ensemble_.answers(of.X))) for k, of in samples.items()}
     found: dict[str, dict[str, Any]] = {}
-    for method, penalty in (("RLP", "lp"), ("RQP", "qp")):
+    for method, loss in (("RLP", "linear"), ("RQP", "quadratic")):
         outcomes = []
         for price in prices[method]:
-            solution = soft_margin_weights(wrong, price / wrong.shape[1], penalty=penalty)
+            solution = soft_margin_weights(wrong, price / wrong.shape[1], loss=loss)
             outcome: dict[str, Any] = {"C": price / wrong.shape[1], "gap": solution.gap}
             outcome["kept"] = int(np.count_nonzero(solution.mixture))
             for part, of in samples.items():

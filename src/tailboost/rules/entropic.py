@@ -15,9 +15,10 @@ from tailboost.solvers import entropic_weights
 
 @dataclass(frozen=True)
 class EntropicLP(Rule[History]):
-    """``argmin_w γ + KL(w‖p)/β`` s.t. ``⟨w, ℓ^s⟩ ≥ 1 − γ``, ``w ∈ Δ``, ``w_i ≤ p_i/α`` [Z21, eq. 8; WGV08].
+    """``argmin_w γ + KL(w‖p)/β`` s.t. ``⟨w, ℓ^s⟩ ≥ 1 − γ``, ``w ∈ Δ``, ``w_i ≤ p_i/α``.
 
-    The published constraint has the wrong sign (that program is unbounded); this is the right one.
+    Warmuth et al. 2008, and equation 8 of Zhai et al. 2021, where the sign of the constraint is wrong: the
+    program printed there is unbounded.
 
     Parameters
     ----------
@@ -26,7 +27,8 @@ class EntropicLP(Rule[History]):
     beta : float
         Inverse strength of the regularisation, β > 0.
     outlier_fraction : float
-        Mass of the units with the highest cumulative loss that gets no weight [ZDKR21].
+        Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al.
+        2021b).
     """
 
     alpha: float

@@ -16,7 +16,9 @@ from tailboost.rules.outliers import keep
 
 
 def theory_eta(count: float, n_rounds: int) -> float:
-    """Return ``η = √(8 log n / T)``, the rate with the best regret bound for a known ``T`` [Z21, §3].
+    """Return ``η = √(8 log n / T)``, the rate with the best regret bound for a known ``T``.
+
+    Section 3 of Zhai et al. 2021.
 
     Parameters
     ----------
@@ -34,7 +36,9 @@ def eta_for(eta: float | str, count: float, n_rounds: int) -> float:
 
 
 def theory_rounds(count: float, gamma: float) -> int:
-    """Return ``T = ⌈2 ln n / γ²⌉``, after which Hedge with `theory_eta` has regret at most γT/2 [S24, H22].
+    """Return ``T = ⌈2 ln n / γ²⌉``, after which Hedge with `theory_eta` has regret at most γT/2.
+
+    Saito et al. 2024; the regret bound is in section 1.3 of Hazan 2022.
 
     Parameters
     ----------
@@ -56,14 +60,17 @@ class HedgeState:
 
 @dataclass(frozen=True)
 class Hedge(Rule[HedgeState]):
-    """``w_i ∝ p_i exp(η Σ_{s≤t} ℓ_i^s)`` [Z21, Algorithm 2; H22, §1.3].
+    """``w_i ∝ p_i exp(η Σ_{s≤t} ℓ_i^s)`` (Hazan 2022, section 1.3).
+
+    The player of Algorithm 2 of Zhai et al. 2021.
 
     Parameters
     ----------
     eta : float
         Learning rate η ≥ 0.
     outlier_fraction : float
-        Mass of the units with the highest cumulative loss that gets no weight [ZDKR21].
+        Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al.
+        2021b).
     """
 
     eta: float

@@ -15,14 +15,17 @@ from tailboost.solvers import totally_corrective_weights
 
 @dataclass(frozen=True)
 class TotallyCorrectiveLP(Rule[History]):
-    """A maximiser of ``min_s ⟨w, ℓ^s⟩`` over ``w ∈ Δ, w_i ≤ p_i/α``: the one closest to ``p`` [Z21, eq. 6].
+    """A maximiser of ``min_s ⟨w, ℓ^s⟩`` over ``w ∈ Δ, w_i ≤ p_i/α``: the one closest to ``p``.
+
+    Equation 6 of Zhai et al. 2021.
 
     Parameters
     ----------
     alpha : float
         Tail mass α in (0, 1].
     outlier_fraction : float
-        Mass of the units with the highest cumulative loss that gets no weight [ZDKR21].
+        Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al.
+        2021b).
     """
 
     alpha: float

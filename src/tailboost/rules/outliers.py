@@ -1,4 +1,4 @@
-"""Dropping the units that are always wrong, so that label noise cannot take all the weight [ZDKR21]."""
+"""Dropping the units that are always wrong, so that label noise cannot take all the weight (DORO)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from tailboost._typing import Floats
 
 def keep(base: Floats, cumulative: Floats, fraction: float) -> Floats:
     """Return the base measure without the ``fraction`` of its mass that has the highest cumulative loss.
+
+    What DORO (Zhai et al. 2021b) does in every minibatch, here in every round.
 
     Parameters
     ----------

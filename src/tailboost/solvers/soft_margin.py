@@ -51,7 +51,7 @@ class SoftMarginSolution:
     method: str
 
 
-def check_price(C: float, total: float, penalty: str) -> None:
+def check_price(C: float, total: float, loss: str) -> None:
     """Check that the program is bounded for rows whose sample weights sum to ``total``.
 
     Raises
@@ -59,9 +59,9 @@ def check_price(C: float, total: float, penalty: str) -> None:
     ValueError
         If it is the linear one and C < 1/total.
     """
-    if penalty == "lp" and C * total < 1 - 1e-12:
+    if loss == "linear" and C * total < 1 - 1e-12:
         raise ValueError(
-            f"C={C:g} is too small for penalty='lp': it must be at least 1/Σ sample_weight = {1 / total:g}, "
+            f"C={C:g} is too small for loss='linear': it must be at least 1/Σ sample_weight = {1 / total:g}, "
             "below which the linear program is unbounded"
         )
 
@@ -71,7 +71,7 @@ def soft_margin_weights(
     C: float,
     sample_weight: npt.ArrayLike | None = None,
     *,
-    penalty: str = "lp",
+    loss: str = "linear",
     n_classes: int = 2,
 ) -> SoftMarginSolution:
     """Weights of hypotheses with the best soft margin.
@@ -81,11 +81,11 @@ def soft_margin_weights(
     wrong : array-like of shape (T, n) or BitLosses
         Zero-one losses: the margins are m = 1 where a hypothesis is right, −1/(K−1) where it is wrong.
     C : float
-        Price of a unit of slack, per unit of sample weight: C_i = C·sample_weight_i. For ``"lp"`` at least
-        1/Σ sample_weight.
+        Price of a unit of slack, per unit of sample weight: C_i = C·sample_weight_i. For ``"linear"`` at
+        least 1/Σ sample_weight.
     sample_weight : array-like of shape (n,), optional
         Non-negative; 1 by default.
-    penalty : {"lp", "qp"}
+    loss : {"linear", "quadratic"}
         RLP, or RQP.
     n_classes : int
         K.
@@ -106,8 +106,8 @@ def soft_margin_weights(
     RLP is the mixture LP: with ℓ = 1 where wrong and α = 1/(C Σ sample_weight), its value is
     1 − K/(K−1) · min_a CVaR_α(Σ_t a_t ℓ^t). Below the least C the program is unbounded (α > 1).
     """
-    if penalty not in ("lp", "qp"):
-        raise ValueError(f"penalty must be 'lp' or 'qp', got {penalty!r}")
+    if loss not in ("linear", "quadratic"):
+        raise ValueError(f"loss must be 'linear' or 'quadratic', got {loss!r}")
     losses = as_losses(wrong)
     n = losses.shape[1]
     C = check_number(C, "C", 0, np.inf)
@@ -117,9 +117,9 @@ def soft_margin_weights(
             f"sample_weight must hold {n} finite numbers ≥ 0, not all 0; got shape {weight.shape}"
         )
     spread = n_classes / (n_classes - 1)
-    if penalty == "lp":
+    if loss == "linear":
         total = float(weight.sum())
-        check_price(C, total, penalty)
+        check_price(C, total, loss)
         solution = minimize_cvar_mixture(wrong, min(1.0, 1 / (C * total)), weight)
         values = (1 - spread * solution.value, 1 - spread * solution.dual_value)
         return SoftMarginSolution(solution.mixture, *values, spread * solution.gap, solution.method)
