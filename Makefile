@@ -8,7 +8,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
 READY_MIN := $(VENV_MIN)/.ready
 
-.PHONY: demo test test-min slow lint ci clean
+.PHONY: demo test test-min slow fuzz lint ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -31,6 +31,9 @@ test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyp
 
 slow: $(READY)  ## the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+fuzz: $(READY)  ## the campaign of faults: files, models, kills, threads, versions; prints its counts
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m fuzz tests/fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check .

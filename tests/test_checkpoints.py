@@ -155,22 +155,6 @@ def test_killed_and_resumed_is_the_unbroken_fit(case, where, ats, params, tmp_pa
     check_resumed(case, tmp_path, classifier(case, **params).fit(X, Y), **params)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("where", TARGETS)
-@pytest.mark.parametrize(
-    ("case", "params"),
-    [("ada", {"validation": "cv"}), ("lp", {"validation": 0.3}), ("worst", {}), ("average", {})],
-)
-def test_killed_many_times(case, params, where, learner, tmp_path):
-    """Killed in each of the first calls of a fit, and in those that resume it."""
-    whole = classifier(case, None, LEARNERS[learner], **params).fit(X, Y)
-    plan = [(str(tmp_path / str(at)), (at, 1 + at % 4, 2)) for at in range(1, 9)]
-    assert kill(case, plan, where, learner, **params) >= 10
-    for folder, _ in plan:
-        check_resumed(case, Path(folder), whole, learner, **params)
-
-
 # -- folds ---------------------------------------------------------------------------------------------------
 
 
@@ -256,13 +240,6 @@ def check_damage(finished, folder, name, how, seed):
 def test_damage_is_noticed(finished, how, tmp_path):
     for name in ("round-00003.pkl", *(f.name for f in finished[0].glob("shared-*"))):
         check_damage(finished, tmp_path / "copy", name, how, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["bit", "cut"])
-def test_any_damage_is_noticed(finished, how, tmp_path):
-    for seed in range(150):
-        check_damage(finished, tmp_path / "copy", names(finished[0])[seed % 5], how, seed)
 
 
 def test_a_file_under_another_name_is_damage(finished, tmp_path):

@@ -17,8 +17,7 @@ import zlib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.impute import SimpleImputer
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -28,7 +27,6 @@ skops_io = pytest.importorskip("skops.io")
 import tailboost as tb  # noqa: E402
 from tailboost.io import TableEncoder  # noqa: E402
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier  # noqa: E402
-from tailboost.learners._adjusted import TableForest  # noqa: E402
 from tailboost.persistence import ModelVersionWarning, _is_trusted, load_model, save_model  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -53,7 +51,8 @@ def adalp(**params):
 
 def worst_class(trees=5):
     """Members that share boosted trees and a forest, as by default; smaller ones."""
-    learner = LogitAdjustedClassifier([HistBoostClassifier(5, n_jobs=1), TableForest(trees, random_state=0)])
+    forest = ExtraTreesClassifier(trees, random_state=0)
+    learner = LogitAdjustedClassifier([HistBoostClassifier(n_estimators=5, n_jobs=1), forest])
     return tb.WorstClassBoostClassifier(learner, n_estimators=4, n_jobs=1, random_state=0)
 
 
@@ -121,7 +120,9 @@ class TestRoundTrip:
         np.testing.assert_array_equal(load_model(path).predict_proba(table), model.predict_proba(table))
         assert len(json.loads(parts(path.read_bytes())["tailboost.json"])["answers"]["labels"]) == 32
 
-    @pytest.mark.parametrize("learner", [HistTreeClassifier(n_jobs=1), HistBoostClassifier(5, n_jobs=1)])
+    @pytest.mark.parametrize(
+        "learner", [HistTreeClassifier(n_jobs=1), HistBoostClassifier(n_estimators=5, n_jobs=1)]
+    )
     def test_learners_by_themselves(self, path, learner):
         save_model(learner.fit(X, Y), path)
         np.testing.assert_array_equal(load_model(path).predict_proba(X), learner.predict_proba(X))
@@ -613,27 +614,14 @@ class TestMutations:
         unseen = {kind for kind, outcome in counts if outcome == "harmless"}
         assert unseen <= {"flip", "junk before", "junk after", "doubled"}
 
-    @pytest.mark.slow
-    def test_two_thousand(self, path):
-        models = [
-            adalp().fit(X, Y),
-            worst_class().fit(X, Y),
-            RandomForestClassifier(3, random_state=0).fit(X, Y),
-            Pipeline([("impute", SimpleImputer()), ("classifier", adalp())]).fit(X, Y),
-        ]
-        counts = campaign(models, path, 200)
-        print(counts)
-        assert sum(counts.values()) >= 2_000
-
-    @pytest.mark.parametrize("n", [100, pytest.param(1000, marks=pytest.mark.slow)])
-    def test_forged_schemas(self, path, n):
+    def test_forged_schemas(self, path):
         """Changed and sealed anew: refused, or at least the probe rows are answered as they were."""
         model = adalp().fit(X, Y)
         save_model(model, path)
         files = parts(path.read_bytes())
         schema = json.loads(files["schema.json"])
         draw = random.Random(8)
-        for _ in range(n):
+        for _ in range(100):
             path.write_bytes(sealed(files | {"schema.json": changed_schema(schema, draw)}))
             again, message = loaded(path)
             assert path.name in message or again is not None

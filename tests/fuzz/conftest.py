@@ -1,0 +1,76 @@
+"""What the campaign counts, and the table of it at the end of the run.
+
+A case ends in one of three ways. *Refused*: an error that says what is wrong. *Equal*: an answer, equal to
+the one that an undisturbed run gives. *Violation*: anything else; the test then fails and shows the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+# Cases that a whole run promises, by part; the tests fail where they come to fewer.
+PROMISED = {
+    "command line": 2_000,
+    "model files": 2_000,
+    "checkpoints: kills": 200,
+    "checkpoints: damage": 300,
+    "threads": 10_000,
+    "versions": 100,
+    "determinism": 200,
+}
+WAYS = ("refused", "equal", "violations")
+
+_totals: dict[str, Counter] = {part: Counter() for part in PROMISED}
+
+
+class Tally:
+    """Counts of one test; ``part`` is the row of the table that they are added to."""
+
+    def __init__(self, part):
+        self.part = part
+        self.counts = Counter()
+        self.shown = []
+
+    def refused(self, n=1):
+        self.counts["refused"] += n
+
+    def equal(self, n=1):
+        self.counts["equal"] += n
+
+    def violation(self, what):
+        self.counts["violations"] += 1
+        self.shown.append(what)
+
+    @property
+    def cases(self):
+        return sum(self.counts.values())
+
+
+@pytest.fixture
+def tally(request, record_property):
+    """The counts of a test of a module with a constant ``PART``; violations fail the test at its end."""
+    counted = Tally(request.module.PART)
+    yield counted
+    record_property("campaign", [counted.part, dict(counted.counts)])
+    assert not counted.shown, "\n".join(map(str, counted.shown[:10]))
+
+
+def pytest_runtest_logreport(report):
+    # Of a run in several processes, this one sees the reports of all.
+    if report.when == "teardown":
+        for name, value in report.user_properties:
+            if name == "campaign":
+                _totals[value[0]].update(value[1])
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not any(_totals.values()):
+        return
+    write = terminalreporter.write_line
+    terminalreporter.section("the campaign")
+    write(f"{'part':<22}{'cases':>9}{'promised':>11}" + "".join(f"{way:>12}" for way in WAYS))
+    for part, counts in _totals.items():
+        cells = "".join(f"{counts[way]:>12,}" for way in WAYS)
+        write(f"{part:<22}{sum(counts.values()):>9,}{PROMISED[part]:>11,}{cells}")

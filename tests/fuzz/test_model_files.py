@@ -1,0 +1,52 @@
+"""Damaged model files: refused by name, or they answer exactly as the one that was written."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+
+damage = pytest.importorskip("test_persistence")  # where a few hundred of these cases run with every test
+
+from tailboost.persistence import save_model  # noqa: E402
+
+pytestmark = pytest.mark.fuzz
+PART = "model files"
+MODELS = {
+    "mixture": damage.adalp,
+    "worst class": damage.worst_class,
+    "forest": lambda: RandomForestClassifier(3, random_state=0),
+    "pipeline": lambda: Pipeline([("impute", SimpleImputer()), ("classifier", damage.adalp())]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mutations(name, tally, tmp_path):
+    counts = damage.campaign([MODELS[name]().fit(damage.X, damage.Y)], tmp_path / "m.skops", 200)
+    for (_, outcome), n in counts.items():
+        tally.refused(n) if outcome == "refused" else tally.equal(n)
+    assert tally.cases >= 500
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_forged_schemas(shard, tally, tmp_path):
+    """Changed and sealed anew: refused, or at least the probe rows are answered as they were."""
+    path = tmp_path / "m.skops"
+    save_model(damage.adalp().fit(damage.X, damage.Y), path)
+    files = damage.parts(path.read_bytes())
+    schema = json.loads(files["schema.json"])
+    draw = random.Random(100 + shard)
+    for _ in range(150):
+        changed = damage.changed_schema(schema, draw)
+        path.write_bytes(damage.sealed(files | {"schema.json": changed}))
+        model, message = damage.loaded(path)
+        if path.name in message:
+            tally.refused()
+        elif model is None:
+            tally.violation((changed, message))
+        else:
+            tally.equal()
