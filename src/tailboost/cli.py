@@ -167,7 +167,8 @@ def compare_command(
         with _bad_input("--methods: "):
             chosen = None if methods is None else [_installed(name) for name in _listed(methods)]
         alphas = _alphas(alpha)
-        _refuse_inputs("--out", [out / name for name in REPORT_FILES], data)
+        with _bad_input("--out: "):
+            _refuse_inputs("--out", [out / name for name in REPORT_FILES], data)
         with _bad_input():
             table = datasets.load_table(data, target, group=group or (), text_labels=True)
         _make_folder(out)
@@ -224,10 +225,10 @@ def fit(
         if group and not chosen.uses_groups:
             able = ", ".join(m.name for m in METHODS.values() if m.uses_groups)
             raise BadInput(f"--group: {chosen.name} does not train on groups; leave it out, or take {able}")
-        if model.is_dir() or not model.parent.is_dir():
-            raise BadInput(f"--model: {str(model)!r} is a folder, or is in one that is not there")
-        _refuse_inputs("--model", [model], data)
-        with _bad_input("--model: "):
+        with _bad_input("--model: "):  # a name may be longer than the system takes
+            if model.is_dir() or not model.parent.is_dir():
+                raise BadInput(f"--model: {str(model)!r} is a folder, or is in one that is not there")
+            _refuse_inputs("--model", [model], data)
             check_model_path(model)
         with _bad_input():
             table = datasets.load_table(data, target, group=group or (), text_labels=True)
@@ -268,9 +269,10 @@ def predict(
     see --escape-formulas.
     """
     with _exit_codes(verbose):
-        if out.is_dir() or not out.parent.is_dir():
-            raise BadInput(f"--out: {str(out)!r} is a folder, or is in one that is not there")
-        _refuse_inputs("--out", [out], model, data)
+        with _bad_input("--out: "):
+            if out.is_dir() or not out.parent.is_dir():
+                raise BadInput(f"--out: {str(out)!r} is a folder, or is in one that is not there")
+            _refuse_inputs("--out", [out], model, data)
         with _bad_input():
             fitted = load_model(model)
             if not hasattr(fitted, "predict"):
