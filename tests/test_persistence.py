@@ -17,7 +17,7 @@ import zlib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -27,6 +27,7 @@ skops_io = pytest.importorskip("skops.io")
 import tailboost as tb  # noqa: E402
 from tailboost.io import TableEncoder  # noqa: E402
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier  # noqa: E402
+from tailboost.learners._adjusted import TableForest  # noqa: E402  # frames need a forest that reads them
 from tailboost.persistence import ModelVersionWarning, _is_trusted, load_model, save_model  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -49,10 +50,11 @@ def adalp(**params):
     return tb.AdaLPBoostClassifier(tree, **{"n_estimators": 3, "n_jobs": 1, "random_state": 0} | params)
 
 
-def worst_class(trees=5):
+def worst_class():
     """Members that share boosted trees and a forest, as by default; smaller ones."""
-    forest = ExtraTreesClassifier(trees, random_state=0)
-    learner = LogitAdjustedClassifier([HistBoostClassifier(n_estimators=5, n_jobs=1), forest])
+    learner = LogitAdjustedClassifier(
+        [HistBoostClassifier(n_estimators=5, n_jobs=1), TableForest(n_jobs=1, random_state=0)]
+    )
     return tb.WorstClassBoostClassifier(learner, n_estimators=4, n_jobs=1, random_state=0)
 
 
@@ -155,7 +157,7 @@ class TestRoundTrip:
 
 class TestShared:
     def test_members_that_share_a_fit_store_it_once(self, path):
-        model = worst_class(trees=40).fit(X, Y)
+        model = worst_class().fit(X, Y)
         save_model(model, path)
         files = parts(path.read_bytes())
         assert len(set(files.values())) == len(files)

@@ -6,19 +6,30 @@ import json
 import random
 
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 damage = pytest.importorskip("test_persistence")  # where a few hundred of these cases run with every test
 
+import tailboost as tb  # noqa: E402
+from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier  # noqa: E402
 from tailboost.persistence import save_model  # noqa: E402
 
 pytestmark = pytest.mark.fuzz
 PART = "model files"
+
+
+def worst_class():
+    """Members that share boosted trees and a small forest: a file with a hundred trees takes long to load."""
+    forest = ExtraTreesClassifier(5, random_state=0)
+    learner = LogitAdjustedClassifier([HistBoostClassifier(n_estimators=5, n_jobs=1), forest])
+    return tb.WorstClassBoostClassifier(learner, n_estimators=4, n_jobs=1, random_state=0)
+
+
 MODELS = {
     "mixture": damage.adalp,
-    "worst class": damage.worst_class,
+    "worst class": worst_class,
     "forest": lambda: RandomForestClassifier(3, random_state=0),
     "pipeline": lambda: Pipeline([("impute", SimpleImputer()), ("classifier", damage.adalp())]),
 }
