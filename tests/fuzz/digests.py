@@ -1,7 +1,6 @@
 """Fit every method and print digests of what it answers; run by test_determinism.py in processes of its own.
 
-Prints one JSON object: for each method and each ``n_jobs`` the digest of its answers, and for each method the
-digest of its model file.
+Prints one JSON object: for each method the digests of its answers, with each ``n_jobs`` and after it was stored.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ def answers(clf):
 
 def stored(clf, path):
     save_model(clf, path)
-    assert answers(load_model(path)) == answers(clf)
-    return digest(path.read_bytes())
+    return answers(load_model(path))
 
 
 if __name__ == "__main__":
@@ -70,5 +68,5 @@ if __name__ == "__main__":
         for name, method in METHODS.items():
             fits = {n_jobs: fitted(method, n_jobs) for n_jobs in JOBS}
             found[name] = {f"n_jobs={n_jobs}": answers(clf) for n_jobs, clf in fits.items()}
-            found[name]["file"] = stored(fits[1], Path(folder) / "m.skops")
+            found[name]["stored"] = stored(fits[1], Path(folder) / "m.skops")
     print(json.dumps(found))
