@@ -1,6 +1,7 @@
 """Fit every method and print digests of what it answers; run by test_determinism.py in processes of its own.
 
-Prints one JSON object: for each method the digests of its answers, with each ``n_jobs`` and after it was stored.
+Prints one JSON object: for each method the digests of its answers, with each ``n_jobs`` and after it was
+stored.
 """
 
 from __future__ import annotations
