@@ -621,14 +621,11 @@ class TestMessages:
         assert model.exists()
         assert "caf" in json.loads((tmp_path / "results.json").read_text())["data"]["name"]
 
-    @pytest.mark.parametrize(
-        ("command", "option"), [("fit", "--model"), ("predict", "--out"), ("compare", "--out")]
-    )
+    @pytest.mark.parametrize(("command", "option"), [("fit", "--model"), ("predict", "--out")])
     def test_an_output_longer_than_the_system_takes(self, command, option, csv):
         given = {
             "fit": ("fit", csv, "--target", "outcome", "--method", "erm"),
             "predict": ("predict", csv.parent / "m.skops", csv),
-            "compare": ("compare", csv, "--target", "outcome", "--methods", "erm"),
         }
         assert option in refused(*given[command], option, "x" * 300 + ".skops")
 

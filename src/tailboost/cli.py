@@ -167,8 +167,7 @@ def compare_command(
         with _bad_input("--methods: "):
             chosen = None if methods is None else [_installed(name) for name in _listed(methods)]
         alphas = _alphas(alpha)
-        with _bad_input("--out: "):
-            _refuse_inputs("--out", [out / name for name in REPORT_FILES], data)
+        _refuse_inputs("--out", [out / name for name in REPORT_FILES], data)
         with _bad_input():
             table = datasets.load_table(data, target, group=group or (), text_labels=True)
         _make_folder(out)
