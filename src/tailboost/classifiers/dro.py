@@ -42,8 +42,10 @@ class DROBoostClassifier(AdditiveClassifier):
     n_estimators : int, default=50
         Largest number of rounds; the fit ends earlier when no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"
-        δ. "auto" is the quantile of the likelihood-ratio statistic, ``χ²_{d; confidence} / (2n)``: the ball
-        that holds the true distribution with about this confidence, n being the sum of the sample weights.
+        δ. "auto" is the quantile of the likelihood-ratio statistic, ``χ²_{d; confidence} / (2n)``, n being
+        the sum of the sample weights: with about this confidence the ball holds a re-weighting of the rows
+        for which the true optimum of d parameters is optimal. It is no ball that holds the true distribution
+        (see `tailboost.robustness.dro_radius`).
     confidence : float in (0, 1), default=0.95
         For ``radius="auto"``.
     effective_dim : int ≥ 1 or "auto", default="auto"
