@@ -90,9 +90,9 @@ def worst_class_margin_bound(
         error_k ≤ min over θ in (0, 1] of  share of class k's rows with a margin below θ
                   + 4C/(θ √n_k) + √(log log₂(2/θ)/n_k) + √(log(2K/δ)/(2 n_k)).
 
-    This is the margin bound for convex combinations [1]_ in the form of [2]_, chapters 5 and 7, that holds for
-    all θ at once, class by class, with δ shared among the classes: a vote that errs on a row of class k has
-    at most half of its weight on k, whatever the other labels are.
+    This is the margin bound for convex combinations [1]_ in the form that holds for all θ at once ([2]_,
+    chapters 5 and 7), class by class, with δ shared among the classes: a vote that errs on a row of class k
+    has at most half of its weight on k, whatever the other labels are.
 
     At usual sizes it is 1 and says nothing; errors on held-out rows say more. Without the margin the
     complexity of the hypotheses does not bound the error of their vote, see the errata page on Saito et al.
