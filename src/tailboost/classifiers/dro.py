@@ -54,8 +54,7 @@ class DROBoostClassifier(AdditiveClassifier):
         ``KL(w ‖ p) ≤ δ``; ``½ Σ (w_i − p_i)²/p_i ≤ δ``; or ``w_i ≤ p_i/α`` with α = e^(−δ), the CVaR.
     loss : {"exponential", "logistic", "smoothed_hinge"}, default="exponential"
         L(m): e^(−m); log(1 + e^(−m)); 0 from m = 1 on, (1 − m)²/2 down to 0, then ½ − m.
-    learning_rate : float in (0, 1], default=1.0
-        Share of each step that is taken.
+    {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
     {{additive_n_iter_no_change}}
@@ -174,7 +173,8 @@ class DROBoostClassifier(AdditiveClassifier):
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> WorstCase:
         radius, dim = self._radius(scheme, seed, units)
         self.radius_, self.effective_dim_ = radius, dim
-        return WorstCase(problem.n_classes, radius, self.uncertainty, self.loss, self.learning_rate)
+        rate = float(self.learning_rate)
+        return WorstCase(problem.n_classes, radius, self.uncertainty, self.loss, learning_rate=rate)
 
     def _radius(self, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
         """Return δ and, where it was computed from them, the effective dimensions d."""
