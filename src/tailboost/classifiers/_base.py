@@ -148,9 +148,13 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _schedule(self, plan: Plan) -> Schedule:
         """Return how long the game is played."""
         patience = self.n_iter_no_change
-        T, zero = int(self.n_estimators), None if patience is None else 0.0
+        T, zero = self._most_rounds(), None if patience is None else 0.0
         watched = patience is not None or bool(self.verbose)
         return Schedule(T, T, Stopping(patience, self.tol, self.max_time, zero), watched)
+
+    def _most_rounds(self) -> int:
+        """Return the largest number of rounds."""
+        return int(self.n_estimators)
 
     def _default_learner(self) -> Any:
         """Return the learner for ``estimator=None``."""
