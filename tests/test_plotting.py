@@ -21,6 +21,7 @@ from tailboost.plotting import (
     CVaRCurveDisplay,
     MarginDisplay,
     StagedClassErrorDisplay,
+    StepCostDisplay,
     WeightTrajectoryDisplay,
     WorstCaseDisplay,
 )
@@ -287,6 +288,47 @@ def test_margin_refusals():
             MarginDisplay(bad)
 
 
+# --- the cost along a step ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("t", [1, 4])
+def test_cost_lies_below_its_bound(K, t):
+    X, y = make_classification(200, 6, n_informative=4, n_classes=K, flip_y=0.2, random_state=0)
+    weight = np.arange(200) % 3 + 1.0
+    clf = tb.VadaBoostClassifier(DecisionTreeClassifier(max_depth=2, random_state=0), n_estimators=6)
+    clf.fit(X, np.array(["a", "b", "c"])[y], weight)
+    display = StepCostDisplay.from_estimator(
+        clf, X, np.array(["a", "b", "c"])[y], boosting_round=t, sample_weight=weight
+    )
+    assert display.step == clf.estimator_weights_[t - 1]
+    assert display.cost[0] == pytest.approx(display.bound[0])
+    assert (display.cost <= display.bound + 1e-12).all()
+    # The dot is where the bound is least, and the fall of the cost is that of the fit.
+    assert display.steps[display.bound.argmin()] == pytest.approx(display.step, abs=3 * display.step / 200)
+    at = np.interp(display.step, display.steps, display.cost)
+    before = clf.log_costs_[t - 2] if t > 1 else 0.0
+    assert np.log(at / display.cost[0]) == pytest.approx(clf.log_costs_[t - 1] - before, abs=1e-3)
+    np.testing.assert_array_equal(display.cost_line_.get_ydata(), display.cost)
+    np.testing.assert_array_equal(display.bound_line_.get_ydata(), display.bound)
+
+
+def test_step_cost_refusals():
+    X, y = load_iris(return_X_y=True)
+    clf = tb.VadaBoostClassifier(DecisionTreeClassifier(), n_estimators=2).fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="boosting_round must be"):
+        StepCostDisplay.from_estimator(clf, X[:100], y[:100], boosting_round=9)
+    with pytest.raises(ValueError, match="round 1 makes no error"):
+        StepCostDisplay.from_estimator(clf, X[:100], y[:100])
+    with pytest.raises(ValueError, match="labels not seen in fit"):
+        StepCostDisplay.from_estimator(clf, X, y)
+    strong = tb.EBBoostClassifier(variance_weight=2.0, n_estimators=2).fit(X[50:], y[50:])
+    with pytest.raises(ValueError, match="variance_weight must be"):
+        StepCostDisplay.from_estimator(strong, X[50:], y[50:])
+    with pytest.raises(ValueError, match="one shape"):
+        StepCostDisplay([0, 1], [1, 2], [1], step=0.5)
+
+
 # --- all of them -------------------------------------------------------------------------------------------
 
 DISPLAYS = {
@@ -295,6 +337,7 @@ DISPLAYS = {
     "CostDisplay": lambda: CostDisplay([0.0, -0.5], [0.0, -0.6], [-3.0, -2.5], variance_weight=0.5),
     "MarginDisplay": lambda: MarginDisplay([-0.2, 0.5, 0.5, 1.0], name="a"),
     "StagedClassErrorDisplay": lambda: StagedClassErrorDisplay([[0.1, 0.3], [0.2, 0.2]], "ab", allowed=0.25),
+    "StepCostDisplay": lambda: StepCostDisplay([0.0, 0.5, 1.0], [1.0, 0.8, 0.9], [1.0, 0.85, 1.1], step=0.5),
     "WeightTrajectoryDisplay": lambda: WeightTrajectoryDisplay([0.1, 0.2], [1.0, 0.5]),
     "WorstCaseDisplay": lambda: WorstCaseDisplay(ALPHAS, ALPHAS, target=0.3, shift=0.3, name="a"),
 }
