@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.rules import theory_rounds
+from tailboost.rules.hedge import theory_rounds
 from tailboost.targets import MAX_ERRORS, edge_from_share
 
 TREE = HistTreeClassifier(max_depth=3)

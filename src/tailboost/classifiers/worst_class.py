@@ -26,7 +26,7 @@ from tailboost.combiners.guarantee import Bound, Bounds, hedge_game_bounds
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
-from tailboost.rules import Hedge, eta_for, theory_rounds
+from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.targets import (
     DECIMALS,
     MAX_ERRORS,
