@@ -66,7 +66,9 @@ def test_tables(name, case, recorder):
 
 
 def test_sparse_where_the_learner_takes_none(recorder):
-    refused(lambda: make("adalpboost", recorder).fit(sp.csr_matrix(X), Y), "[Ss]parse", (ValueError, TypeError))
+    refused(
+        lambda: make("adalpboost", recorder).fit(sp.csr_matrix(X), Y), "[Ss]parse", (ValueError, TypeError)
+    )
 
 
 WEIGHTS = {
@@ -142,7 +144,9 @@ def test_a_regressor_is_not_a_learner():
 
 
 def test_unknown_keyword(recorder):
-    refused(lambda: make("adalpboost", recorder).fit(X, Y, colour="red"), "extra keyword", (ValueError, TypeError))
+    refused(
+        lambda: make("adalpboost", recorder).fit(X, Y, colour="red"), "extra keyword", (ValueError, TypeError)
+    )
 
 
 VALIDATION_SETS = {

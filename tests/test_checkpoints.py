@@ -160,7 +160,12 @@ def test_killed_and_resumed_is_the_unbroken_fit(case, where, ats, params, tmp_pa
 @pytest.mark.parametrize("where", TARGETS)
 @pytest.mark.parametrize(
     ("case", "params"),
-    [("adalpboost", {"validation": "cv"}), ("lpboost", {"validation": 0.3}), ("worstclassboost", {}), ("averageboost", {})],
+    [
+        ("adalpboost", {"validation": "cv"}),
+        ("lpboost", {"validation": 0.3}),
+        ("worstclassboost", {}),
+        ("averageboost", {}),
+    ],
 )
 def test_killed_many_times(case, params, where, learner, tmp_path):
     """Killed in each of the first calls of a fit, and in those that resume it."""
@@ -550,7 +555,9 @@ def test_threads_exclude_each_other(tmp_path, monkeypatch, counted):
 
     estimator = counted(2)
     monkeypatch.setattr(CountedTree, "end", staticmethod(wait))
-    thread = threading.Thread(target=lambda: said.append(classifier("adalpboost", tmp_path, estimator).fit(X, Y)))
+    thread = threading.Thread(
+        target=lambda: said.append(classifier("adalpboost", tmp_path, estimator).fit(X, Y))
+    )
     thread.start()
     assert inside.wait(60)
     with pytest.raises(ValueError, match="in use by another fit"):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
-from conftest import MIXTURES, VALIDATED, RecordingClassifier, make, noisy
+from conftest import MIXTURES, VALIDATED, RecordingClassifier, having, make, noisy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
@@ -34,7 +34,7 @@ LEARNERS = {
     "boost": HistBoostClassifier(n_estimators=3, max_depth=2),
 }
 SCHEMES = ("train", 0.3, "cv")
-CASES = [(n, s) for n in VALIDATED for s in SCHEMES] + [("averageboost", "train")]
+CASES = [(n, s) for n in MIXTURES for s in (SCHEMES if n in VALIDATED else ("train",))]
 
 
 def same(one, two, X):
@@ -207,7 +207,9 @@ def test_pipeline_with_columns_as_learner(scheme):
 def test_a_pipeline_takes_what_its_first_step_takes():
     X, y = noisy(2)
     X[::5, 1] = np.nan
-    make("adalpboost", make_pipeline(SimpleImputer(), LogisticRegression()), n_estimators=2).fit(X, y).predict(X)
+    make("adalpboost", make_pipeline(SimpleImputer(), LogisticRegression()), n_estimators=2).fit(
+        X, y
+    ).predict(X)
     text = np.array([["red", "big"], ["blue", "small"], ["red", "small"]] * 20, dtype=object)
     clf = make(
         "adalpboost", make_pipeline(OneHotEncoder(), LogisticRegression()), n_estimators=2, validation="train"
@@ -221,7 +223,9 @@ def test_sparse_tables(kind, learner):
     rng = np.random.default_rng(0)
     X = rng.random((150, 6)) * (rng.random((150, 6)) < 0.5)
     y = (X.sum(axis=1) + 0.3 * rng.normal(size=150) > 1.5).astype(int)
-    clf = make("adalpboost", LEARNERS[learner], n_estimators=3, validation="cv", random_state=0).fit(kind(X), y)
+    clf = make("adalpboost", LEARNERS[learner], n_estimators=3, validation="cv", random_state=0).fit(
+        kind(X), y
+    )
     P = clf.predict_proba(kind(X))
     np.testing.assert_array_equal(P, np.vstack([clf.predict_proba(kind(X[i : i + 1])) for i in range(150)]))
     # A sparse model reads a dense row with the same entries alike.
@@ -285,7 +289,9 @@ def test_metadata_is_routed_row_by_row(scheme):
     NoteTaker.seen = []
     with sklearn.config_context(enable_metadata_routing=True):
         learner = NoteTaker().set_fit_request(sample_weight=True, note=True)
-        make("adalpboost", learner, n_estimators=2, validation=scheme).fit(X, y, sample_weight=weight, note=note)
+        make("adalpboost", learner, n_estimators=2, validation=scheme).fit(
+            X, y, sample_weight=weight, note=note
+        )
     assert len(NoteTaker.seen) >= 2
     for first_column, weights, notes in NoteTaker.seen:
         np.testing.assert_array_equal(notes, first_column * 100)
@@ -403,7 +409,9 @@ def test_progress_bar():
 
 def test_verbose_prints_a_line_a_round(capsys):
     X, y = noisy(13)
-    loud = make("adalpboost", TREE, n_estimators=3, verbose=1, n_iter_no_change=None, random_state=0).fit(X, y)
+    loud = make("adalpboost", TREE, n_estimators=3, verbose=1, n_iter_no_change=None, random_state=0).fit(
+        X, y
+    )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("round 1/3")
@@ -539,7 +547,7 @@ def test_checkpoints_that_cannot_be_used(tmp_path):
 # -- weights of classes and outliers -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["adalpboost", "lpboost", "regularizedlpboost", "averageboost"])
+@pytest.mark.parametrize("name", having("outlier_fraction"))
 @pytest.mark.parametrize("class_weight", [{0: 2.0, 1: 0.5}, {"0": 3}, "balanced"])
 def test_class_weight_is_a_factor_of_the_sample_weight(name, class_weight):
     X, y = noisy(18, n=80)
@@ -558,7 +566,7 @@ def test_class_weight_is_a_factor_of_the_sample_weight(name, class_weight):
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
-@pytest.mark.parametrize("name", ["adalpboost", "lpboost", "regularizedlpboost", "averageboost"])
+@pytest.mark.parametrize("name", having("outlier_fraction"))
 def test_outliers_get_no_weight(name):
     """Rows whose labels are noise are wrong in every round; with their share dropped they weigh nothing."""
     rng = np.random.default_rng(0)
@@ -593,7 +601,7 @@ def losses_of(clf, X, y):
     return np.array([clf.classes_[member.predict(X)] != y for member in clf.estimators_])
 
 
-@pytest.mark.parametrize("name", ["adalpboost", "lpboost", "regularizedlpboost"])
+@pytest.mark.parametrize("name", having("alpha"))
 def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
     X, y = noisy(19, n=150)
     X_val, y_val, weight = X[100:], y[100:], 1.0 + np.arange(50) % 3
@@ -609,7 +617,9 @@ def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
 def test_group_lambda_is_the_minimax_of_group_errors():
     X, y = noisy(20, n=160)
     groups = np.array(["a", "b", "c"])[np.arange(160) % 3]
-    clf = make("groupdroboost", TREE, n_estimators=5, validation="train", random_state=0, n_iter_no_change=None)
+    clf = make(
+        "groupdroboost", TREE, n_estimators=5, validation="train", random_state=0, n_iter_no_change=None
+    )
     clf.fit(X, y, groups=groups)
     wrong = losses_of(clf, X, y)
     errors = np.array([[w[groups == g].mean() for g in clf.groups_] for w in wrong])
@@ -719,7 +729,9 @@ def test_all_weight_on_one_fold(name, seed, learner):
 def test_weights_of_any_size(factor, learner):
     X, y = noisy(25)
     weight = np.where(np.arange(len(y)) % 2, factor, 2 * factor)
-    one = make("adalpboost", LEARNERS[learner], n_estimators=3, random_state=0).fit(X, y, sample_weight=weight)
+    one = make("adalpboost", LEARNERS[learner], n_estimators=3, random_state=0).fit(
+        X, y, sample_weight=weight
+    )
     two = make("adalpboost", LEARNERS[learner], n_estimators=3, random_state=0).fit(
         X, y, sample_weight=weight / factor
     )

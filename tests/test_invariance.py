@@ -148,7 +148,7 @@ def test_weight_is_repetition_on_sixty_sets(name, scheme, learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize(
-    ("name", "scheme"), [(n, s) for n in VALIDATED for s in SCHEMES[:3]] + [("averageboost", None)]
+    ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
 def test_weight_zero_is_absence(name, scheme, learner):
     """To the last bit: what has no weight is dropped before anything looks at it."""
@@ -163,7 +163,7 @@ def test_weight_zero_is_absence(name, scheme, learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize(
-    ("name", "scheme"), [(n, s) for n in VALIDATED for s in SCHEMES[:3]] + [("averageboost", None)]
+    ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
 def test_order_of_rows_means_nothing(name, scheme, learner):
     X, y, weight = table(12)
@@ -242,7 +242,9 @@ def test_scaling_of_weights():
     for factor in (4.0, 0.25, 1e6, 1e-6):
         for learner in ("tree", "hist"):
             one = make("adalpboost", LEARNERS[learner], **params).fit(X, y)
-            two = make("adalpboost", LEARNERS[learner], **params).fit(X, y, sample_weight=np.full(len(y), factor))
+            two = make("adalpboost", LEARNERS[learner], **params).fit(
+                X, y, sample_weight=np.full(len(y), factor)
+            )
             np.testing.assert_array_equal(one.predict(X), two.predict(X))
             np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, rtol=0, atol=1e-6)
     eta = [

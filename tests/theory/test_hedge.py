@@ -187,7 +187,9 @@ def test_reported_numbers_are_the_losses_of_the_members():
 def test_average_on_training_rows_keeps_the_theory_promise(weighted):
     """max_i mean loss ≤ g + √(log n/(2T)) for uniform p, from predict_proba alone."""
     X, y = noisy(8, n=60)
-    clf = make("averageboost", DecisionTreeClassifier(max_depth=3), n_estimators=15, eta="theory", random_state=0)
+    clf = make(
+        "averageboost", DecisionTreeClassifier(max_depth=3), n_estimators=15, eta="theory", random_state=0
+    )
     clf.fit(X, y, sample_weight=np.full(60, 3.0) if weighted else None)
     n = 180 if weighted else 60
     loss = 1 - clf.predict_proba(X)[np.arange(60), y]
