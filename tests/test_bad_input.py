@@ -1,10 +1,12 @@
 """Every bad input is refused by a message that names the culprit, before any learner is fitted."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from conftest import MIXTURES, OURS, VALIDATED, RecordingClassifier, having, make, noisy
+from conftest import ADDITIVE, MIXTURES, OURS, VALIDATED, RecordingClassifier, having, make, noisy
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
@@ -179,6 +181,22 @@ def test_validation_sets(name, case, recorder):
 def test_validation_set_and_another_scheme(validation, recorder):
     clf = make("adalpboost", recorder, validation=validation)
     refused(lambda: clf.fit(X, Y, X_val=X, y_val=Y), f"validation={validation!r} and X_val")
+
+
+@pytest.mark.parametrize("name", having("validation", OURS))
+def test_the_hint_for_a_validation_set_beside_a_fraction_can_be_followed(name):
+    clf = make(name, LogisticRegression(), n_estimators=2, validation=0.2)
+    with pytest.raises(ValueError, match=r"validation=0\.2 and X_val were both given") as refusal:
+        clf.fit(X, Y, X_val=X, y_val=Y)
+    hint = re.search(r"use validation='(\w+)'", str(refusal.value))[1]
+    clf.set_params(validation=hint).fit(X, Y, X_val=X, y_val=Y)
+    assert clf.n_iter_ >= 1
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_early_stopping_without_held_out_rows(name, recorder):
+    clf = make(name, recorder, n_iter_no_change=3, validation="train")
+    refused(lambda: clf.fit(X, Y), "n_iter_no_change=3 .* rows that no hypothesis is fitted on")
 
 
 @pytest.mark.parametrize(
