@@ -28,6 +28,7 @@ import tailboost as tb
 from tailboost._rows import hash_rows
 from tailboost.learners.session import open_session
 from tailboost.torch import TorchClassifier, nets
+from tailboost.torch._data import Feed
 from tailboost.torch.losses import influence_balanced
 
 X, Y = noisy(3, n=200, d=4, K=3)
@@ -149,7 +150,7 @@ def test_it_is_plain_training():
 def test_rows_are_drawn_by_weight_with_replacement():
     weight = np.arange(len(Y), dtype=float) ** 2
     s = session(weight=ONES, batch_size=100)
-    drawn = s._begin(weight, 3, None).draw(2000).numpy()
+    drawn = s.begin(weight, 3, None).draw(2000).numpy()
     assert drawn.shape == (2000, 100)
     counts = np.bincount(drawn.ravel(), minlength=len(Y))
     expected = drawn.size * weight / weight.sum()
@@ -157,7 +158,7 @@ def test_rows_are_drawn_by_weight_with_replacement():
     chi2 = ((counts[1:] - expected[1:]) ** 2 / expected[1:]).sum()
     assert abs(chi2 - 198) < 5 * math.sqrt(2 * 198)
     held = np.arange(len(Y)) % 3 == 0
-    assert set(np.unique(s._begin(weight, 3, ~held).draw(100).numpy()) % 3) == {1, 2}
+    assert set(np.unique(s.begin(weight, 3, ~held).draw(100).numpy()) % 3) == {1, 2}
 
 
 def test_a_weight_of_two_is_the_row_twice_and_order_does_not_matter():
@@ -298,7 +299,7 @@ def test_rounds_start_from_one_warm_model_and_share_nothing():
 
 def test_momentum_is_carried_into_the_rounds():
     s = session(warmup_steps=30, steps=1, learning_rate=1e-3)
-    start_of = s._begin(ONES, 1, None)
+    start_of = s.begin(ONES, 1, None)
     assert all(
         v["momentum_buffer"].abs().max() > 0 for v in start_of.optimizer.state_dict()["state"].values()
     )
@@ -454,7 +455,7 @@ def test_pixels_are_seen_divided_and_channels_first():
     np.testing.assert_allclose(clf.predict_proba(pictures / 255.0), one, atol=1e-6)
     with pytest.raises(ValueError, match=r"as floats they must lie in \[0, 1\], X holds .* 2\d\d"):
         clf.predict(pictures.astype(float))
-    grey = tb.torch._learner.Feed.of(pictures[..., 0], "cpu")
+    grey = Feed.of(pictures[..., 0], "cpu")
     assert grey.input_shape == (1, 8, 8)
 
 
