@@ -98,11 +98,12 @@ class SoftMargin:
             elif error < least:
                 least, best = error, Choice(found.mixture, found.gap, price)
         if best is None:
-            hint = "" if len(self.prices) == 1 else "; other prices were tried too"
+            hint = "; C=None tries several prices" if len(self.prices) == 1 else ""
             price = self.prices[-1]
             warning = (
-                f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the best "
-                f"vote {refusal}{hint}. Noisy labels need a lower C with 'linear', a higher one with 'quadratic'"
+                f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the "
+                f"best vote {refusal}{hint}. Noisy labels need a lower C with 'linear', a higher one with "
+                "'quadratic'"
             )
             return Choice(np.zeros(len(answers)), 0.0, price, warning)
         if least <= error_of_constant:
