@@ -100,12 +100,7 @@ def compare(
     """
     levels = checked_alphas("alphas", alphas)
     curve = sorted({*checked_alphas("curve_alphas", curve_alphas), *levels})
-    if not isinstance(repeats, int) or repeats < 1:
-        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    if not 0 < test_size < 1:
-        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
-    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
-        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
+    _check_numbers(repeats, test_size, random_state)
     table, labels = _checked_table(X, y)
     classes, counts = _checked_classes(labels, test_size)
     columns = _group_columns(groups, len(labels))
@@ -146,6 +141,15 @@ def compare(
         document["status"] = "interrupted"
     report("done" if document["status"] == "complete" else "interrupted")
     return results
+
+
+def _check_numbers(repeats: int, test_size: float, random_state: int | None) -> None:
+    if not isinstance(repeats, int) or repeats < 1:
+        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
+    if not 0 < test_size < 1:
+        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
+    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
+        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
 
 
 def _new_document(

@@ -188,7 +188,7 @@ def interior_point(
 def _centre(
     losses: LossMatrix, cap: Floats, start: Floats | None, fixed: Floats | float, mass: float
 ) -> _Point:
-    """Return the centre for the first mixture: w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ, for minute c_i too."""
+    """Return the centre for the first mixture: w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ, small c_i too."""
     n_members = losses.shape[0]
     lam = np.full(n_members, 1.0 / n_members) if start is None else 0.99 * start + 0.01 / n_members
     combined = losses.combine(lam)
