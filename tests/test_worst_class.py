@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.rules import theory_rounds
+from tailboost.rules.hedge import theory_rounds
 from tailboost.targets import MAX_ERRORS, edge_from_share
 
 TREE = HistTreeClassifier(max_depth=3)
@@ -125,9 +125,7 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
         class_loss="indicator",
     )
     gamma, T = clf.gamma_, theory_rounds(5, clf.gamma_)
-    if clf.n_iter_ < T:
-        assert "weak-learning condition was not met" in clf.trace_.stop_reason
-        return
+    assert clf.n_iter_ == T == 36  # the learner is strong enough for the condition to hold in every round
     losses = clf.game_.state.cumulative
     assert np.all(clf.trace_.weighted_loss <= 0.5 - gamma + 1e-9)
     assert losses.max() - clf.trace_.weighted_loss.sum() <= gamma * T / 2
@@ -138,16 +136,6 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
     (promise,) = clf.guarantee_.promised
     assert promise.bound <= 0.5
     assert losses.max() / T <= promise.bound
-
-
-def test_some_of_those_games_are_played_to_the_end():
-    played = [
-        fit(
-            *rare(seed), HistBoostClassifier(n_estimators=20, max_depth=3), max_error=0.6, validation="train"
-        ).n_iter_
-        for seed in range(3)
-    ]
-    assert max(played) == 36
 
 
 def test_gamma_from_a_share_of_the_classes():

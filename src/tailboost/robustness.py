@@ -380,11 +380,7 @@ def certified_shift(
     """
     check_number(target, "target", -np.inf)
     losses = row_losses(classifier, X, y, loss)
-    return shift_to(target, losses, uncertainty, check_weights(sample_weight, len(losses)))
-
-
-def shift_to(target: float, losses: Floats, uncertainty: Uncertainty, base: Floats) -> float:
-    """Radius at which the worst case of these losses reaches the target, as in `certified_shift`."""
+    base = check_weights(sample_weight, len(losses))
 
     def excess(radius: float) -> float:
         return float(_worst_cases(losses, np.array([radius]), uncertainty, base)[0]) - target

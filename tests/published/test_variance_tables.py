@@ -83,7 +83,7 @@ def test_splits_and_choice():
     assert [len(part) for part in parts] == [51, 26, 26]
     assert sorted(np.concatenate(parts).ravel()) == list(range(103))
     runs = [{"validation": 0.2, "lam": 1}, {"validation": 0.1, "lam": 2}, {"validation": 0.1, "lam": 3}]
-    assert variance._best(runs)["lam"] == 2
+    assert variance.best_validated(runs)["lam"] == 2
 
 
 def test_every_printed_set_has_a_task():

@@ -34,7 +34,7 @@ def fit_on_training_rows(name, learner, seed, n=90, **params):
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("seed", range(6))
 def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, seed):
-    clf, X, y, weight = fit_on_training_rows("ada", learner, seed, alpha=0.3)
+    clf, X, y, weight = fit_on_training_rows("adalpboost", learner, seed, alpha=0.3)
     answers = [np.eye(len(clf.classes_))[member.predict(X)] for member in clf.estimators_[: clf.n_iter_]]
     rivals = {
         "erm": answers[0],
@@ -50,7 +50,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
             assert value <= cvar_zero_one_loss(y, shares, alpha, sample_weight=weight) + 1e-8, rival
 
 
-@pytest.mark.parametrize("name", ["lp", "reg"])
+@pytest.mark.parametrize("name", ["lpboost", "regularizedlpboost"])
 @pytest.mark.parametrize("alpha", [0.05, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
@@ -70,7 +70,7 @@ def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
     assert bound.bound is None or alone <= bound.bound + 1e-12
 
 
-@pytest.mark.parametrize("name", ["ada", "lp", "reg"])
+@pytest.mark.parametrize("name", ["adalpboost", "lpboost", "regularizedlpboost"])
 def test_first_hypothesis_is_plain_erm(name):
     clf, X, y, weight = fit_on_training_rows(name, "tree", 2, alpha=0.3)
     # Its seed differs, so compare the error: a deterministic tree of least Gini has one training error.
@@ -203,11 +203,11 @@ def test_promised_bound_is_given_where_its_rounds_and_beta_are():
     T = math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta))
     beta = max(2 / delta * math.log(1 / alpha), 0.5)
     params = {"alpha": alpha, "n_estimators": T, "beta": beta}
-    clf, _, _, _ = fit_on_training_rows("reg", "tree", 3, **params)
+    clf, _, _, _ = fit_on_training_rows("regularizedlpboost", "tree", 3, **params)
     (promise,) = clf.guarantee_.promised
     assert promise.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta, abs=0.02)
     assert promise.achieved <= promise.bound
-    early, _, _, _ = fit_on_training_rows("reg", "tree", 3, **(params | {"n_estimators": 3}))
+    early, _, _, _ = fit_on_training_rows("regularizedlpboost", "tree", 3, **(params | {"n_estimators": 3}))
     (promise,) = early.guarantee_.promised
     assert promise.bound is None
     assert f"T ≥ {T}" in promise.note
@@ -279,7 +279,7 @@ def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
     assert 0.5 * np.sum((w - p) ** 2 / p) <= other + 1e-6
 
 
-@pytest.mark.parametrize("name", ["ada", "lp", "reg"])
+@pytest.mark.parametrize("name", ["adalpboost", "lpboost", "regularizedlpboost"])
 def test_outliers_are_left_out_of_the_objective(name):
     """With a share ε of flipped labels dropped, what is achieved is the CVaR over the rows that are kept."""
     clf, _, y, _ = fit_on_training_rows(name, "tree", 1, alpha=0.3, outlier_fraction=0.1)

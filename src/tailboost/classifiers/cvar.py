@@ -22,7 +22,9 @@ from tailboost.combiners.guarantee import (
 )
 from tailboost.data import Problem
 from tailboost.game import Rule, Units
-from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP, entropic_theory, eta_for
+from tailboost.rules.entropic import EntropicLP, entropic_theory
+from tailboost.rules.hedge import Hedge, eta_for
+from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.validation import Scheme
 
 

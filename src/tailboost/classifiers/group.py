@@ -19,7 +19,7 @@ from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem
 from tailboost.game import Units
-from tailboost.rules import Hedge, eta_for
+from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.validation import Scheme
 
 

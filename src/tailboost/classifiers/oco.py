@@ -19,7 +19,7 @@ from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem
 from tailboost.game import StopKind, Stopping, Units
 from tailboost.learners import HistTreeClassifier
-from tailboost.rules import Hedge, eta_for, theory_rounds
+from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.validation import Scheme
 
 # γ = "auto": what a single shallow tree can be asked for on most tables.

@@ -14,7 +14,9 @@ from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.vote import Vote
 from tailboost.game import Game
-from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP
+from tailboost.rules.entropic import EntropicLP
+from tailboost.rules.hedge import Hedge
+from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
 
 # A value this close to the coin flip's is the coin flip's.

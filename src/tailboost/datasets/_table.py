@@ -18,8 +18,8 @@ from tailboost.datasets._schema import NUMBERS, TableSchema, as_written, refuse_
 _MAX_GROUPS = 100
 # Longer than any date: what follows a time of day may be anything, and on long text the search for an end of
 # it that fits would take time with the square of the length.
-_DATE_LENGTH = 64
-_DATE = re.compile(
+DATE_LENGTH = 64
+DATE = re.compile(
     r"\s*("
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?"  # 2024-01-31, 2024-01
     r"|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"  # 31.01.2024, 1/31/24
@@ -217,7 +217,7 @@ def _text(column: Any) -> Any:
 
 
 def _looks_like_a_date(value: str) -> bool:
-    return len(value) <= _DATE_LENGTH and _DATE.fullmatch(value) is not None
+    return len(value) <= DATE_LENGTH and DATE.fullmatch(value) is not None
 
 
 def _all_dates(column: Any) -> bool:

@@ -239,7 +239,7 @@ def prepare(task: Task, protocol: Protocol, folder: Path, seed: int) -> Data:
     assert train is not None
     assert test is not None
     K = int(train[1].max()) + 1
-    train = _cut(train, protocol.largest, task.ratio, K, rng)
+    train = cut_classes(train, protocol.largest, task.ratio, K, rng)
     judged = parts["validation"]
     if judged is None:
         X, X_val, y, y_val = train_test_split(*train, test_size=0.3, stratify=train[1], random_state=seed)
@@ -251,7 +251,9 @@ def prepare(task: Task, protocol: Protocol, folder: Path, seed: int) -> Data:
     return Data(train, judged, test, shares[test[1]], K)
 
 
-def _cut(sample: Sample, largest: int | None, ratio: float, K: int, rng: np.random.Generator) -> Sample:
+def cut_classes(
+    sample: Sample, largest: int | None, ratio: float, K: int, rng: np.random.Generator
+) -> Sample:
     """Keep ``largest · ratio^(−k/(K−1))`` rows of class k; without both numbers, all."""
     if largest is None and ratio == 1.0:
         return sample

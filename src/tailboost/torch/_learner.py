@@ -124,7 +124,8 @@ class TorchSession:
     def _drawn_from(self, rows: Mask | None) -> Ints:
         return self.order if rows is None else self.order[rows[self.order]]
 
-    def _begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
+    def begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
+        """Return a round's training at its start, where the warm model is."""
         learner = self.learner
         index = self._drawn_from(rows)
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
@@ -139,14 +140,15 @@ class TorchSession:
             if path is not None and path.exists():
                 self.starts[key] = _read_start(path)
             else:
-                self.starts[key] = self._warm_up(rows)
+                self.starts[key] = self.warm_up(rows)
                 if path is not None:
                     content = io.BytesIO()
                     torch.save(vars(self.starts[key]), content)
                     write_sealed(path, content.getvalue(), "the warmed-up model")
         return self.starts[key]
 
-    def _warm_up(self, rows: Mask | None) -> Start:
+    def warm_up(self, rows: Mask | None) -> Start:
+        """Train plain ERM on these rows."""
         index = self._drawn_from(rows)
         training = Training(self.recipe, self._loss(rows), self.seed, index, self.sample_weight[index])
         training.advance(self.learner.warmup_steps)
@@ -166,7 +168,7 @@ class TorchSession:
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[TorchMember]:
         """Yield the net after every ``growth`` steps, up to ``steps``; the last one is that of `fit`."""
-        training = self._begin(weight, seed, rows)
+        training = self.begin(weight, seed, rows)
         steps = self.learner.steps
         while training.done < steps:
             training.advance(min(self.learner.growth or steps, steps - training.done))
@@ -174,7 +176,7 @@ class TorchSession:
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> TorchMember:
         """Train for all steps on rows drawn with these weights."""
-        training = self._begin(weight, seed, rows)
+        training = self.begin(weight, seed, rows)
         training.advance(self.learner.steps)
         return self._member(training)
 
