@@ -27,6 +27,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from tailboost._identity import Identity, differing
 from tailboost._interrupts import noticing_interrupts
 from tailboost._probe import probe_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost.checkpoints import Checkpoints, keep
@@ -281,6 +282,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 self.__dict__.update(before)
                 raise
             self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
+            self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
             if not goes_on:
                 self.__dict__.pop("ensemble_", None)  # unfitted until there is a round
             self._play(problem, scheme, checkpoints, interrupted, context)
@@ -393,6 +395,36 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def estimator_weights_(self) -> Floats:
         """Weight of each member: its share λ, or its step."""
         return self.ensemble_.weights
+
+    def seen_share(self, X: Any) -> float:
+        """Return the share of some rows that members were fitted on: errors on such rows say little.
+
+        Rows are known by their content, labels aside, from fingerprints kept with the model
+        (``seen_rows_``, also in its file): of all training rows up to 50,000 different ones, else of a sample
+        of so many. Whoever has the model can so find out whether a row that he knows was among them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows; in a table with few different values fresh rows may equal others by chance.
+
+        Returns
+        -------
+        float
+            From 0 to 1, each row counting once; NaN where the sample has nothing to say, as of a few rows
+            beside millions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tailboost import AdaBoostClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
+        >>> clf.seen_share(X[::2])
+        1.0
+        """
+        check_is_fitted(self)
+        return self.seen_rows_.share(hash_rows(self._checked(X)))
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
