@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import (
@@ -46,7 +48,7 @@ from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
 from tailboost.game import Game, Response, Stop, Stopping, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.session import open_session
+from tailboost.learners.session import is_constant, open_session
 from tailboost.validation import Memory, Scheme, choose_scheme
 
 try:
@@ -395,6 +397,47 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def estimator_weights_(self) -> Floats:
         """Weight of each member: its share λ, or its step."""
         return self.ensemble_.weights
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each feature, shape (d,): the members' own, weighted by `estimator_weights_`.
+
+        They sum to 1 where any feature has one. Constants take no part. What the members' importances mean,
+        the members say: impurity, gain, or something else.
+
+        Raises
+        ------
+        AttributeError
+            If a member of positive weight has no ``feature_importances_``.
+        """
+        check_is_fitted(self)
+        total = np.zeros(self.n_features_in_)
+        for weight, member in zip(self.estimator_weights_, self.estimators_, strict=True):
+            if weight > 0 and not is_constant(member):
+                total += weight * np.asarray(member.feature_importances_, dtype=np.float64)
+        return total / total.sum() if total.any() else total
+
+    @abstractmethod
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield ``predict`` after each round or kept hypothesis."""
+
+    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
+        """Yield the accuracy of each prediction of `staged_predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            True labels.
+        sample_weight : array-like of shape (n,), optional
+
+        Yields
+        ------
+        float
+            From 0 to 1; the last is `score`.
+        """
+        for labels in self.staged_predict(X):
+            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
 
     def seen_share(self, X: Any) -> float:
         """Return the share of some rows that members were fitted on: errors on such rows say little.

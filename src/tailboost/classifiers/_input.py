@@ -69,6 +69,8 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
+    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow: learners know pandas' columns
+        X = X.to_pandas()
     check_row_shape(classifier, X, reset)
     if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
         refuse_empty(X)

@@ -180,7 +180,7 @@ class MixtureClassifier(BaseBoostClassifier):
         if rows.fitted:
             warn_user(
                 f"the losses kept are of {rows.words}, which members were fitted on, and smaller than on "
-                "fresh rows: fit with another validation than 'train', or give rows that were not given to fit",
+                "fresh rows: fit with another validation than 'train', or give rows that were not fitted on",
                 ResubstitutionWarning,
             )
         return names, kept
@@ -239,6 +239,20 @@ class MixtureClassifier(BaseBoostClassifier):
             Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
         """
         return self._scores(X)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest share: deterministic, row by row.

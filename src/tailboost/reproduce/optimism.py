@@ -137,7 +137,8 @@ def _report(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]]
     missed = [cell["kept"] for cell in aimed if not cell["bound met"]]
     parts.append(
         f"`bound_met_` with the target {TARGET:g}: met in {len(met)} of {len(aimed)} fits, and kept on "
-        f"the test rows in {sum(met)} of them; missed in {len(missed)}, of which {sum(missed)} were kept all the same."
+        f"the test rows in {sum(met)} of them; missed in {len(missed)}, of which {sum(missed)} were "
+        "kept all the same."
     )
     each = [
         [table, *(f"{_gap(found[title][table], 'said'):+.3f}" for title in METHODS)] for table in found[title]
