@@ -1,10 +1,12 @@
-"""λ chosen anew: on which rows, what is told of rows that were fitted on, and what to expect on fresh ones."""
+"""λ chosen anew: on which rows, what is told of rows fitted on, and what to expect on fresh ones."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import RFE
@@ -13,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost._rows import Sketch, hash_rows
-from tailboost.metrics import cvar, expected_group_errors
+from tailboost.metrics import cvar, expected_class_errors, expected_group_errors
 from tailboost.solvers import minimize_cvar_mixture
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
@@ -144,7 +146,7 @@ def test_groups_of_the_training_rows_meet_their_out_of_fold_losses():
 
 def test_groups_for_a_held_out_part_and_for_a_validation_set():
     weight = np.r_[np.zeros(50), np.ones(550)]
-    # Each row is a group of its own value, so that the judged rows can be told from their losses.
+    # Groups from which the classes of the judged rows can be read.
     clf = fit(validation=0.25).fit(X, Y, sample_weight=weight)
     rows = clf.combiner_.pool.ledger.rows
     fair = clf.reweight(objective="worst_group", groups=Y + 2 * (np.arange(600) >= 300))
@@ -162,16 +164,12 @@ def test_groups_for_a_held_out_part_and_for_a_validation_set():
 
 def test_groups_for_a_vote_and_for_the_worst_class():
     clf = tb.OCOBoostClassifier(TREE, n_estimators=3, random_state=0)
-    with np.testing.suppress_warnings() as quiet:
-        quiet.filter(tb.BoundNotMetWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tb.BoundNotMetWarning)
         clf.fit(X, Y)
-    name = "b" if "b" in G else ""
-    if clf.combiner_.pool.ledger.rows.fitted:
-        with pytest.warns(tb.ResubstitutionWarning, match="smaller than on fresh rows"):
-            fair = clf.reweight(objective="worst_group", groups=G)
-    else:
+    with pytest.warns(tb.ResubstitutionWarning, match="smaller than on fresh rows"):  # it has no other losses
         fair = clf.reweight(objective="worst_group", groups=G)
-    assert name in fair.groups_
+    np.testing.assert_array_equal(fair.groups_, ["a", "b", "c"])
     worst_class = tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y)
     errors = worst_class.unit_errors_
     fair = worst_class.reweight(objective="worst_group", groups=G)
@@ -183,7 +181,6 @@ def test_groups_for_training_losses_and_groups_without_a_row():
     clf = fit(validation="train").fit(X, Y)
     with pytest.warns(tb.ResubstitutionWarning, match="fit with another validation than 'train'"):
         clf.reweight(objective="worst_group", groups=G)
-    rare = np.where(np.arange(600) == 0, "rare", "usual")
     clf = fit(validation=0.2).fit(X, Y)
     held = clf.combiner_.pool.ledger.rows.given.index
     rare = np.full(600, "usual")
@@ -231,24 +228,31 @@ def test_no_estimate_where_nothing_was_chosen_or_rows_were_fitted_on():
 
 
 def test_the_estimate_is_nearer_to_fresh_rows():
-    """Many groups and few rows: the choice is fitted to the rows it was made on."""
+    """Rare classes: the choice is fitted to the few rows of each."""
     gaps = []
-    for seed in range(5):
-        X, y, _ = unequal(240, 10 + seed)
-        more, labels, _ = unequal(4000, 50 + seed)
-        clf = fit(estimator=DecisionTreeClassifier(max_depth=4, random_state=0), n_estimators=8)
-        groups, other = (np.floor(x[:, 2] * 2).clip(-3, 2) for x in (X, more))
-        fair = clf.fit(X, y).reweight(objective="worst_group", groups=groups)
-        true = worst(fair, more, labels, other)
-        gaps.append([true - fair.guarantee_.achieved, true - fair.guarantee_.estimate])
+    for seed in range(4):
+        X, y = make_classification(
+            2400,
+            8,
+            n_informative=5,
+            n_classes=4,
+            weights=[0.7, 0.15, 0.1, 0.05],
+            flip_y=0.1,
+            random_state=seed,
+        )
+        clf = tb.WorstClassBoostClassifier(TREE, random_state=0).fit(X[:300], y[:300])
+        true = max(expected_class_errors(y[300:], clf.predict_proba(X[300:])).values())
+        gaps.append([true - clf.guarantee_.achieved, true - clf.guarantee_.estimate])
     said, estimated = np.mean(gaps, axis=0)
-    assert abs(estimated) < abs(said)
+    print(said, estimated)
+    assert said > 0  # more was promised than came true
+    assert abs(estimated) < said / 2
 
 
 # -- what scikit-learn's AdaBoost has ----------------------------------------------------------------------
 
 FACES = {
-    "mixture": fit(),
+    "mixture": fit(alpha=0.95),
     "additive": tb.AdaBoostClassifier(TREE, n_estimators=4, random_state=0),
 }
 
@@ -300,7 +304,7 @@ def test_our_learners_know_which_column_matters(learner):
 def test_no_importances_where_members_have_none():
     clf = fit(estimator=LogisticRegression()).fit(X, Y)
     assert not hasattr(clf, "feature_importances_")
-    with pytest.raises(AttributeError, match="LogisticRegression.*feature_importances_"):
+    with pytest.raises(AttributeError, match=r"LogisticRegression.*feature_importances_"):
         _ = clf.feature_importances_
     assert not hasattr(fit(), "feature_importances_")
 

@@ -402,18 +402,18 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def feature_importances_(self) -> Floats:
         """Importance of each feature, shape (d,): the members' own, weighted by `estimator_weights_`.
 
-        They sum to 1 where any feature has one. Constants take no part. What the members' importances mean,
-        the members say: impurity, gain, or something else.
+        They sum to 1, or are all 0 where λ is on constants alone: these take no part. What the members'
+        importances mean, the members say: impurity, gain, or something else.
 
         Raises
         ------
         AttributeError
-            If a member of positive weight has no ``feature_importances_``.
+            If a member has no ``feature_importances_``.
         """
         check_is_fitted(self)
         total = np.zeros(self.n_features_in_)
         for weight, member in zip(self.estimator_weights_, self.estimators_, strict=True):
-            if weight > 0 and not is_constant(member):
+            if not is_constant(member):
                 total += weight * np.asarray(member.feature_importances_, dtype=np.float64)
         return total / total.sum() if total.any() else total
 
