@@ -92,9 +92,9 @@ class Guarantee:
         What ``achieved`` may be on fresh rows: the objective where each half of the judged rows is judged by
         the λ chosen on the other half; the members stay as they are. It is about the choice alone: on
         fifteen sets (``tailboost reproduce optimism``) the largest class error was .05 to .08 higher on fresh
-        rows than ``achieved`` and .01 to .02 higher than the estimate; a CVaR of out-of-fold losses was no
-        higher than either. None
-        where λ was not chosen, where rounds vote, and where members were fitted on the judged rows.
+        rows than ``achieved`` and .01 to .02 higher than the estimate; a CVaR of out-of-fold losses was on
+        average no higher than either. None where λ was not chosen, where rounds vote, and where
+        members were fitted on the judged rows.
     """
 
     promised: tuple[Bound, ...]
