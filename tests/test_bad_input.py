@@ -321,7 +321,15 @@ REWEIGHTS = {
     "no groups given": ({"X": X, "y": Y, "objective": "worst_group"}, "needs groups"),
     "X alone": ({"X": X}, "both X and y"),
     "y alone": ({"y": Y}, "both X and y"),
-    "groups alone": ({"groups": GROUPS, "objective": "worst_group"}, "give X and y"),
+    "groups alone": ({"groups": GROUPS}, "need objective='worst_group'"),
+    "groups of other rows": (
+        {"groups": GROUPS[:50], "objective": "worst_group"},
+        "groups has 50 entries, .* given with 60 rows",
+    ),
+    "missing group alone": (
+        {"groups": put(GROUPS, 0, np.nan), "objective": "worst_group"},
+        "groups contains NaN",
+    ),
     "weights alone": ({"sample_weight": np.ones(60)}, "give X and y"),
     "unknown label": ({"X": X, "y": Y + 1}, r"y holds labels not seen in fit: \[2\]"),
     "missing label": ({"X": X, "y": put(Y, 0, None)}, "y contains NaN or None"),

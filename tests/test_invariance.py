@@ -188,7 +188,7 @@ def test_equal_rows_never_stand_on_both_sides(scheme):
     twice = np.concatenate([np.arange(len(y)), np.arange(len(y))])
     X, y, weight, K = X[twice], y[twice], np.ones(len(twice)), len(np.unique(y))
     session = open_session(LEARNERS["tree"], X, y, K, weight, {})
-    problem = Problem(X, y, weight, None, K, np.arange(len(y)), None)
+    problem = Problem(X, y, weight, None, K, np.arange(len(y)), len(y), None)
     drawn = choose_scheme(session, problem, scheme, seed=3, refit=True, n_jobs=None)
     side = drawn.fold if scheme == "cv" else drawn.held
     rows = pd.DataFrame(X).assign(side=side)

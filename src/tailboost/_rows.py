@@ -5,13 +5,19 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Hashes, Ints
+
+# Fingerprints kept with a model, of four bytes each.
+MOST_KEPT = 50_000
+# Fresh rows that meet others by chance do so in no larger share than this beyond what is expected.
+CHANCE, STANDARD_ERRORS = 0.05, 3.0
 
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -105,6 +111,56 @@ def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
     """Return (first row of each distinct content, content number of each row), ordered by hash."""
     _, first, index = np.unique(hashes, return_index=True, return_inverse=True)
     return first, index
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one.
+
+    Parameters
+    ----------
+    kept : ndarray of uint32
+        The smallest hashes, sorted; equal rows are there once.
+    limit : int
+        Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
+    repeated : float
+        Share of the rows that have an equal one among the others: about as many of fresh rows from the same
+        source are known by chance.
+    """
+
+    kept: NDArray[np.uint32]
+    limit: int
+    repeated: float
+
+    @classmethod
+    def of(cls, hashes: Hashes, most: int = MOST_KEPT) -> Self:
+        """Return the sketch of rows by their hashes (see `hash_rows`); at most so many are kept."""
+        short, counts = np.unique(_short(hashes), return_counts=True)
+        kept = short[:most]
+        limit = 2**32 - 1 if len(kept) == len(short) else int(kept[-1])
+        return cls(kept, limit, float(counts[counts > 1].sum() / counts.sum()))
+
+    def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Mark the known ones among those rows that a sketch of this limit samples."""
+        short = _short(hashes)
+        return np.isin(short[short <= self.limit], self.kept)
+
+    def share(self, hashes: Hashes) -> float:
+        """Return the share of rows that are known; NaN where none is in the sample."""
+        known = self.knows(hashes)
+        return float(known.mean()) if len(known) else float("nan")
+
+    def beyond_chance(self, hashes: Hashes) -> bool:
+        """Whether more rows are known than equal rows from the same source explain."""
+        known, r = self.knows(hashes), self.repeated
+        if not len(known):
+            return False
+        by_chance = r + max(CHANCE, STANDARD_ERRORS * float(np.sqrt(r * (1 - r) / len(known))))
+        return bool(known.mean() > min(by_chance, (1 + r) / 2))
+
+
+def _short(hashes: Hashes) -> NDArray[np.uint32]:
+    return (hashes >> np.uint64(32)).astype(np.uint32)
 
 
 def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:

@@ -292,7 +292,7 @@ def choose_scheme(
         X_val, judged = problem.validation
         return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
-        return Resubstitution(session, train, train)
+        return Resubstitution(session, train, replace(train, fitted=True))
     hashes = hash_rows(X, seed=seed)
     strata = train.y
     if train.groups is not None:
@@ -315,8 +315,7 @@ def choose_scheme(
             f"validation={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
             f"of {n_distinct} distinct ones; use 'cv', another fraction or more rows"
         )
-    groups = None if train.groups is None else train.groups[held]
-    judged = Rows(train.y[held], train.weight[held], groups, f"the {held.sum():,} held-out rows")
+    judged = replace(train.part(held), words=f"the {held.sum():,} held-out rows")
     return HeldOut(session, train, judged, held, refit)
 
 

@@ -1,6 +1,7 @@
 """The scikit-learn faces of the games."""
 
 from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers._mixture import ResubstitutionWarning
 from tailboost.classifiers._plan import BoundNotMetWarning
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
@@ -31,6 +32,7 @@ __all__ = [
     "LPBoostClassifier",
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
+    "ResubstitutionWarning",
     "SoftMarginBoostClassifier",
     "VadaBoostClassifier",
     "WorstClassBoostClassifier",

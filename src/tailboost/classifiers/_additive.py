@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import _fit_context
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -193,6 +193,21 @@ class AdditiveClassifier(BaseBoostClassifier):
         ndarray of shape (n, K)
         """
         return self._softmax(self.decision_function(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        f = self.decision_function(X)
+        P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
+        return P
 
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield `decision_function` after 1, 2, … kept hypotheses.

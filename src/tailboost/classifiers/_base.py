@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import (
@@ -27,6 +29,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from tailboost._identity import Identity, differing
 from tailboost._interrupts import noticing_interrupts
 from tailboost._probe import probe_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost.checkpoints import Checkpoints, keep
@@ -45,7 +48,7 @@ from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
 from tailboost.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.session import open_session
+from tailboost.learners.session import is_constant, open_session
 from tailboost.validation import Memory, Scheme, choose_scheme
 
 try:
@@ -274,6 +277,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 self.__dict__.update(before)
                 raise
             self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
+            self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
             if not goes_on:
                 self.__dict__.pop("ensemble_", None)  # unfitted until there is a round
             self._play(problem, scheme, checkpoints, interrupted, context)
@@ -386,6 +390,77 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def estimator_weights_(self) -> Floats:
         """Weight of each member: its share λ, or its step."""
         return self.ensemble_.weights
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each feature, shape (d,): the members' own, weighted by `estimator_weights_`.
+
+        They sum to 1, or are all 0 where λ is on constants alone: these take no part. What the members'
+        importances mean, the members say: impurity, gain, or something else.
+
+        Raises
+        ------
+        AttributeError
+            If a member has no ``feature_importances_``.
+        """
+        check_is_fitted(self)
+        total = np.zeros(self.n_features_in_)
+        for weight, member in zip(self.estimator_weights_, self.estimators_, strict=True):
+            if not is_constant(member):
+                total += weight * np.asarray(member.feature_importances_, dtype=np.float64)
+        return total / total.sum() if total.any() else total
+
+    @abstractmethod
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield ``predict`` after each round or kept hypothesis."""
+
+    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
+        """Yield the accuracy of each prediction of `staged_predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            True labels.
+        sample_weight : array-like of shape (n,), optional
+
+        Yields
+        ------
+        float
+            From 0 to 1; the last is `score`.
+        """
+        for labels in self.staged_predict(X):
+            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
+
+    def seen_share(self, X: Any) -> float:
+        """Return the share of some rows that members were fitted on: errors on such rows say little.
+
+        Rows are known by their content, labels aside, from fingerprints kept with the model
+        (``seen_rows_``, also in its file): of all training rows up to 50,000 different ones, else of a sample
+        of so many. Whoever has the model can so find out whether a row that he knows was among them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows; in a table with few different values fresh rows may equal others by chance.
+
+        Returns
+        -------
+        float
+            From 0 to 1, each row counting once; NaN where the sample has nothing to say, as of a few rows
+            beside millions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tailboost import AdaBoostClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
+        >>> clf.seen_share(X[::2])
+        1.0
+        """
+        check_is_fitted(self)
+        return self.seen_rows_.share(hash_rows(self._checked(X)))
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)

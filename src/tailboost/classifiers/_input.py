@@ -21,10 +21,11 @@ from tailboost._checks import (
     refuse_empty,
     refuse_missing,
 )
+from tailboost._rows import hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
-from tailboost.data import Problem, Rows, take
+from tailboost.data import Given, Problem, Rows, lots, take
 from tailboost.learners._sklearn import is_skorch
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
@@ -73,6 +74,8 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
+    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow: learners know pandas' columns
+        X = X.to_pandas()
     check_row_shape(classifier, X, reset)
     if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
         refuse_empty(X)
@@ -174,7 +177,9 @@ def judged_rows(
         numbers = positions(groups, classifier.groups_, name, "groups not seen in fit")
     used = weight > 0
     numbers = None if numbers is None else numbers[used]
-    return take(X, used), Rows(index[used], weight[used], numbers, words.format(int(used.sum())))
+    X = take(X, used)
+    words, place = words.format(n_rows_of(X)), Given(n).part(used)
+    return X, Rows(index[used], weight[used], numbers, words, lots(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:
@@ -229,4 +234,4 @@ def read_problem(
         groups = checked_groups(groups, "groups", len(y))
         classifier.groups_, numbers = np.unique(groups[used], return_inverse=True)
     kept = X if used.all() else take(X, used)
-    return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), None)
+    return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)

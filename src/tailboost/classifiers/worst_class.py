@@ -135,7 +135,9 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         the errors those of their siblings that did not see the row); NaN where a unit has none, or only
         rows that no sibling of another fold could learn from, such as a class with one row.
     expected_unit_errors_ : ndarray of shape (m,)
-        The same of the randomised classifier with the label distribution `predict_proba`.
+        The same of the randomised classifier with the label distribution `predict_proba`. Both are measured
+        on the rows of the choice; for the largest of these ``guarantee_.estimate`` says what to expect on
+        others, unless rounds vote.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool

@@ -90,6 +90,13 @@ class Guarantee:
         The α from which on the pool beats a coin flip; None where α has no meaning.
     symbols : dict
         Names and values of the symbols.
+    estimate : float or None
+        What ``achieved`` may be on fresh rows: the objective where each half of the judged rows is judged by
+        the λ chosen on the other half; the members stay as they are. It is about the choice alone: on
+        fifteen sets (``tailboost reproduce optimism``) the largest class error was .05 to .08 higher on fresh
+        rows than ``achieved`` and .01 to .02 higher than the estimate; a CVaR of out-of-fold losses was on
+        average no higher than either. None where λ was not chosen, where rounds vote, and where
+        members were fitted on the judged rows.
     """
 
     promised: tuple[Bound, ...]
@@ -105,6 +112,7 @@ class Guarantee:
     beats_coin_flip_from: float | None
     symbols: dict[str, str]
     alone: str = "plain ERM"
+    estimate: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -136,6 +144,14 @@ class Guarantee:
         alpha = self.beats_coin_flip_from
         return "" if alpha is None else f"; this pool beats a coin flip from α ≈ {alpha:.3g} on"
 
+    def _on_fresh_rows(self) -> list[str]:
+        if self.estimate is None:
+            return []
+        return [
+            f"estimate on rows not used for the choice of λ (the members' own fit aside): {self.estimate:.6g}"
+            "; the value achieved is that on the rows the choice was made on"
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
         return asdict(self) | {"verdict": self.verdict}
@@ -147,6 +163,7 @@ class Guarantee:
             f"(solver gap {self.gap:.1e}); it speaks about the "
             "randomised classifier whose label distribution is predict_proba, "
             "not about predict",
+            *self._on_fresh_rows(),
             *(f"observed: {b}" for b in self.observed),
             *(f"promised: {b}" for b in self.promised),
             "symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items()),
@@ -208,6 +225,7 @@ def guarantee(
         beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
         symbols=symbols,
         alone="the balanced model of round 1" if balanced else "plain ERM",
+        estimate=combiner.value_elsewhere(),
     )
 
 

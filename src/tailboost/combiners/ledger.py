@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tailboost._typing import Bits, Floats, Ints
+from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost.data import Rows
 from tailboost.rules.outliers import keep
 from tailboost.solvers import BitLosses
@@ -59,6 +59,15 @@ class Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
         known = {name: errors[:n_rounds] for name, errors in self._known.items()}
         return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)), _known=known)
+
+    def part(self, chosen: Mask) -> Ledger:
+        """Return the ledger of some of the judged rows."""
+        boosted, extras = (bits.select(units=chosen) for bits in (self.boosted, self.extras))
+        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction)
+
+    def regrouped(self, groups: Ints) -> Ledger:
+        """Return the ledger with other groups of the same rows."""
+        return replace(self, rows=replace(self.rows, groups=groups), _known={})
 
     def pool(self, n_rounds: int | None = None) -> BitLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""

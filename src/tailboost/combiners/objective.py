@@ -26,6 +26,9 @@ class Objective(Protocol):
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the objective of a mixture λ of the pool, shape (T + E,)."""
 
+    def of_losses(self, ledger: Ledger, losses: Floats) -> float:
+        """Return the objective of expected losses of the rows, shape (n,)."""
+
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Return the optimal mixture of the first ``n_rounds`` boosted hypotheses and the extras."""
 
@@ -53,7 +56,11 @@ class CVaR:
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the CVaR of the mixture's loss."""
-        return cvar(ledger.pool().combine(mixture), self.alpha, ledger.base())
+        return self.of_losses(ledger, ledger.pool().combine(mixture))
+
+    def of_losses(self, ledger: Ledger, losses: Floats) -> float:
+        """Return the CVaR of losses of the rows."""
+        return cvar(losses, self.alpha, ledger.base())
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Solve the linear program (3) of Zhai et al. 2021."""
@@ -79,7 +86,11 @@ class WorstRow:
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest loss of a row that has weight."""
-        return float(ledger.pool().combine(mixture)[ledger.base() > 0].max())
+        return self.of_losses(ledger, ledger.pool().combine(mixture))
+
+    def of_losses(self, ledger: Ledger, losses: Floats) -> float:
+        """Return the largest of the losses of rows that have weight."""
+        return float(losses[ledger.base() > 0].max())
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Solve the minimax problem: at α = min p the cap ``p/α`` leaves the whole simplex."""
@@ -140,6 +151,16 @@ class WorstUnit:
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest error of a unit: errors are linear in λ."""
         return float((mixture @ self.losses(ledger)).max())
+
+    def of_losses(self, ledger: Ledger, losses: Floats) -> float:
+        """Return the largest mean loss of a unit, its penalty added."""
+        index = self._index(ledger.rows)
+        inside = index >= 0
+        index, weight = index[inside], ledger.rows.weight[inside]
+        mass = np.bincount(index, weights=weight)
+        used = np.flatnonzero(mass)
+        errors = np.bincount(index, weights=weight * losses[inside])[used] / mass[used]
+        return float((errors if self.penalty is None else errors + np.array(self.penalty)[used]).max())
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Solve the minimax problem over units."""

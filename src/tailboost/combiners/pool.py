@@ -120,6 +120,10 @@ class Pool:
             ledger = ledger.append(w)
         return replace(self, ledger=ledger, boosted=list(self.boosted), said=None, extras_said=[])
 
+    def regrouped(self, groups: Ints) -> Pool:
+        """Return a pool of the same members with other groups of the judged rows."""
+        return replace(self.snapshot(), ledger=self.ledger.regrouped(groups))
+
     def snapshot(self) -> Pool:
         """Return a copy that further rounds leave as it is."""
         said = None if self.said is None else list(self.said)

@@ -117,12 +117,15 @@ class Vote:
         """Return the objective of any mixture of the voters."""
         return self.objective.evaluate(self.pool.ledger, mixture)
 
-    def aiming_at(self, objective: Objective) -> Mixture:
-        """Return a mixture of the same members for an objective."""
-        objective.check(self.pool.ledger.rows)
+    def value_elsewhere(self) -> None:
+        """Without an estimate: how many rounds vote is chosen on all judged rows."""
+        return None
+
+    def aiming_at(self, objective: Objective, groups: Ints | None = None) -> Mixture:
+        """Return a mixture of the same members for an objective, over other groups if they are given."""
         mixture = Mixture(objective, self.n_classes, outlier_fraction=self.outlier_fraction)
-        mixture.pool = self.pool.snapshot()
-        return mixture
+        mixture.pool = self.pool
+        return mixture.aiming_at(objective, groups)
 
     def judged_on(self, X: Any, rows: Rows) -> Mixture:
         """Return an even mixture of the same members, judged on other rows."""

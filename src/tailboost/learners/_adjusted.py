@@ -56,6 +56,13 @@ class TableForest(ClassifierMixin, BaseEstimator):
         self.classes_ = forest.classes_
         return self
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Those of the forest, shape (d,)."""
+        check_is_fitted(self)
+        own: Floats = self.forest_.feature_importances_
+        return own
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict class probabilities, shape (n, K)."""
         check_is_fitted(self)
@@ -122,6 +129,11 @@ class Adjusted:
 
     def __init__(self, table_: LogProbabilities, log_weight: Floats) -> None:
         self.table_, self.log_weight = table_, log_weight
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Mean of those of the classifiers behind the probabilities, shape (d,)."""
+        return np.mean([model.feature_importances_ for model in self.table_.models], axis=0)
 
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""

@@ -308,6 +308,24 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             booster = self.__dict__.setdefault("_booster", _load(self.model_))
         return booster
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each column in the gain of all splits, shape (d,).
+
+        Raises
+        ------
+        AttributeError
+            If the backend is scikit-learn's and its model has none.
+        """
+        check_is_fitted(self, "model_")
+        if self.backend_ == "sklearn":
+            own: Floats = self.model_.feature_importances_
+            return own
+        total = np.zeros(self.booster_.num_features())
+        for name, gain in self.booster_.get_score(importance_type="total_gain").items():
+            total[int(name.removeprefix("f"))] = np.sum(gain)
+        return total / total.sum() if total.any() else total
+
     def _margin(self, table: Table) -> NDArray[np.float32]:
         booster = self.booster_
 

@@ -334,6 +334,12 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             setattr(self, name, getattr(found, name))
         return self
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """1 for the column that is asked, shape (d,); all 0 where the answer is constant."""
+        check_is_fitted(self)
+        return (np.arange(self.n_features_in_) == self.feature_).astype(np.float64)
+
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for a table of float64, shape (n,)."""
         if self.feature_ < 0:

@@ -10,12 +10,12 @@ from typing import Any
 from sklearn.base import clone
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.learners._base import constant, last
+from tailboost.learners._base import constant, is_constant, last
 from tailboost.learners._predict import predict_members
 from tailboost.learners._sklearn import SklearnSession, set_seeds
 from tailboost.learners.protocols import Growing, Learner, Session
 
-__all__ = ["constant", "grown", "open_session", "predict_members", "stages"]
+__all__ = ["constant", "grown", "is_constant", "open_session", "predict_members", "stages"]
 
 
 def open_session(
