@@ -43,7 +43,8 @@ class DROBoostClassifier(AdditiveClassifier):
         Largest number of rounds; the fit ends earlier when no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"
         δ. "auto" is the quantile of the likelihood-ratio statistic, ``χ²_{d; confidence} / (2n)``: the ball
-        that holds the true distribution with about this confidence, n being the sum of the sample weights.
+        that holds the true distribution with about this confidence, n being the number of rows, ``(Σw)²/Σw²``
+        where their sample weights w differ.
     confidence : float in (0, 1), default=0.95
         For ``radius="auto"``.
     effective_dim : int ≥ 1 or "auto", default="auto"
@@ -183,7 +184,7 @@ class DROBoostClassifier(AdditiveClassifier):
             dim = n_leaves(scheme(units.density(units.base), seed).member)
         else:
             dim = int(self.effective_dim)
-        radius = dro_radius(units.count, self.confidence, dim)
+        radius = dro_radius(units.sample_size, self.confidence, dim)
         if self.verbose:
             print(f"radius {radius:.4g} from {dim} effective dimensions", flush=True)
         return radius, dim

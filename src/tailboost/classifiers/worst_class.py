@@ -136,8 +136,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool
-        Whether every unit measured is within its target: by `unit_errors_` for a vote, by
-        `expected_unit_errors_`, that is the solver's value, for a mixture.
+        Whether every unit measured meets its target: by `unit_errors_` for a vote, by
+        `expected_unit_errors_`, that is the solver's value, for a mixture. In the indicator game an error of
+        ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
     unit_weights_ : ndarray of shape (T, m)
         The player's weights; None with more than 1,000 units.
     {{ensemble_}}
@@ -405,7 +406,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
         patience, target = self.n_iter_no_change, None
         if self.until_met:
             assert isinstance(plan.units, TargetUnits)
-            patience, target = None, float(plan.units.allowed.max()) + TOLERANCE
+            patience, target = None, float(plan.units.allowed.max())
+            target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
             patience = None if self._by_argmax else PATIENCE
         stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target)
@@ -441,12 +443,12 @@ class WorstClassBoostClassifier(MixtureClassifier):
         if self.max_error == "auto":
             allowed = float(units.allowed.max())
             if not game.indicator:  # the most demanding one that is met
-                met = [error for error in MAX_ERRORS if round(reached - error, DECIMALS) <= 0]
+                met = [error for error in MAX_ERRORS if units.met(reached - error)]
                 allowed = min(met, default=MAX_ERRORS[-1])
             self.max_error_ = np.full(len(self.units_), round(allowed, DECIMALS))
         else:
             allowed = float(units.allowed.max())
-        self.bound_met_ = round(reached - allowed, DECIMALS) <= 0
+        self.bound_met_ = bool(units.met(reached - allowed))
 
     @property
     def _promised_errors(self) -> Floats:
@@ -471,8 +473,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
                 BoundNotMetWarning,
             )
         if not self.bound_met_:
-            missed = np.flatnonzero(np.round(errors - self.max_error_, DECIMALS) > 0)
-            words = [f"{names[k]} ({errors[k]:.3g}, allowed {self.max_error_[k]:.3g})" for k in missed]
+            below = "less than " if self._targets.indicator else ""
+            missed = np.flatnonzero(~self._targets.met(np.nan_to_num(errors - self.max_error_, nan=-1.0)))
+            words = [f"{names[k]} ({errors[k]:.3g}, allowed {below}{self.max_error_[k]:.3g})" for k in missed]
             more = " and others" if len(words) > NAMED else ""
             warn_user(
                 f"the bound is not met on {self.combiner_.pool.ledger.rows.words} for {kind} "
@@ -482,22 +485,34 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
-        note = "loss of a voter: 1 where the error is max_error or more" if self._kind.indicator else ""
+        units, kind = self._targets, self._named.kind
+        note = ""
+        if units.indicator:
+            note = "loss of a voter: 1 where the error is max_error or more"
+        elif units.penalty.any():
+            note = (
+                f"loss of a voter: the error plus what the least strict {kind} is allowed beyond this one, "
+                f"divided by {1.0 + units.penalty.max():.4g}"
+            )
         promised, observed = (
             tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
             for bounds in (promised, observed)
         )
         if self.combiner_.pool.answers is not None:
-            words = self.combiner_.pool.ledger.rows.words
-            predict = Bound(
-                f"largest error of predict on a {self._named.kind}, as measured on {words}",
-                "max_error",
-                float(np.nanmax(self.max_error_)),
-                self._targets.excess(self.unit_errors_),
-                "a target, not a theorem",
-            )
-            observed = (*observed, predict)
+            observed = (*observed, self._measured(kind, units))
         return promised, observed
+
+    def _measured(self, kind: str, units: TargetUnits) -> Bound:
+        """Set the errors of `predict` against the targets: the largest, or the farthest beyond its own."""
+        note = "a target, not a theorem" + ("; to be met, it must be less" if units.indicator else "")
+        words = f"on a {kind}, as measured on {self.combiner_.pool.ledger.rows.words}"
+        errors, allowed = self.unit_errors_, self.max_error_
+        largest = float(np.nanmax(errors))
+        if np.ptp(allowed) == 0:
+            return Bound(f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note)
+        beyond = float(np.nanmax(errors - allowed))
+        note += f"; the largest error is {largest:.4g}"
+        return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note)
 
 
 @dataclass(frozen=True)
