@@ -307,8 +307,8 @@ def choose_scheme(
         k = min(N_FOLDS, n_distinct)
         if k < 2:
             raise ValueError(
-                f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be held "
-                "out; at least two distinct rows are needed, or validation='train'"
+                f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
+                "held out; at least two distinct rows are needed, or validation='train'"
             )
         words = f"out-of-fold losses of the {len(train.y):,} training rows ({k} folds)"
         return CrossFitted(session, train, replace(train, words=words), folds(places, k), n_jobs, memory)
