@@ -14,6 +14,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
+from tailboost.combiners import Ledger, WorstUnit
+from tailboost.data import Rows
 from tailboost.learners import HistTreeClassifier
 
 TREE = HistTreeClassifier(max_depth=2)
@@ -209,6 +211,19 @@ def test_best_mixture_of_constants_over_groups():
         assert found.achieved <= found.constants_value + 1e-7  # the constants are in the pool
         if found.achieved >= found.constants_value - 1e-7:
             assert "true mixture" not in found.verdict
+
+
+def test_best_mixture_of_constants_over_classes_and_cells():
+    """Units of one class each have a closed form; the program says the same."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n, K = 60, int(rng.integers(2, 6))
+        y = np.r_[np.arange(K), rng.integers(0, K, n - K)]
+        unit = np.unique(y + K * rng.integers(0, 2, n), return_inverse=True)[1]
+        penalty = rng.choice([0.0, 0.05, 0.3, 0.9], unit.max() + 1)
+        rows = Rows(y, rng.random(n) + 0.1, unit, "rows")
+        found = WorstUnit("cell", tuple(penalty.tolist())).constants(Ledger.new(rows, []), K)
+        assert found == pytest.approx(best_constants(y, unit, penalty), abs=1e-9)
 
 
 def test_a_constant_alone_is_called_one():

@@ -172,8 +172,15 @@ class WorstUnit:
             weights=rows.weight[inside],
             minlength=len(used) * n_classes,
         ).reshape(len(used), n_classes)
+        penalties = self._penalties(used)
+        if np.all(np.count_nonzero(weight, axis=1) == 1):  # classes or cells: no program is needed
+            worst = np.full(n_classes, -np.inf)
+            np.maximum.at(worst, weight.argmax(axis=1), penalties)
+            # The least v with Σ_k max(0, 1 + penalty_k − v) ≤ 1: class k needs the share 1 + penalty_k − v.
+            needs = np.sort(1.0 + worst[np.isfinite(worst)])[::-1]
+            return float(((np.cumsum(needs) - 1.0) / np.arange(1, len(needs) + 1)).max())
         errors = 1.0 - (weight / weight.sum(axis=1, keepdims=True)).T
-        return minimize_cvar_mixture(errors + self._penalties(used), 1.0 / len(used)).value
+        return minimize_cvar_mixture(errors + penalties, 1.0 / len(used)).value
 
     def _penalties(self, used: Ints) -> Floats:
         return np.zeros(len(used)) if self.penalty is None else np.array(self.penalty)[used]
