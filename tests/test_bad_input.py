@@ -427,3 +427,19 @@ def test_weights_that_sum_to_one_are_warned_about():
     clf = make("adalpboost", RecordingClassifier())
     with pytest.warns(UserWarning, match="the weights sum to 1 for 60 rows"):
         clf.fit(X, Y, sample_weight=np.full(60, 1 / 60))
+
+
+@pytest.mark.parametrize("name", having("validation"))
+@pytest.mark.parametrize("validation", ["auto", "cv"])
+def test_equal_rows_are_refused_in_the_words_that_were_chosen(name, validation, recorder):
+    clf = make(name, recorder, validation=validation)
+    refused(lambda: clf.fit(np.ones((60, 3)), Y), f"validation='{validation}': all 60 rows of X are the same")
+    make(name, recorder, validation="train", n_estimators=2).fit(np.ones((60, 3)), Y)
+
+
+def test_a_learner_that_resamples_is_refused(recorder):
+    imblearn = pytest.importorskip("imblearn")
+    sampler = imblearn.under_sampling.RandomUnderSampler()
+    for name in MIXTURES:
+        learner = imblearn.pipeline.make_pipeline(sampler, recorder)
+        refused(lambda: make(name, learner).fit(X, Y), "step 'randomundersampler' drops or adds rows")  # noqa: B023

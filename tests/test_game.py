@@ -39,7 +39,9 @@ def test_samples_are_their_own_units():
     weight = np.array([1.0, 2.0, 5.0])
     units = Units.samples(weight)
     np.testing.assert_allclose(units.base, weight / 8)
-    assert units.count == 8
+    assert units.total == 8
+    assert units.count == pytest.approx(8)  # 1/min p
+    assert units.sample_size == pytest.approx(64 / 30)
     w = np.array([0.5, 0.25, 0.25])
     u = units.density(w)
     np.testing.assert_allclose(u, w / (weight / 8))
@@ -47,12 +49,20 @@ def test_samples_are_their_own_units():
     np.testing.assert_array_equal(units.density(units.base), 1.0)
 
 
+@pytest.mark.parametrize("n", [1, 2, 49, 300, 1001])
+@pytest.mark.parametrize("scale", [1.0, 1 / 300, 1e-300, 3e7])
+def test_equal_weights_are_counted_to_the_bit(n, scale):
+    units = Units.samples(np.full(n, scale))
+    assert units.count == n
+    assert units.sample_size == n
+
+
 def test_rows_outside_the_game_keep_density_one():
     weight = np.array([1.0, 2.0, 5.0, 2.0])
     inside = np.array([True, False, True, True])
     units = Units.samples(weight, inside)
     assert len(units.base) == 3
-    assert units.count == 8
+    assert units.total == 8
     np.testing.assert_allclose(units.density(np.array([1.0, 0.0, 0.0])), [8.0, 1.0, 0.0, 0.0])
 
 

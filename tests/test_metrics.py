@@ -129,6 +129,11 @@ def test_huge_and_tiny_weights():
         assert metrics.cvar([1, 0, 0, 0], 0.5, weight) == pytest.approx(0.5)
 
 
+def test_true_is_no_tail_mass():
+    with pytest.raises(ValueError, match="alpha must be a number, got True"):
+        metrics.cvar([0.0, 1.0], alpha=True)
+
+
 def test_curve_is_one_value_per_alpha_and_never_rises():
     y, proba, _, _ = random_case(3)
     alphas = np.linspace(0.01, 1, 50)

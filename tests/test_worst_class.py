@@ -403,7 +403,9 @@ def test_a_class_absent_from_the_validation_set():
 @pytest.mark.parametrize("class_loss", ["indicator", "error"])
 def test_an_unreachable_target_is_said_to_be(class_loss):
     X, y = rare(10)
-    with pytest.warns(BoundNotMetWarning, match=r"not met on out-of-fold losses .* for class .*allowed 0.01"):
+    with pytest.warns(
+        BoundNotMetWarning, match=r"not met on out-of-fold losses .* for class .*allowed (less than )?0.01"
+    ):
         clf = fit(X, y, max_error=0.01, n_estimators=3, class_loss=class_loss)
     assert not clf.bound_met_
     assert clf.predict(X).shape == y.shape
@@ -624,15 +626,15 @@ def test_oco_is_right_on_every_training_row_once_all_rounds_met_the_condition(K)
     assert wrong.max() <= promise.bound <= 0.5
 
 
-def test_oco_counts_weights_and_says_when_it_stops():
+def test_oco_ignores_the_scale_of_weights_and_says_when_it_stops():
     X, y = noisy(18, n=100)
     weight = np.full(100, 3.0)
     with pytest.warns(
         BoundNotMetWarning, match=r"condition was not met in round \d+.*rounds vote, without a bound"
     ):
         clf = OCOBoostClassifier(DecisionTreeClassifier(max_depth=2), gamma=0.3).fit(X, y, weight)
-    T = math.ceil(2 * math.log(300) / 0.09)
-    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(300) / T))
+    T = math.ceil(2 * math.log(100) / 0.09)
+    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(100) / T))
     assert clf.n_iter_ < T
     np.testing.assert_allclose(clf.estimator_weights_, 1 / clf.n_iter_)
 

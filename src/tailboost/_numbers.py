@@ -27,6 +27,8 @@ def check_number(
     ValueError
         If ``value`` is not such a number.
     """
+    if isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be a number, got {value!r}")
     try:
         number = float(value)
     except (TypeError, ValueError) as error:

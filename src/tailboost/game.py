@@ -35,8 +35,8 @@ class Units:
         Base measure ``p`` over the units, positive: the player starts there; sums to 1.
     mass : ndarray of shape (m,)
         Share of the total sample weight that lies in each unit; sums to 1.
-    count : float
-        What formulas call ``n``: the number of units, rows counted with their sample weight.
+    total : float
+        Sum of the sample weights of the rows in the units.
     index : ndarray of shape (n,) or None
         Unit of each row, −1 for a row outside the game; ``None`` when every row is a unit of its own.
     loss_index, loss_share : ndarray of shape (n_losses,) or None
@@ -46,7 +46,7 @@ class Units:
 
     base: Floats
     mass: Floats
-    count: float
+    total: float
     index: Ints | None = None
     loss_index: Ints | None = None
     loss_share: Floats | None = None
@@ -57,7 +57,7 @@ class Units:
         index = None if rows is None else np.where(rows, np.cumsum(rows) - 1, -1)
         weight = sample_weight if rows is None else sample_weight[rows]
         total = float(weight.sum())
-        return cls(base=weight / total, mass=weight / total, count=total, index=index)
+        return cls(base=weight / total, mass=weight / total, total=total, index=index)
 
     @classmethod
     def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Self:
@@ -70,11 +70,29 @@ class Units:
         return cls(
             base=np.full(len(mass), 1.0 / len(mass)),
             mass=mass / mass.sum(),
-            count=float(len(mass)),
+            total=float(mass.sum()),
             index=index,
             loss_index=loss_index,
             loss_share=loss_weight / np.where(measured > 0, measured, 1.0)[loss_index],
         )
+
+    @property
+    def count(self) -> float:
+        """What regret bounds call n: ``1/min p``, the number of units where p is uniform.
+
+        The scale of the sample weights has no part in it: ``log n`` is the largest divergence of a
+        distribution over the units from p, and with the sum of the weights in its place bounds are false for
+        weights below 1.
+        """
+        least = float(self.base[self.base > 0].min())  # a weight may be too small for its share
+        return float(len(self.base)) if least == self.base.max() else 1.0 / least
+
+    @property
+    def sample_size(self) -> float:
+        """Equal rows that say as much as the weighted ones: Kish's ``(Σw)²/Σw²``."""
+        if self.base.min() == self.base.max():
+            return float(len(self.base))
+        return float(1.0 / (self.base @ self.base))
 
     @property
     def grouped(self) -> bool:

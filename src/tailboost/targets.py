@@ -69,6 +69,14 @@ class TargetUnits(Units):
         """Error R_k of each unit, NaN where none was measured."""
         return np.where(self.measured, super().losses(row_losses), np.nan)
 
+    def met(self, beyond: Floats | float) -> NDArray[np.bool_]:
+        """Whether errors so far beyond what is allowed meet the target.
+
+        The indicator loss is 1 where an error equals what is allowed, so it must be below; else it may be it.
+        """
+        rounded = np.asarray(beyond).round(DECIMALS)
+        return np.asarray(rounded < 0 if self.indicator else rounded <= 0)
+
     def excess(self, errors: Floats) -> float:
         """Largest error, each with its penalty: at most ``allowed.max()`` where all targets are met."""
         return float(np.nanmax(errors + self.penalty))
@@ -77,7 +85,7 @@ class TargetUnits(Units):
         """Loss ℓ_k in [0, 1] of each unit."""
         R = super().losses(row_losses)
         if self.indicator:
-            return (np.round(R - self.allowed, DECIMALS) >= 0).astype(np.float64)
+            return (~self.met(R - self.allowed)).astype(np.float64)
         return np.where(self.measured, (R + self.penalty) / (1.0 + self.penalty.max()), 0.0)
 
 

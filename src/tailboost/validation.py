@@ -287,7 +287,7 @@ def choose_scheme(
     ValueError
         If the scheme leaves no rows to fit or to judge on.
     """
-    X, train = problem.X, problem.rows
+    X, train, given = problem.X, problem.rows, validation
     if problem.validation is not None:
         X_val, judged = problem.validation
         return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
@@ -306,7 +306,10 @@ def choose_scheme(
     if validation == "cv":
         k = min(N_FOLDS, n_distinct)
         if k < 2:
-            raise ValueError("validation='cv' needs at least two distinct rows in X")
+            raise ValueError(
+                f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
+                "held out; at least two distinct rows are needed, or validation='train'"
+            )
         words = f"out-of-fold losses of the {len(train.y):,} training rows ({k} folds)"
         return CrossFitted(session, train, replace(train, words=words), folds(places, k), n_jobs, memory)
     held = held_out(places, validation)

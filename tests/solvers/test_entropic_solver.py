@@ -26,6 +26,15 @@ def check(solution, losses, alpha, beta, base):
     assert solution.mixture.sum() == pytest.approx(1)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", [438, 708])
+def test_no_overflow_at_a_large_beta(seed):
+    rng = np.random.default_rng(seed)
+    n, T = int(rng.integers(3, 80)), int(rng.integers(1, 12))
+    losses = rng.random((T, n)) * 10.0 ** rng.integers(-3, 1)
+    check(entropic_weights(losses, 0.5, 1e4, None), losses, 0.5, 1e4, None)
+
+
 def test_closes_the_gap_for_every_beta_and_family():
     for seed in range(1500):
         losses, alpha, base = random_game(seed)

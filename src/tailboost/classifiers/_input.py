@@ -26,7 +26,7 @@ from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
 from tailboost.data import Given, Problem, Rows, lots, take
-from tailboost.learners._sklearn import is_skorch
+from tailboost.learners._sklearn import is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
 LIGHT = 0.01
@@ -67,6 +67,13 @@ def refuse_learner(estimator: Any, learner: Any) -> None:
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
     if is_regressor(learner):
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
+    steps = learner.steps if isinstance(learner, Pipeline) else []
+    sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
+    if sampler is not None and weight_parameter(learner) is not None:
+        raise ValueError(
+            f"estimator={estimator!r}: step {sampler!r} drops or adds rows, which leaves boosting's weights "
+            "without theirs; put the classifier at the end of such a pipeline instead, or use class_weight"
+        )
 
 
 def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:

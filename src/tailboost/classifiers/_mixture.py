@@ -218,7 +218,12 @@ class MixtureClassifier(BaseBoostClassifier):
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
             self._guarantee = guarantee(
-                self.game_, self.combiner_, self.estimator_weights_, self.gap_, self._bounds()
+                self.game_,
+                self.combiner_,
+                self.estimator_weights_,
+                self.gap_,
+                self._bounds(),
+                self.classes_.tolist(),
             )
         return self._guarantee
 

@@ -120,11 +120,18 @@ def warn_of_unmeasured(kind: str, units: Sequence[Any], errors: Floats) -> None:
 
 
 def warn_of_missed(
-    kind: str, units: Sequence[Any], errors: Floats, allowed: Floats, judged_on: str, reason: str
+    kind: str,
+    targets: TargetUnits,
+    units: Sequence[Any],
+    errors: Floats,
+    allowed: Floats,
+    judged_on: str,
+    reason: str,
 ) -> None:
-    """Name the units whose error is more than is allowed."""
-    missed = np.flatnonzero(np.round(errors - allowed, DECIMALS) > 0).tolist()
-    words = [f"{unit_name(units[k])} ({errors[k]:.3g}, allowed {allowed[k]:.3g})" for k in missed]
+    """Name the units whose error misses what is allowed."""
+    below = "less than " if targets.indicator else ""
+    missed = np.flatnonzero(~targets.met(np.nan_to_num(errors - allowed, nan=-1.0))).tolist()
+    words = [f"{unit_name(units[k])} ({errors[k]:.3g}, allowed {below}{allowed[k]:.3g})" for k in missed]
     more = " and others" if len(words) > NAMED else ""
     warn_user(
         f"the bound is not met on {judged_on} for {kind} {', '.join(words[:NAMED])}{more}; {reason}",
@@ -132,18 +139,26 @@ def warn_of_missed(
     )
 
 
-def about_voters(bounds: Sequence[Bound]) -> tuple[Bound, ...]:
-    """Say in the notes of bounds what the loss is that they speak of."""
-    note = "loss of a voter: 1 where the error is max_error or more"
+def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tuple[Bound, ...]:
+    """Say in the notes of bounds what the loss is that they speak of, where it is not the error itself."""
+    note = ""
+    if targets.indicator:
+        note = "loss of a voter: 1 where the error is max_error or more"
+    elif targets.penalty.any():
+        note = (
+            f"loss of a voter: the error plus what the least strict {kind} is allowed beyond this one, "
+            f"divided by {1.0 + targets.penalty.max():.4g}"
+        )
     return tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
 
 
-def target_bound(kind: str, allowed: Floats, reached: float, judged_on: str) -> Bound:
-    """Return the target beside what predict reached."""
-    return Bound(
-        f"largest error of predict on a {kind}, as measured on {judged_on}",
-        "max_error",
-        float(np.nanmax(allowed)),
-        reached,
-        "a target, not a theorem",
-    )
+def target_bound(kind: str, targets: TargetUnits, errors: Floats, allowed: Floats, judged_on: str) -> Bound:
+    """Set the errors of `predict` against the targets: the largest, or the farthest beyond its own."""
+    note = "a target, not a theorem" + ("; to be met, it must be less" if targets.indicator else "")
+    words = f"on a {kind}, as measured on {judged_on}"
+    largest = float(np.nanmax(errors))
+    if np.ptp(allowed) == 0:
+        return Bound(f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note)
+    beyond = float(np.nanmax(errors - allowed))
+    note += f"; the largest error is {largest:.4g}"
+    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note)

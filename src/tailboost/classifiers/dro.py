@@ -43,9 +43,9 @@ class DROBoostClassifier(AdditiveClassifier):
         Largest number of rounds; the fit ends earlier when no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"
         δ. "auto" is the quantile of the likelihood-ratio statistic, ``χ²_{d; confidence} / (2n)``, n being
-        the sum of the sample weights: with about this confidence the ball holds a re-weighting of the rows
-        for which the true optimum of d parameters is optimal. It is no ball that holds the true distribution
-        (see `tailboost.robustness.dro_radius`).
+        the number of rows, ``(Σw)²/Σw²`` where their sample weights w differ: with about this confidence the
+        ball holds a re-weighting of the rows for which the true optimum of d parameters is optimal. It is no
+        ball that holds the true distribution (see `tailboost.robustness.dro_radius`).
     confidence : float in (0, 1), default=0.95
         For ``radius="auto"``.
     effective_dim : int ≥ 1 or "auto", default="auto"
@@ -185,7 +185,7 @@ class DROBoostClassifier(AdditiveClassifier):
             dim = n_leaves(scheme(units.density(units.base), seed).member)
         else:
             dim = int(self.effective_dim)
-        radius = dro_radius(units.count, self.confidence, dim)
+        radius = dro_radius(units.sample_size, self.confidence, dim)
         if self.verbose:
             print(f"radius {radius:.4g} from {dim} effective dimensions", flush=True)
         return radius, dim

@@ -41,7 +41,8 @@ class OCOBoostClassifier(MixtureClassifier):
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ; "auto" is 0.1. A learner that does not reach ½ − γ ends the game; the rounds so far vote.
     n_estimators : int or "auto", default="auto"
-        Rounds T; "auto" is ``⌈2 ln n/γ²⌉``, n the sum of the sample weights.
+        Rounds T; "auto" is ``⌈2 ln n/γ²⌉`` for n rows; where their weights differ
+        n is the sum of the weights divided by the smallest.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln n/T).
     outlier_fraction : float in [0, 1), default=0.0

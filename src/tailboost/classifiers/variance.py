@@ -372,16 +372,16 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
         return AdaBoost(problem.n_classes)
 
     def _refit(self, problem: Problem, units: Units) -> SoftMargin:
-        tried = tuple(c / units.count for c in PRICES[self.loss])
+        tried = tuple(c / units.total for c in PRICES[self.loss])
         prices = tried if self.C is None else (float(self.C),)
         for price in prices:
-            check_price(price, units.count, self.loss)
+            check_price(price, units.total, self.loss)
         fitted = slice(None) if units.index is None else units.index >= 0
         class_weight: Floats = np.bincount(
             problem.y[fitted], weights=problem.weight[fitted], minlength=problem.n_classes
         ).astype(float)
         held_out = units.index is not None or problem.validation is not None
-        return SoftMargin(prices, units.count * units.base, class_weight, self.loss, held_out)
+        return SoftMargin(prices, units.total * units.base, class_weight, self.loss, held_out)
 
     def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
         super()._set_ensemble(ensemble)

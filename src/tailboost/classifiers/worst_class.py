@@ -141,8 +141,9 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool
-        Whether every unit measured is within its target: by `unit_errors_` for a vote, by
-        `expected_unit_errors_`, that is the solver's value, for a mixture.
+        Whether every unit measured meets its target: by `unit_errors_` for a vote, by
+        `expected_unit_errors_`, that is the solver's value, for a mixture. In the indicator game an error of
+        ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
     unit_weights_ : ndarray of shape (T, m)
         The player's weights; None with more than 1,000 units.
     {{ensemble_}}
@@ -362,7 +363,8 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         patience, target = self.n_iter_no_change, None
         if self.until_met:
             assert isinstance(plan.units, TargetUnits)
-            patience, target = None, float(plan.units.allowed.max()) + TOLERANCE
+            patience, target = None, float(plan.units.allowed.max())
+            target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
             patience = None if self._by_argmax else PATIENCE
         stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target)
@@ -399,7 +401,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         if self.max_error == "auto":
             allowed = allowed if game.indicator else least_error_met(reached)
             self.max_error_ = np.full(len(self.units_), round(allowed, DECIMALS))
-        self.bound_met_ = round(reached - allowed, DECIMALS) <= 0
+        self.bound_met_ = bool(units.met(reached - allowed))
 
     @property
     def _promised_errors(self) -> Floats:
@@ -418,14 +420,15 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         warn_of_unmeasured(kind, units, errors)
         if not self.bound_met_:
             words = self.combiner_.pool.ledger.rows.words
-            warn_of_missed(kind, units, errors, self.max_error_, words, self.trace_.stop_reason)
+            warn_of_missed(
+                kind, self._targets, units, errors, self.max_error_, words, self.trace_.stop_reason
+            )
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
-        if self._kind.indicator:
-            promised, observed = about_voters(promised), about_voters(observed)
+        units, kind = self._targets, self._named.kind
+        promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
         if self.combiner_.pool.answers is not None:
             words = self.combiner_.pool.ledger.rows.words
-            reached = self._targets.excess(self.unit_errors_)
-            observed = (*observed, target_bound(self._named.kind, self.max_error_, reached, words))
+            observed = (*observed, target_bound(kind, units, self.unit_errors_, self.max_error_, words))
         return promised, observed

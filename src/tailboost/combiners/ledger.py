@@ -87,6 +87,28 @@ class Ledger:
             cumulative += self.boosted.row(s)
         return keep(self.rows.base, cumulative, self.outlier_fraction)
 
+    @property
+    def whole(self) -> Ledger:
+        """The same losses with nothing left out."""
+        return replace(self, outlier_fraction=0.0)
+
+    @property
+    def dropped(self) -> float:
+        """Share of the weight that is left out: none before there are different losses."""
+        return 0.0 if np.array_equal(self.base(), self.rows.base) else self.outlier_fraction
+
+    def constant_answer(self, member: int) -> int | None:
+        """Return the class that a member of the pool answers to all judged rows; None if there are several.
+
+        Where the judged rows are of one class, losses do not tell.
+        """
+        t, y = self.boosted.shape[0], self.rows.y
+        wrong = self.boosted.row(member) if member < t else self.extras.row(member - t)
+        right = y[~wrong]
+        if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, y != right[0]):
+            return None
+        return int(right[0])
+
     def unit_errors(self, name: str, index: Ints, n_rounds: int | None = None) -> tuple[Floats, Ints]:
         """Error of every member of the pool on every unit that has rows.
 

@@ -22,12 +22,12 @@ def theory_eta(count: float, n_rounds: int) -> float:
 
     Parameters
     ----------
-    count : float
-        ``n``, the number of units (rows counted with their sample weights).
+    count : float ≥ 1
+        ``n``, the number of units; ``1/min p`` for a player that starts at another p than the uniform one.
     n_rounds : int
         ``T``.
     """
-    return math.sqrt(8.0 * math.log(max(count, 1.0)) / n_rounds)
+    return math.sqrt(8.0 * math.log(count) / n_rounds)
 
 
 def eta_for(eta: float | str, count: float, n_rounds: int) -> float:
@@ -42,12 +42,12 @@ def theory_rounds(count: float, gamma: float) -> int:
 
     Parameters
     ----------
-    count : float
-        ``n``, the number of units (rows counted with their sample weights).
+    count : float ≥ 1
+        ``n``, the number of units; ``1/min p`` for a player that starts at another p than the uniform one.
     gamma : float
         Edge γ > 0 of the weak learner.
     """
-    return max(1, math.ceil(2.0 * math.log(max(count, 1.0)) / gamma**2))
+    return max(1, math.ceil(2.0 * math.log(count) / gamma**2))
 
 
 @dataclass(frozen=True)

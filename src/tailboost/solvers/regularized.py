@@ -119,15 +119,19 @@ class Entropic:
                 kappa = max(kappa, (1 - given) / rest * (1 - 1e-12))
         left = 1.0
         capped = np.zeros(w.size, dtype=bool)
-        fresh = np.flatnonzero(w * kappa >= self.cap)
+        fresh = self._at_cap(w, kappa)
         while True:
             capped[fresh], w[fresh] = True, 0.0
             left -= float(self.cap[fresh].sum())
             rest = float(w.sum())
             kappa = max(left, 0.0) / rest if rest > 0 else 0.0
-            fresh = np.flatnonzero(w * kappa >= self.cap)
+            fresh = self._at_cap(w, kappa)
             if not fresh.size:
                 return capped, kappa
+
+    def _at_cap(self, w: Floats, kappa: float) -> Ints:
+        with np.errstate(over="ignore"):  # what overflows is above any cap
+            return np.flatnonzero(w * kappa >= self.cap)
 
 
 class Quadratic:
