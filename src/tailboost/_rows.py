@@ -1,4 +1,4 @@
-"""Rows by content: fingerprints, and the draws that depend on what a row is, never on where it stands."""
+"""Rows by content: fingerprints, and draws that depend on a row's values, never on its position."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _columns(X: Any) -> Iterator[Hashes]:
         if getattr(column.dtype, "kind", "O") in "fiub":
             yield _words(column.to_numpy(dtype=np.float64, na_value=np.nan) if frame else column)
         elif frame:
-            from pandas.util import hash_pandas_object  # a data frame is here, so pandas is
+            from pandas.util import hash_pandas_object  # X is a data frame, so pandas is installed
 
             yield np.asarray(hash_pandas_object(column, index=False), dtype=np.uint64)
         else:
@@ -108,14 +108,14 @@ def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
 
 
 def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
-    """Line the distinct rows up, stratum by stratum and within a stratum by lot, by content alone.
+    """Order the distinct rows by stratum, and at random within a stratum, by content alone.
 
     Every k-th place, or any even thinning of the places, is then a stratified draw.
 
     Parameters
     ----------
     hashes : ndarray of shape (n,)
-        Row hashes under the fit's own seed: they are the lot each row draws.
+        Row hashes under the fit's own seed: they decide the random order.
     strata : ndarray of shape (n,)
         Class (or class × group) of each row. Equal rows of different strata count for the heavier one.
     weight : ndarray of shape (n,)

@@ -1,4 +1,4 @@
-"""Datasets of PyTorch as arrays. PyTorch is never imported here: who has a Dataset has imported it."""
+"""Datasets of PyTorch as arrays. PyTorch is never imported here: a user with a Dataset has imported it."""
 
 from __future__ import annotations
 

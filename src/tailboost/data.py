@@ -1,4 +1,4 @@
-"""The rows of a game: a checked training set, and the rows on which members are judged."""
+"""The checked training set of a game, and the rows on which members are judged."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Rows:
     weight : ndarray of shape (n,)
         Sample weights, positive.
     groups : ndarray of shape (n,) or None
-        Number of the unit (group, class or cell) each row belongs to, −1 for none; ``None`` without units.
+        Number of the unit (group, class or cell) of each row, −1 for none; ``None`` without units.
     words : str
-        What rows these are, for people.
+        A description of the rows, for messages.
     """
 
     y: Ints
@@ -64,7 +64,7 @@ class Problem:
         return Rows(self.y, self.weight, self.groups, f"the {len(self.y):,} training rows")
 
     def fingerprint(self, classes: NDArray[Any]) -> str:
-        """Digest by which a fit that goes on recognises its data and labels."""
+        """Digest of data and labels: a fit is continued only if it is the same."""
         tables = [(self.X, self.rows)] + ([] if self.validation is None else [self.validation])
         parts = [(hash_rows(X), rows.y, rows.weight, rows.groups) for X, rows in tables]
         labels = np.frombuffer(repr(classes.tolist()).encode(), dtype=np.uint8)

@@ -124,11 +124,17 @@ class AdditiveClassifier(BaseBoostClassifier):
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the scores ``f``: shape (n,) for two classes (positive is ``classes_[1]``), else (n, K).
+        """Return the scores ``f``.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.
         """
         return self._decisions(self._scores(X))
 
@@ -138,6 +144,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
         y : array-like of shape (n,)
             Labels seen in fit.
 
@@ -163,6 +170,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
@@ -177,6 +185,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
@@ -190,6 +199,12 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,) or (n, K)
+            The last is that of all kept hypotheses.
         """
         check_is_fitted(self)
         for scores in self.ensemble_.staged_scores(self._checked(X)):
@@ -201,6 +216,12 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The last is that of all kept hypotheses.
         """
         for f in self.staged_decision_function(X):
             yield self._labels(f)
@@ -211,6 +232,12 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n, K)
+            The last is that of all kept hypotheses.
         """
         for f in self.staged_decision_function(X):
             yield self._softmax(f)

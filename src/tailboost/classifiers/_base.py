@@ -65,7 +65,7 @@ class FitInterruptedWarning(UserWarning):
     """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
 
 
-# What may change from one fit to the next that continues it.
+# Parameters that may change when a fit is continued.
 FREE = frozenset(
     {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
 )
@@ -73,26 +73,26 @@ FREE = frozenset(
 
 @dataclass
 class Run:
-    """A game with its plan, and by what a later fit recognises that it may go on with it."""
+    """A game with its plan, and the identity that a fit needs to continue it."""
 
     plan: Plan
     game: Game[Any]
     identity: Identity
 
     def take(self, watched: bool, response: Response, state: Any) -> tuple[float, float]:
-        """Take a response into the ensemble; an interrupt may have left one half taken in before."""
+        """Add a response to the ensemble, after dropping one that an interrupt left half added."""
         self.trim()
         return self.plan.combiner.take(response, state, watched)
 
     def trim(self) -> None:
-        """Drop from the ensemble what is no whole round of the game."""
+        """Drop from the ensemble what does not belong to a finished round of the game."""
         self.plan.combiner.first(self.game.n_rounds)
 
 
 class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """The scikit-learn face of a boosting game.
 
-    A classifier says what game it is by `_plan`; its family how the ensemble answers. Data, validation
+    A classifier defines its game in `_plan`; its family defines how the ensemble predicts. Data, validation
     scheme, checkpoints, warm start, interrupts and callbacks are the same for all and handled here.
     """
 
@@ -132,21 +132,21 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         "verbose": ["verbose"],
     }
 
-    # -- what a classifier says ----------------------------------------------------------------------
+    # -- what a classifier defines -------------------------------------------------------------------
 
     @abstractmethod
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         """Return units, rule, combiner and demand of the game on a checked problem.
 
-        What a plan has to fit before it is complete, it asks of the scheme, with the seed of round 1.
+        If the plan needs a fitted model first, it gets it from the scheme, with the seed of round 1.
         """
 
     @abstractmethod
     def _set_ensemble(self, ensemble: Any) -> None:
-        """Set what a fitted classifier shows of its ensemble."""
+        """Set the fitted attributes that depend on the ensemble."""
 
     def _schedule(self, plan: Plan) -> Schedule:
-        """Return how long the game is played."""
+        """Return how many rounds are played and when they stop early."""
         patience = self.n_iter_no_change
         T, zero = int(self.n_estimators), None if patience is None else 0.0
         watched = patience is not None or bool(self.verbose)
@@ -173,7 +173,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         return scheme
 
     def _tied_to_rounds(self) -> str:
-        """Name what depends on the number of rounds, so that none can be added; empty if nothing does."""
+        """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
         return "eta='theory'" if self.eta == "theory" else ""
 
     # -- fitting -------------------------------------------------------------------------------------
@@ -280,9 +280,10 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 self.__dict__.clear()
                 self.__dict__.update(before)
                 raise
-            self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
+            # `load_model` checks a model file by the answers to these rows.
+            self.probe_rows_ = probe_rows(problem.X, identity.entropy)
             if not goes_on:
-                self.__dict__.pop("ensemble_", None)  # unfitted until there is a round
+                self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
             self._play(problem, scheme, checkpoints, interrupted, context)
         self._settle()
         return problem
@@ -381,12 +382,12 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     @property
     def combiner_(self) -> Combiner:
-        """What made the ensemble of the hypotheses, with their losses on the judged rows."""
+        """The object that combined the hypotheses, with their losses on the judged rows."""
         return self._run.plan.combiner
 
     @property
     def estimators_(self) -> list[Any]:
-        """The members of the ensemble: the boosted hypotheses in order, then what joined them."""
+        """The members of the ensemble: the boosted hypotheses in order, then ERM and constants if added."""
         return self.ensemble_.members
 
     @property

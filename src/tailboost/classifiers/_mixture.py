@@ -166,6 +166,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
@@ -183,6 +184,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
@@ -197,6 +199,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
         random_state : int, RandomState or None
             Seed of the draw.
 
@@ -213,6 +216,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Yields
         ------
@@ -231,6 +235,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Yields
         ------

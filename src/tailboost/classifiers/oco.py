@@ -22,7 +22,7 @@ from tailboost.learners import HistTreeClassifier
 from tailboost.rules import Hedge, eta_for, theory_rounds
 from tailboost.validation import Scheme
 
-# γ = "auto": what a single shallow tree can be asked for on most tables.
+# γ for "auto": an edge that one shallow tree reaches on most tables.
 GAMMA = 0.1
 
 

@@ -1,4 +1,4 @@
-"""Boosting for the worst class (group, cell) by targets: Saito et al. 2024, and what really bounds it."""
+"""Boosting for the worst class (group, cell) by targets: Saito et al. 2024, and what is bounded."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from tailboost.targets import (
 )
 from tailboost.validation import Scheme, judge_only_known_classes
 
-# Rounds of the error game, where no γ says how many.
+# Rounds of the error game, which has no γ to derive them from.
 ERROR_ROUNDS = 30
-# Rounds without a lower value after which a game ends in which every round costs fits.
+# Patience of games in which every round costs fits of the learner.
 PATIENCE = 10
-# Classes that a warning names.
+# The most classes that a warning names.
 NAMED = 5
 # Values this close are equal after rounding to DECIMALS.
 TOLERANCE = 0.5 * 10.0**-DECIMALS
@@ -79,7 +79,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         the smallest of .05, .1, …, .9 for which the balanced model of round 1 meets the weak-learning
         condition on the validation rows (indicator), or that the mixture meets there (error).
     gamma : float in (0, 0.5] or "auto", default="auto"
-        γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Takes no part in the error game.
+        γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Not used in the error game.
     q : float in (0, 1], default=0.8
         Share of the classes that must be fine in round 1, for ``gamma="auto"``.
     n_estimators : int or "auto", default="auto"
@@ -88,12 +88,12 @@ class WorstClassBoostClassifier(MixtureClassifier):
         error game.
     until_met : bool, default=False
         Stop as soon as all targets are met on the validation rows, and not before ``n_estimators`` rounds
-        otherwise; `n_iter_no_change` takes no part then. Needs ``max_error``.
+        otherwise; `n_iter_no_change` is not used then. Needs ``max_error``.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
         "auto" is the published game, "indicator", where a target is stated (``max_error`` or ``gamma``) and
-        γ > 0, else "error". To have a target met, whatever the game, say "error".
+        γ > 0, else "error". If what counts is that the targets are met, choose "error".
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first rounds, as many as have the least largest class error on the
         validation rows; "mixture" the optimal λ. "auto" is "vote" in the indicator game, else "mixture".
@@ -128,11 +128,11 @@ class WorstClassBoostClassifier(MixtureClassifier):
     eta_ : float
         Learning rate of Hedge.
     unit_errors_ : ndarray of shape (m,)
-        Error of `predict` on the validation rows, on which λ was chosen, too (members refitted to all rows,
-        the errors those of their siblings that did not see the row); NaN where a unit has none, or only
-        rows that no sibling of another fold could learn from, such as a class with one row.
+        Error of `predict` on the validation rows, the same on which λ was chosen. Where members are refitted
+        on all rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
+        validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
-        The same of the randomised classifier with the label distribution `predict_proba`.
+        The same for the randomised classifier whose label distribution is `predict_proba`.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool
@@ -288,7 +288,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         self._warn()
         return self
 
-    # Model files know no dictionary with the key None: a target for the rest goes into them as a pair.
+    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if isinstance(self.max_error, Mapping):
@@ -303,7 +303,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
     # -- which game ----------------------------------------------------------------------------------
 
     def _game_over(self, m: int) -> _GameKind:
-        """Return which game is played over ``m`` units."""
+        """Return the kind of game played over ``m`` units."""
         return _GameKind(
             gamma=edge_from_share(self.q, m) if isinstance(self.gamma, str) else float(self.gamma),
             aims=self.max_error != "auto" or self.gamma != "auto",
@@ -322,7 +322,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     @property
     def _by_argmax(self) -> bool:
-        """Whether the default learner is one that answers weights of classes without a fit."""
+        """Whether the default learner answers class weights without a new fit."""
         return self.estimator is None and self._named.kind == "class" and not self._kind.indicator
 
     def _learner(self, problem: Problem | None = None) -> Any:
@@ -373,7 +373,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
             )
         if game.indicator:
             demand = Demand(0.5 - game.gamma, required=True)
-        elif self.max_error == "auto":  # as good as it gets
+        elif self.max_error == "auto":  # no error is smaller
             demand = Demand(0.0)
         else:
             # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
@@ -394,7 +394,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return replace(units, allowed=allowed, indicator=self._kind.indicator, measured=measured)
 
     def _rounds(self) -> int:
-        """Return T, of which theorems speak."""
+        """Return T, the number of rounds in the theorems."""
         if isinstance(self.n_estimators, str):
             game = self._kind
             return theory_rounds(float(len(self.units_)), game.gamma) if game.indicator else ERROR_ROUNDS
@@ -431,7 +431,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
         answers, y = pool.answers, pool.ledger.rows.y
-        if answers is None:  # judged on other rows than those of the fit
+        if answers is None:  # `reweight` judged it on other rows
             for name in ("unit_errors_", "expected_unit_errors_", "bound_met_"):
                 self.__dict__.pop(name, None)
             return
@@ -450,7 +450,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     @property
     def _promised_errors(self) -> Floats:
-        """Errors that targets are held against: of the vote, or of the randomised classifier."""
+        """Errors that are compared with the targets: of the vote, or of the randomised classifier."""
         return self.unit_errors_ if self._kind.votes else self.expected_unit_errors_
 
     @property
@@ -507,9 +507,9 @@ class _GameKind:
     Parameters
     ----------
     gamma : float
-        γ, also where it takes no part.
+        γ, also where it is not used.
     aims : bool
-        Whether a target is stated; without one the worst error shall be as small as can be.
+        Whether there is a target; without one the largest error is made as small as possible.
     class_loss, combine : str
         As given to the classifier.
     """

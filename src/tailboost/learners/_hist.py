@@ -27,7 +27,7 @@ from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks
 
 try:
     import xgboost
-except ImportError:  # the extra is optional; scikit-learn's trees serve without it
+except ImportError:  # an optional extra; without it scikit-learn's trees are used
     xgboost = None
 
 # XGBoost keeps weights and gains in float32 and ignores gains below 1e-6. If the sum of the weights lies
@@ -72,7 +72,7 @@ def _load(content: bytes) -> Any:
     """
     booster = xgboost.Booster({"nthread": 1})
     booster.load_model(bytearray(content))
-    booster.num_boosted_rounds()  # configures it
+    booster.num_boosted_rounds()  # this call configures the booster
     return booster
 
 
@@ -97,7 +97,7 @@ class HistSession:
             self.data.set_info(label=template._targets(y, n_classes))
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
-        """Fit on the rows: the others stay in the binned table with weight 0 and take no part."""
+        """Fit on the rows: the others stay in the binned table with weight 0, which excludes them."""
         if self.backend == "sklearn":
             return next(self._by_sklearn(fit_whole, weight, seed, rows))
         return last(self._by_xgboost(weight, rows))
@@ -121,12 +121,12 @@ class HistSession:
         inner = model._sklearn_estimator()
         set_seeds(inner, seed)
         dense = (self.table.toarray() if sp.issparse(self.table) else self.table)[chosen]
-        # scikit-learn cannot bin a column without a single number; a constant serves as well.
+        # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
         dense = np.where(np.isnan(dense).all(axis=0), np.float32(0), dense)
         threads = count_threads(model.n_jobs, dense.shape)
         growing = by(inner, dense, self.y[chosen], {"sample_weight": weight[chosen]})
         while True:
-            with sklearn_threads(threads):  # ends before the caller goes on with other work
+            with sklearn_threads(threads):  # ends before the generator yields to other work
                 fitted = next(growing, None)
             if fitted is None:
                 return
@@ -241,7 +241,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     ) -> HistSession:
         """Open the data for any number of fits; labels are class numbers 0 … K − 1.
 
-        The rows' own weights are taken by learners that need more than the weights of a fit; not by these.
+        ``sample_weight`` is part of the protocol and not needed here.
         """
         self._validate_params()
         return HistSession(self, X, y, n_classes)
@@ -380,9 +380,11 @@ class HistTreeClassifier(_HistClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
+        The labels.
     backend_ : str
         The backend that was used.
     n_features_in_ : int
+        Columns of X in ``fit``.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -478,14 +480,16 @@ class HistBoostClassifier(_HistClassifier):
         The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
         on. Small tables (fewer than 5 million entries) use one: more would slow them down.
     random_state : int, RandomState or None
-        Takes no part: nothing is drawn. Kept for the interface.
+        Not used, because nothing is drawn; there for the interface.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
+        The labels.
     backend_ : str
         The backend that was used.
     n_features_in_ : int
+        Columns of X in ``fit``.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

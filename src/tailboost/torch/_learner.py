@@ -261,6 +261,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
+        The labels.
     member_ : TorchMember
         The fitted net; ``member_.net()`` is the module.
     n_features_in_ : int
