@@ -101,8 +101,8 @@ class SoftMargin:
             hint = "" if len(self.prices) == 1 else "; other prices were tried too"
             price = self.prices[-1]
             warning = (
-                f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the best "
-                f"vote {refusal}{hint}. Noisy labels need a lower C with 'linear', a higher one with "
+                f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the "
+                f"best vote {refusal}{hint}. Noisy labels need a lower C with 'linear', a higher one with "
                 "'quadratic'"
             )
             return Choice(np.zeros(len(answers)), 0.0, price, warning)

@@ -259,10 +259,28 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
         Columns of X in ``fit``.
 
+    See Also
+    --------
+    tailboost.WorstClassBoostClassifier : Uses this learner by default in the error game over classes.
+
     References
     ----------
     .. [1] C. Elkan, "The Foundations of Cost-Sensitive Learning", IJCAI 2001, theorem 2.
     .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from tailboost.learners import LogitAdjustedClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X = X[:, :1]
+    >>> clf = LogitAdjustedClassifier(LogisticRegression())
+    >>> alike = clf.fit(X, y).predict(X)
+    >>> weighted = clf.fit(X, y, sample_weight=np.where(y == 2, 5.0, 1.0)).predict(X)
+    >>> bool((weighted == 2).sum() > (alike == 2).sum())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

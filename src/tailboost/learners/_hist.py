@@ -385,6 +385,18 @@ class HistTreeClassifier(_HistClassifier):
         The backend that was used.
     n_features_in_ : int
         Columns of X in ``fit``.
+
+    See Also
+    --------
+    HistBoostClassifier : A boosted ensemble of such trees.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost.learners import HistTreeClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> HistTreeClassifier(max_depth=2, backend="sklearn").fit(X, y).get_n_leaves()
+    4
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -490,6 +502,19 @@ class HistBoostClassifier(_HistClassifier):
         The backend that was used.
     n_features_in_ : int
         Columns of X in ``fit``.
+
+    See Also
+    --------
+    HistTreeClassifier : One tree.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost.learners import HistBoostClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = HistBoostClassifier(n_estimators=10).fit(X, y)
+    >>> float(clf.score(X, y)) > 0.95
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -268,9 +268,20 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
         Columns of X in ``fit``.
 
+    See Also
+    --------
+    tailboost.EBBoostClassifier : Boosting with such stumps.
+
     References
     ----------
     .. [1] Shivaswamy and Jebara, "Empirical Bernstein Boosting", AISTATS 2010.
+
+    Examples
+    --------
+    >>> from tailboost.learners import StumpClassifier
+    >>> stump = StumpClassifier().fit([[0.0], [1.0], [3.0], [4.0]], ["a", "a", "b", "b"])
+    >>> stump.threshold_, stump.predict([[2.5]]).tolist()
+    (2.0, ['b'])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -1,4 +1,4 @@
-"""The document a comparison leaves behind: what was measured, first; what is drawn from it, later.
+"""The document that a comparison writes: the measured numbers, from which reports are drawn.
 
 Keys of a document (``results.json``), schema version 1. A *figure* is ``{mean, low, high, n}``, see
 `interval`; numbers that could not be measured are null.

@@ -41,7 +41,7 @@ class Additive(Rule[AdditiveState], ABC):
 
     n_classes: int
 
-    # What is said when the newest hypothesis gets no step.
+    # The stop's words when the newest hypothesis gets no step.
     useless: ClassVar[str] = "the newest hypothesis is no better than chance"
 
     @abstractmethod

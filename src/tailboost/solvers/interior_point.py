@@ -5,7 +5,7 @@
 Mehrotra's predictor-corrector (1992). The multipliers are λ (of s), η (of Σ w = 1), x and y (of the bounds);
 eliminating everything but λ leaves T × T normal equations, whatever the number of units.
 """
-# ruff: noqa: B023 (the closure over one iteration's quantities does not outlive it)
+# ruff: noqa: B023 (closures over one iteration's quantities are called in that iteration only)
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def interior_point(
     fixed: Floats | float = 0.0,
     mass: float = 1.0,
 ) -> InteriorPoint:
-    """Solve the program above to a complementarity gap of ``tol``, or as far as rounding lets it.
+    """Solve the program above to a complementarity gap of ``tol``, or as far as rounding allows.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def interior_point(
     cap : (n,) upper bounds c with Σ c > mass
     start : (T,) a first mixture
     p, beta : base measure and strength of the entropic term
-    fixed, mass : expected losses (T,) of units whose weights are settled, and what weight is left to give
+    fixed, mass : expected losses (T,) of units whose weights are fixed, and the weight left for the others
     """
     n_members = losses.shape[0]
     # Σ w bounds every weight, so a cap above it only leaves room.
@@ -160,7 +160,7 @@ def interior_point(
         g = losses.expectations(w) + fixed
     error, lam, w, room, s, x, y, iteration = best
     if error > 1e3 * tol and start is not None:
-        # That was too near a start.
+        # The starting point was too near the boundary.
         return interior_point(losses, cap, tol, p=p, beta=beta, fixed=fixed, mass=mass)
     # The central path ends at a strictly complementary solution: of each pair one part is much the smaller.
     reach = float((x + y).mean())

@@ -21,14 +21,14 @@ from tailboost.torch._data import Feed
 
 Loss = Callable[..., Tensor]
 
-# PyTorch's generators are one for all threads: who draws from them keeps the others waiting.
+# All threads share PyTorch's generators, so one training at a time may draw from them.
 _DRAWING = threading.RLock()
 
 DECAY = 0.1  # factor of the step size at a milestone
 
 
 class Randomness:
-    """PyTorch's generators for one training, lent while it works; the caller's come back untouched."""
+    """The random state of one training, set while it works; the caller's state is restored after it."""
 
     def __init__(self, seed: int, device: torch.device) -> None:
         self.device, self.seed = device, seed
@@ -40,7 +40,7 @@ class Randomness:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Have PyTorch draw from here."""
+        """Let PyTorch draw from this state in the block."""
         with _DRAWING, torch.random.fork_rng(devices=self._cuda):
             if self.states is None:
                 torch.default_generator.manual_seed(self.seed)
@@ -91,7 +91,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Start:
-    """Weights and optimiser state that rounds start from; never changed, always copied."""
+    """Weights and optimiser state from which rounds start; always copied, never changed."""
 
     net: dict[str, Tensor]
     optimizer: dict[str, Any]
@@ -152,7 +152,7 @@ class Training:
         self.seen = {"features": given[0].float()}
 
     def advance(self, n_steps: int) -> None:
-        """Train for some steps more."""
+        """Train for some more steps."""
         recipe, net, optimizer = self.recipe, self.forward, self.optimizer
         batches = self.draw(n_steps).to(recipe.X.device)
         labels = recipe.y.index_select(0, batches.flatten()).view_as(batches).to(recipe.device)
@@ -186,14 +186,14 @@ class Training:
             )
 
     def position(self) -> Start:
-        """Return a copy of the weights and the optimiser state of now."""
+        """Return a copy of the current weights and optimiser state."""
         return Start(copy_state(self.net.state_dict()), copy_state(self.optimizer.state_dict()))
 
 
 def _wants_features(loss: Loss) -> bool:
     try:
         return "features" in signature(loss).parameters
-    except ValueError:  # a function written in C says nothing
+    except ValueError:  # functions written in C have no signature
         return False
 
 

@@ -212,7 +212,7 @@ def vector_scaling(
 
 
 def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
-    """Largest of the classes' mean cross-entropies in the batch; classes that are not in it have no say [1]_.
+    """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
 
     References
     ----------
