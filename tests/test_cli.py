@@ -252,7 +252,7 @@ class TestRefusedPredict:
         import skops.io
 
         skops.io.dump([1, 2], tmp_path / "x.skops")
-        assert "holds a list" in self.predict(tmp_path / "x.skops", csv)
+        assert "was not written by tailboost.save_model" in self.predict(tmp_path / "x.skops", csv)
 
     def test_missing_column(self, model, csv, table):
         table.drop(columns=["age"]).to_csv(csv, index=False)
@@ -587,7 +587,7 @@ class TestMessages:
         wide = table.assign(**{f"column number {i} {'x' * 50}": 1 for i in range(60)})
         wide.to_csv(csv, index=False)
         line = refused(
-            "fit", csv, "--target", "nothing like it", "--method", "erm", "--model", csv.parent / "m"
+            "fit", csv, "--target", "nothing like it", "--method", "erm", "--model", csv.parent / "m.skops"
         )
         assert len(line) <= 300
         assert "people.csv" in line

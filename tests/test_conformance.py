@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tailboost import GroupDROBoostClassifier, OCOBoostClassifier
+from tailboost import GroupDROBoostClassifier, OCOBoostClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.registry import METHODS
 
@@ -24,7 +24,7 @@ def small(method):
 
 def explained(estimator):
     """Name the checks that an estimator cannot pass, and why."""
-    if isinstance(estimator, GroupDROBoostClassifier):
+    if isinstance(estimator, GroupDROBoostClassifier | WorstClassBoostClassifier):
         reason = "without groups the classes are the groups, and each counts alike whatever class_weight says"
         return {"check_class_weight_classifiers": reason}
     mixtures = tuple(method.factory for method in OURS if method.randomized)

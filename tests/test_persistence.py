@@ -53,7 +53,9 @@ def adalp(**params):
 
 def worst_class(trees=5):
     """Members that share boosted trees and a forest, as by default; smaller ones."""
-    learner = LogitAdjustedClassifier([HistBoostClassifier(5, n_jobs=1), TableForest(trees, random_state=0)])
+    learner = LogitAdjustedClassifier(
+        [HistBoostClassifier(n_estimators=5, n_jobs=1), TableForest(trees, random_state=0)]
+    )
     return tb.WorstClassBoostClassifier(learner, n_estimators=4, n_jobs=1, random_state=0)
 
 
@@ -121,7 +123,9 @@ class TestRoundTrip:
         np.testing.assert_array_equal(load_model(path).predict_proba(table), model.predict_proba(table))
         assert len(json.loads(parts(path.read_bytes())["tailboost.json"])["answers"]["labels"]) == 32
 
-    @pytest.mark.parametrize("learner", [HistTreeClassifier(n_jobs=1), HistBoostClassifier(5, n_jobs=1)])
+    @pytest.mark.parametrize(
+        "learner", [HistTreeClassifier(n_jobs=1), HistBoostClassifier(n_estimators=5, n_jobs=1)]
+    )
     def test_learners_by_themselves(self, path, learner):
         save_model(learner.fit(X, Y), path)
         np.testing.assert_array_equal(load_model(path).predict_proba(X), learner.predict_proba(X))

@@ -589,7 +589,7 @@ BAD = {
     "q 0": ({"q": 0}, "'q' parameter"),
     "q large": ({"q": 1.1}, "'q' parameter"),
     "class_loss": ({"class_loss": "hinge"}, "'class_loss' parameter"),
-    "combine": ({"combine": "mixture"}, "'combine' parameter"),
+    "combine": ({"combine": "mean"}, "'combine' parameter"),
     "units": ({"units": "row"}, "'units' parameter"),
     "until_met": ({"until_met": "yes"}, "'until_met' parameter"),
     "nothing to meet": ({"until_met": True}, "until_met=True needs max_error"),

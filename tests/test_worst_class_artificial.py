@@ -58,7 +58,7 @@ def test_naive_training_lowers_the_largest_cross_entropy():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::tailboost.classifiers._weak_learning.BoundNotMetWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
 def test_toy_run(tmp_path, monkeypatch):
     monkeypatch.setitem(artificial.SCALES, "small", TOY)
     monkeypatch.setattr(artificial, "CASES", (artificial.CASES[0], artificial.CASES[1]))

@@ -347,6 +347,12 @@ class Game(Generic[State]):
         """Rounds played so far."""
         return len(self.trace)
 
+    def snapshot(self) -> Game[State]:
+        """Return a copy that further rounds leave as it is."""
+        weights = self.trace.unit_weights
+        trace = Trace(list(self.trace.rounds), None if weights is None else list(weights), self.trace.stop)
+        return Game(self.rule, self.units, self.state, trace)
+
     def turn(self, entropy: int) -> Turn:
         """Return what the learner gets in the coming round."""
         w, t = self.rule.weights(self.state), self.n_rounds

@@ -271,8 +271,8 @@ def choose_scheme(
         The learner with the training rows opened.
     problem : Problem
         The rows, and the explicit validation set if there is one.
-    validation : {"auto", "cv", "train"}, float or None
-        As given to the classifier; None is "train".
+    validation : {"auto", "cv", "train"} or float
+        As given to the classifier.
     seed : int
         Seeds the folds.
     refit : bool
@@ -291,7 +291,7 @@ def choose_scheme(
     if problem.validation is not None:
         X_val, judged = problem.validation
         return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
-    if validation in ("train", None):
+    if validation == "train":
         return Resubstitution(session, train, train)
     hashes = hash_rows(X, seed=seed)
     strata = train.y

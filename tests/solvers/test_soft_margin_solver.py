@@ -117,10 +117,10 @@ def test_many_hypotheses_many_rows():
 @pytest.mark.parametrize(
     ("C", "options", "match"),
     [
-        (0.2, {"loss": "lp"}, r"C=0.2 is too small.*1/Σ sample_weight = 0.25.*unbounded"),
-        (0.0, {"loss": "qp"}, "C must be"),
-        (-1.0, {"loss": "qp"}, "C must be"),
-        (np.nan, {"loss": "qp"}, "C must be"),
+        (0.2, {"loss": "linear"}, r"C=0.2 is too small.*1/Σ sample_weight = 0.25.*unbounded"),
+        (0.0, {"loss": "quadratic"}, "C must be"),
+        (-1.0, {"loss": "quadratic"}, "C must be"),
+        (np.nan, {"loss": "quadratic"}, "C must be"),
         (1.0, {"loss": "l1"}, "loss must be 'linear' or 'quadratic', got 'l1'"),
         (1.0, {"sample_weight": [1, 1]}, r"sample_weight must hold 4 finite numbers.*\(2,\)"),
         (1.0, {"sample_weight": [1, 1, 1, -1]}, "sample_weight"),

@@ -19,7 +19,7 @@ from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, label_numbers
-from tailboost.classifiers._plan import Plan
+from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units
@@ -33,10 +33,15 @@ class AdditiveClassifier(BaseBoostClassifier):
 
     ensemble_: AdditiveEnsemble
 
+    n_iter_no_change: Any
+    tol: float
+    validation: Any
+
     _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseBoostClassifier._parameter_constraints,
+        **PATIENCE_CONSTRAINTS,
         "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
     }
 
@@ -87,6 +92,11 @@ class AdditiveClassifier(BaseBoostClassifier):
 
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)
+
+    def _schedule(self, plan: Plan) -> Schedule:
+        return Schedule.of(
+            int(self.n_estimators), self.n_iter_no_change, self.tol, self.max_time, self.verbose
+        )
 
     def _validation(self) -> Any:
         """Rows are held out where rounds are chosen by the error on them."""

@@ -43,7 +43,7 @@ from tailboost.classifiers._plan import Plan, Schedule
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
-from tailboost.game import Game, Response, Stop, Stopping, Turn, play, round_seed
+from tailboost.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.session import open_session
 from tailboost.validation import Memory, Scheme, choose_scheme
@@ -96,14 +96,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     scheme, checkpoints, warm start, interrupts and callbacks are the same for all and handled here.
     """
 
-    # Values for classifiers that do not have these as parameters.
-    estimator: Any = None
-    validation: Any = "train"
-    class_weight: Any = None
-    eta: Any = None
-    n_iter_no_change: Any = None
-    tol: float = 0.0
-
+    estimator: Any
+    class_weight: Any
     ensemble_: Ensemble
     _run: Run
 
@@ -122,8 +116,6 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         "estimator": [HasMethods(["fit", "predict"]), None],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "checkpoint_dir": [str, HasMethods(["__fspath__"]), None],
         "warm_start": ["boolean"],
@@ -142,15 +134,16 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         """
 
     @abstractmethod
-    def _set_ensemble(self, ensemble: Any) -> None:
-        """Set the fitted attributes that depend on the ensemble."""
-
     def _schedule(self, plan: Plan) -> Schedule:
         """Return how many rounds are played and when they stop early."""
-        patience = self.n_iter_no_change
-        T, zero = int(self.n_estimators), None if patience is None else 0.0
-        watched = patience is not None or bool(self.verbose)
-        return Schedule(T, T, Stopping(patience, self.tol, self.max_time, zero), watched)
+
+    @abstractmethod
+    def _validation(self) -> Any:
+        """Return the validation scheme in the form `choose_scheme` takes."""
+
+    @abstractmethod
+    def _set_ensemble(self, ensemble: Any) -> None:
+        """Set the fitted attributes that depend on the ensemble."""
 
     def _default_learner(self) -> Any:
         """Return the learner for ``estimator=None``."""
@@ -159,10 +152,6 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _learner(self, problem: Problem | None = None) -> Any:
         """Return the base learner; before the problem is known, one that takes the same tables."""
         return self._default_learner() if self.estimator is None else self.estimator
-
-    def _validation(self) -> Any:
-        """Return the validation scheme's parameter, as `choose_scheme` knows it."""
-        return self.validation
 
     def _name_units(self, problem: Problem) -> Problem:
         """Return the problem with its groups numbered as the units of the game."""
@@ -174,7 +163,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _tied_to_rounds(self) -> str:
         """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
-        return "eta='theory'" if self.eta == "theory" else ""
+        return ""
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -183,8 +172,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     ) -> Problem:
         refuse_learner(self.estimator, self._learner())
         problem = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
-        check_validation(validation, self.validation)
-        if validation.X is not None:
+        if validation.given:
+            check_validation(validation, self.get_params(deep=False)["validation"])
             problem.validation = judged_rows(
                 self, self._learner(), validation, "_val", "the {:,} rows of X_val"
             )

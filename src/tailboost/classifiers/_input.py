@@ -40,6 +40,11 @@ class ValidationRows:
     groups: Any = None
     sample_weight: Any = None
 
+    @property
+    def given(self) -> bool:
+        """Whether any part of it was given."""
+        return any(part is not None for part in (self.X, self.y, self.groups, self.sample_weight))
+
     def unpacked(self) -> ValidationRows:
         """Return it with a torch Dataset taken apart."""
         return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
@@ -178,9 +183,7 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
         names = ("X_val", "y_val", "groups_val", "sample_weight_val")
         parts = (given.X, given.y, given.groups, given.sample_weight)
         alone = [name for name, part in zip(names, parts, strict=True) if part is not None]
-        if alone:
-            raise ValueError(f"{', '.join(alone)} given, but a validation set needs both X_val and y_val")
-        return
+        raise ValueError(f"{', '.join(alone)} given, but a validation set needs both X_val and y_val")
     if validation != "auto":
         raise ValueError(f"validation={validation!r} and X_val were both given; use validation='auto'")
     if n_rows_of(given.X) == 0:

@@ -6,11 +6,13 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number
@@ -18,6 +20,7 @@ from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
+from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.combiners import CVaR, Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.ensemble import draw
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
@@ -115,8 +118,12 @@ class MixtureClassifier(BaseBoostClassifier):
         elif groups is not None or sample_weight is not None:
             raise ValueError("groups and sample_weight belong to rows: give X and y with them")
         combiner = combiner.aiming_at(aim)
-        new._run = replace(self._run, plan=replace(self._run.plan, combiner=combiner))
-        new._set_ensemble(combiner.settle(self.game_))
+        # More rounds for this classifier must not reach the new one, nor the other way round.
+        new._run = replace(
+            self._run, plan=replace(self._run.plan, combiner=combiner), game=self.game_.snapshot()
+        )
+        new.trace_ = new.game_.trace
+        new._set_ensemble(combiner.settle(new.game_))
         return new
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
@@ -244,3 +251,27 @@ class MixtureClassifier(BaseBoostClassifier):
         """
         for shares in self.staged_predict_proba(X):
             yield self.classes_[shares.argmax(axis=1)]
+
+
+class ValidatedMixtureClassifier(MixtureClassifier):
+    """A mixture whose λ is chosen on rows that members were not fitted on, and whose game may end early."""
+
+    n_iter_no_change: Any
+    tol: float
+    validation: Any
+    include_constants: bool
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MixtureClassifier._parameter_constraints,
+        **PATIENCE_CONSTRAINTS,
+        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv", "train"})],
+        "include_constants": ["boolean"],
+    }
+
+    def _schedule(self, plan: Plan) -> Schedule:
+        return Schedule.of(
+            int(self.n_estimators), self.n_iter_no_change, self.tol, self.max_time, self.verbose
+        )
+
+    def _validation(self) -> Any:
+        return self.validation

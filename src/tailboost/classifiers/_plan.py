@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
+
+from sklearn.utils._param_validation import Interval
 
 from tailboost._typing import Floats
 from tailboost.combiners import Combiner
@@ -117,3 +120,23 @@ class Schedule:
     last: int
     stopping: Stopping
     watched: bool
+
+    @classmethod
+    def of(
+        cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: Any
+    ) -> Schedule:
+        """Return the schedule of so many rounds, or fewer where the objective no longer falls."""
+        stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
+        return cls(n_rounds, n_rounds, stopping, watched=patience is not None or bool(verbose))
+
+
+# The parameters by which a schedule is watched, for the classifiers that have them.
+PATIENCE_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+    "tol": [Interval(Real, 0, None, closed="left")],
+}
+
+
+def tied_by(eta: float | str) -> str:
+    """Name η where it depends on the number of rounds; empty where it does not."""
+    return "eta='theory'" if eta == "theory" else ""

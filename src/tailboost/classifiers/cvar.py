@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows
-from tailboost.classifiers._mixture import MixtureClassifier
-from tailboost.classifiers._plan import Plan
+from tailboost.classifiers._mixture import MixtureClassifier, ValidatedMixtureClassifier
+from tailboost.classifiers._plan import Plan, Schedule, tied_by
 from tailboost.combiners import CVaR, Mixture, WorstRow
 from tailboost.combiners.guarantee import (
     Bounds,
@@ -26,18 +26,15 @@ from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP, eta_for
 from tailboost.validation import Scheme
 
 
-class _CVaRClassifier(MixtureClassifier):
+class _CVaRClassifier(ValidatedMixtureClassifier):
     """Games over samples whose mixture minimises the CVaR: they differ in the weight player."""
 
     alpha: float
-    include_constants: bool
     outlier_fraction: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
+        **ValidatedMixtureClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, 1, closed="right")],
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv", "train"})],
-        "include_constants": ["boolean"],
         "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
     }
 
@@ -208,6 +205,9 @@ class AdaLPBoostClassifier(_CVaRClassifier):
 
     def _rule(self, units: Units) -> Rule[Any]:
         return Hedge(eta_for(self.eta, units.count, int(self.n_estimators)), self.outlier_fraction)
+
+    def _tied_to_rounds(self) -> str:
+        return tied_by(self.eta)
 
     def _bounds(self) -> Bounds:
         return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, int(self.n_estimators))
@@ -549,6 +549,15 @@ class AverageBoostClassifier(MixtureClassifier):
         rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)), self.outlier_fraction)
         combiner = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=self.outlier_fraction)
         return Plan(units, rule, combiner)
+
+    def _schedule(self, plan: Plan) -> Schedule:
+        return Schedule.of(int(self.n_estimators), None, 0.0, self.max_time, self.verbose)
+
+    def _validation(self) -> Any:
+        return "train"
+
+    def _tied_to_rounds(self) -> str:
+        return tied_by(self.eta)
 
     def _bounds(self) -> Bounds:
         return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, int(self.n_estimators))

@@ -13,8 +13,8 @@ from tailboost._torch_rows import unpack
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments
-from tailboost.classifiers._mixture import MixtureClassifier
-from tailboost.classifiers._plan import Plan
+from tailboost.classifiers._mixture import ValidatedMixtureClassifier
+from tailboost.classifiers._plan import Plan, tied_by
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem
@@ -24,7 +24,7 @@ from tailboost.validation import Scheme
 
 
 @documented
-class GroupDROBoostClassifier(MixtureClassifier):
+class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
 
     Round 1 is the balanced model (every group weighs the same); plain ERM joins the pool of the mixture, and
@@ -127,11 +127,9 @@ class GroupDROBoostClassifier(MixtureClassifier):
         self.verbose = verbose
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
+        **ValidatedMixtureClassifier._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
         "combine": [StrOptions({"mixture", "average"})],
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv", "train"})],
-        "include_constants": ["boolean"],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -201,6 +199,9 @@ class GroupDROBoostClassifier(MixtureClassifier):
             with_constants=self.include_constants,
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
+
+    def _tied_to_rounds(self) -> str:
+        return tied_by(self.eta)
 
     def _bounds(self) -> Bounds:
         return hedge_game_bounds(self.game_, None, self.eta, int(self.n_estimators))

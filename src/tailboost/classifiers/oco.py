@@ -12,7 +12,7 @@ from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._mixture import MixtureClassifier
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule
+from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Vote, WorstRow
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
@@ -170,6 +170,12 @@ class OCOBoostClassifier(MixtureClassifier):
         if isinstance(self.n_estimators, str):
             return theory_rounds(units.count, self._edge)
         return int(self.n_estimators)
+
+    def _tied_to_rounds(self) -> str:
+        return tied_by(self.eta)
+
+    def _validation(self) -> Any:
+        return "train"
 
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds(plan.units)

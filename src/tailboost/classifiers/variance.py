@@ -191,6 +191,8 @@ class EBBoostClassifier(AdditiveClassifier):
     True
     """
 
+    estimator: Any = None  # stumps, always
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = VadaBoostClassifier._parameter_constraints
 
     def __init__(

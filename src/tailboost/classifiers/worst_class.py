@@ -18,8 +18,8 @@ from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments
-from tailboost.classifiers._mixture import MixtureClassifier
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule, ask
+from tailboost.classifiers._mixture import ValidatedMixtureClassifier
+from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule, ask, tied_by
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.combiners.guarantee import Bound, Bounds, hedge_game_bounds
@@ -48,7 +48,7 @@ TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
 @documented
-class WorstClassBoostClassifier(MixtureClassifier):
+class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     """Boosting towards a target for the error of every class: "no class more than 20 % wrong".
 
     The player weighs classes (or groups, or class × group cells). The learner is grown only until its
@@ -177,7 +177,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
+        **ValidatedMixtureClassifier._parameter_constraints,
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, StrOptions({"auto"})],
         "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
         "q": [Interval(Real, 0, 1, closed="right")],
@@ -187,8 +187,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
         "class_loss": [StrOptions({"auto", "indicator", "error"})],
         "combine": [StrOptions({"auto", "vote", "mixture"})],
         "units": [StrOptions({"auto", "class", "group", "cell"})],
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv", "train"})],
-        "include_constants": ["boolean"],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
 
@@ -413,7 +411,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     def _tied_to_rounds(self) -> str:
         if self.eta == "theory" or self._kind.indicator or self.max_error == "auto":
-            return super()._tied_to_rounds()
+            return tied_by(self.eta)
         return "the growth of the learner"
 
     # -- after the game ------------------------------------------------------------------------------

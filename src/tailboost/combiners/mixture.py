@@ -104,7 +104,7 @@ class Mixture:
     def aiming_at(self, objective: Objective) -> Mixture:
         """Return the combiner with the same members and another objective, never even."""
         objective.check(self.pool.ledger.rows)
-        return _with_pool(replace(self, objective=objective, even=False), self.pool)
+        return _with_pool(replace(self, objective=objective, even=False), self.pool.snapshot())
 
     def snapshot(self) -> Mixture:
         """Return a copy that further rounds leave as it is."""

@@ -98,7 +98,7 @@ class SoftMargin:
             elif error < least:
                 least, best = error, Choice(found.mixture, found.gap, price)
         if best is None:
-            hint = "" if len(self.prices) == 1 else "; other prices were tried too"
+            hint = "; C=None tries several prices" if len(self.prices) == 1 else ""
             price = self.prices[-1]
             warning = (
                 f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the "

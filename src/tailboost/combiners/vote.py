@@ -121,7 +121,7 @@ class Vote:
         """Return a mixture of the same members for an objective."""
         objective.check(self.pool.ledger.rows)
         mixture = Mixture(objective, self.n_classes, outlier_fraction=self.outlier_fraction)
-        mixture.pool = self.pool
+        mixture.pool = self.pool.snapshot()
         return mixture
 
     def judged_on(self, X: Any, rows: Rows) -> Mixture:

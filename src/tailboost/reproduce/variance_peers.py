@@ -85,7 +85,7 @@ def _cell(rows: Data, repeat: int, n_jobs: int) -> dict[str, Any]:
     xgboost = plain_xgboost(random_state=0, n_jobs=n_jobs).fit(train.X, train.y)
     forest = RandomForestClassifier(random_state=0, n_jobs=n_jobs).fit(train.X, train.y)
     fitted = dict(zip(METHODS, (ada, vada, xgboost, forest), strict=True))
-    return {m: _judged(clf, split.test) for m, clf in fitted.items()} | {"lam": vada.lam}
+    return {m: _judged(clf, split.test) for m, clf in fitted.items()} | {"lam": vada.variance_weight}
 
 
 def play(settings: Settings, name: str) -> Report:
