@@ -210,8 +210,8 @@ def _boosted(split: Split, make: Callable[..., Any], **params: Any) -> tuple[dic
         "rounds": int(classifier.n_iter_),
         "kept": len(classifier.estimators_),
     }
-    if "lam" in params:
-        outcome["lam"] = params["lam"]
+    if "variance_weight" in params:
+        outcome["lam"] = params["variance_weight"]  # recorded cells call λ so
     if isinstance(params.get("estimator"), HistTreeClassifier):
         outcome["depth"] = params["estimator"].max_depth
     return outcome, classifier
