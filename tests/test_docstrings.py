@@ -102,10 +102,16 @@ def test_methods_describe_their_parameters(cls):
         assert "{{" not in inspect.getdoc(method)
 
 
-def test_references_are_listed_for_the_reader():
-    """A key in brackets that no list resolves says nothing."""
+def test_papers_are_in_the_list_of_references():
+    """A bare key, or a short name that no list resolves, says nothing."""
+    page = (Path(__file__).parents[1] / "docs" / "references.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"^\*\*(.+?)\.?\*\*", page, flags=re.MULTILINE))
+    assert "Zhai et al. 2021" in known
     for path in PACKAGE.rglob("*.py"):
-        assert not re.findall(r"\[[A-Z]{1,4}\d{2}\]", path.read_text(encoding="utf-8")), path
+        text = path.read_text(encoding="utf-8")
+        assert not re.findall(r"\[[A-Z]{1,4}\d{2}\]", text), path
+        named = re.findall(r"([A-Z][\w-]+ (?:et al\.|and [A-Z]\w+)) \(?(\d{4}[a-z]?)", text)
+        assert {f"{name} {year}" for name, year in named} <= known, path
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -30,7 +30,7 @@ GAMMA = 0.1
 class OCOBoostClassifier(MixtureClassifier):
     """OCO boosting: Hedge over samples against a weak learner with edge γ, then the majority vote.
 
-    If every round has weighted error at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉ rounds`` more than half of
+    If every round has weighted error at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉`` rounds more than half of
     the voters are right on every training row, and so is their majority.
 
     Parameters
@@ -61,7 +61,7 @@ class OCOBoostClassifier(MixtureClassifier):
     estimators_ : list
         The voters in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
-        1/T each; `predict_proba` has the shares of the votes.
+        1/T each; `predict_proba` gives the shares of the votes.
     {{n_iter_}}
     {{trace_}}
     {{gap_}}

@@ -74,40 +74,40 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         is grown only as far as asked. None is `HistBoostClassifier`, and `LogitAdjustedClassifier` where the
         error game is played over classes: it answers a round by an argmax instead of a fit.
     max_error : float in (0, 1], dict or "auto", default="auto"
-        The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
-        for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes
-        the smallest of .05, .1, …, .9 for which the balanced model of round 1 meets the weak-learning
-        condition on the validation rows (indicator), or that the mixture meets there (error).
+        The error allowed. A dict gives it per class (group or cell; a cell may be named by its class), with
+        the key None for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %.
+        "auto" is the smallest of .05, .1, …, .9 for which, on the validation rows, the balanced model of
+        round 1 meets the weak-learning condition (indicator) or which the mixture meets (error).
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Not used in the error game.
     q : float in (0, 1], default=0.8
         Share of the classes that must be fine in round 1, for ``gamma="auto"``.
     n_estimators : int or "auto", default="auto"
-        The most rounds; "auto" is T = ``⌈2 ln K/γ²⌉`` in the indicator game, which can be hundreds
-        (`n_iter_no_change` ends most games long before, without the theorem's conditions then), and 30 in the
-        error game.
+        The most rounds. "auto" is 30 in the error game and T = ``⌈2 ln K/γ²⌉`` in the indicator game. T can
+        be hundreds; `n_iter_no_change` ends most games long before, and then the theorem does not apply.
     until_met : bool, default=False
-        Stop as soon as all targets are met on the validation rows, and not before ``n_estimators`` rounds
-        otherwise; `n_iter_no_change` is not used then. Needs ``max_error``.
+        Stop as soon as all targets are met on the validation rows, and otherwise play all ``n_estimators``
+        rounds: `n_iter_no_change` is not used. Needs ``max_error``.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
-        "auto" is the published game, "indicator", where a target is stated (``max_error`` or ``gamma``) and
-        γ > 0, else "error". If what counts is that the targets are met, choose "error".
+        "auto" is the published game, "indicator", if ``max_error`` or ``gamma`` is given and γ > 0, else
+        "error". If what counts is that the targets are met, choose "error".
     combine : {"auto", "vote", "mixture"}, default="auto"
-        "vote" is the majority vote of the first rounds, as many as have the least largest class error on the
-        validation rows; "mixture" the optimal λ. "auto" is "vote" in the indicator game, else "mixture".
+        "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
+        the validation rows; "mixture" is the optimal λ. "auto" is "vote" in the indicator game, else
+        "mixture".
     units : {"auto", "class", "group", "cell"}, default="auto"
-        What has targets: "auto" is "group" where `fit` is given groups, else "class"; "cell" is class ×
-        group.
+        What has targets: "cell" is class × group; "auto" is "group" where `fit` is given groups, else
+        "class".
     {{validation}}
     {{include_constants}}
         A vote has neither them nor plain ERM.
     {{class_weight}}
     n_iter_no_change : int, None or "auto", default="auto"
-        Stop when so many rounds together lowered the largest class error of the combination by no more than
-        ``tol``; None plays all. "auto" is 10, or None with the default learner of the error game over
-        classes, whose rounds cost next to nothing.
+        Stop when this many rounds together lowered the largest class error of the combination by no more
+        than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game over
+        classes, whose rounds cost next to nothing, and 10 otherwise.
     {{tol}}
     {{max_time}}
     {{checkpoint_dir}}
@@ -142,8 +142,8 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         The player's weights; None with more than 1,000 units.
     {{ensemble_}}
     estimators_ : list
-        The boosted hypotheses in order, the first the balanced model; for a mixture plain ERM and the
-        constants.
+        The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
+        ERM and the constants.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
     {{n_iter_}}
