@@ -1,6 +1,6 @@
 """Input checks, each in one place with one wording: labels, groups, weights, tables.
 
-A message begins with the name of the argument, says what is wanted and what was found.
+A message begins with the name of the argument, says what is expected and what was found.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def describe(value: Any) -> str:
 
 
 def describe_params(estimator: Any, but: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Return an estimator's parameters, those of nested estimators too, each as `describe` says it.
+    """Return an estimator's parameters, those of nested estimators too, each as the text of `describe`.
 
     Those named in ``but`` are left out. See `unknown` for values that cannot be described.
     """

@@ -16,7 +16,7 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
     Raises
     ------
     OSError
-        Names the file and the reason (no space left, say).
+        Names the file and the reason (such as no space left).
     """
     target = Path(path)
     data = content.encode() if isinstance(content, str) else content

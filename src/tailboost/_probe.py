@@ -177,7 +177,7 @@ def _classifier(model: Any) -> Any:
 
 @dataclass
 class Answers:
-    """What a model says about its probe rows.
+    """A model's answers to its probe rows.
 
     Parameters
     ----------
@@ -210,8 +210,8 @@ def answers(model: Any, rows: Any) -> Answers:
     Parameters
     ----------
     model : estimator
-        A classifier with ``classes_``, or a pipeline that ends in one: the classifier is asked, for the rows
-        are of the table that it was given.
+        A classifier with ``classes_``, or a pipeline that ends in one: the classifier is asked, because the
+        rows are like those of its own table.
     rows : ndarray, ProbeMatrix or ProbeFrame
         From `probe_rows`.
 

@@ -74,7 +74,7 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
     Returns
     -------
     ndarray of shape (n,), uint64
-        Equal rows have equal hashes, wherever they stand; different rows almost surely different ones.
+        Equal rows have equal hashes at any position; different rows almost surely different ones.
     """
     if sp.issparse(X):
         rows = sp.csr_matrix(X)
@@ -140,7 +140,7 @@ def unit_name(unit: Any) -> str:
 
 
 def fingerprint(*parts: NDArray[Any]) -> str:
-    """Return a short digest of arrays, to recognise the same data when a fit goes on."""
+    """Return a short digest of arrays, to recognise the data when a fit is continued."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         digest.update(np.ascontiguousarray(part).tobytes())

@@ -48,7 +48,7 @@ def write(path: Path, content: bytes, what: str, *, durable: bool = True) -> Non
     Raises
     ------
     OSError
-        Names ``what`` and the reason (no space left, say); what was there before is still there.
+        Names ``what`` and the reason (such as no space left); what was there before is still there.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
@@ -189,7 +189,7 @@ class Lock:
 
     def release(self) -> None:
         """Give the lock back and remove its file."""
-        with suppress(OSError):  # a folder that is gone has no lock to remove, and Windows keeps open files
+        with suppress(OSError):  # the folder may have been deleted, and Windows does not remove open files
             self._path.unlink()
         _unlock(self._file.fileno())
         self._file.close()

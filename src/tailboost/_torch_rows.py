@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return a torch Dataset as arrays, with its labels where ``y`` is missing; other tables as they are."""
+    """Return a torch Dataset as arrays, with its labels where ``y`` is missing; other tables unchanged."""
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(X, data.Dataset):
         return X, y

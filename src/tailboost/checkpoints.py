@@ -156,7 +156,7 @@ class Checkpoints:
         KeyboardInterrupt
             If Ctrl-C came before: the member may be half trained.
         OSError
-            If there is no space, say; the files written before are good.
+            If there is no space, for example; the files written before stay valid.
         """
         self._write(_round(t), f"the checkpoint of round {t}", response=response, round=played)
 

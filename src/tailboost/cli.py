@@ -316,7 +316,7 @@ def reproduce(
     jobs: Jobs = 1,
     verbose: Verbose = False,
 ) -> None:
-    """Run a published experiment; one that was interrupted goes on where it stopped."""
+    """Run a published experiment; after an interrupt the same call continues it."""
     with _exit_codes(verbose):
         with _bad_input():
             experiment = get_experiment(name)
@@ -470,7 +470,7 @@ def _make_folder(folder: Path) -> None:
 
 def _installed(name: str) -> Method:
     method = get_method(name)
-    method.make()  # methods that need a missing package say so
+    method.make()  # methods that need a missing package raise ImportError
     return method
 
 

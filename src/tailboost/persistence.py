@@ -271,7 +271,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     ImportError
         If skops is not installed.
     TypeError
-        If the model holds something that `load_model` would refuse (a net of the user's own, say); nothing
+        If the model holds something that `load_model` would refuse (such as a net of the user's own); nothing
         is written then.
     ValueError
         If the path does not end in ``.skops``, or the file of a net that lies in a folder is missing or

@@ -101,7 +101,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     ensemble_: Ensemble
     _run: Run
 
-    n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule says how many
+    n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule gives the number
     max_time: float | None
     checkpoint_dir: Any
     warm_start: bool
@@ -209,7 +209,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         return Identity.of(self, data=data, entropy=entropy, but=free)
 
     def _goes_on(self, data: str) -> bool:
-        """Whether this fit goes on with the rounds of the last one."""
+        """Whether this fit continues the rounds of the last one."""
         if not (self.warm_start and hasattr(self, "ensemble_")):
             return False
         if tied := self._tied_to_rounds():

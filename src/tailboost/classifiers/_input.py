@@ -1,4 +1,4 @@
-"""From what the user gives to a checked `Problem`: every refusal happens here, before anything is fitted."""
+"""Check the user's arguments and build a `Problem`, before anything is fitted."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class MixtureClassifier(BaseBoostClassifier):
         alpha : float in (0, 1], optional
             Tail mass for ``objective="cvar"``; by default the classifier's own.
         objective : {"cvar", "worst_class", "worst_group"}, optional
-            What λ shall minimise; by default "cvar" where an ``alpha`` is known, else what the classifier was
+            What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
             fitted for.
         groups : array-like of shape (n,), optional
             Group of each row of X.

@@ -113,7 +113,7 @@ class Schedule:
     stopping : Stopping
         When further rounds are needless.
     watched : bool
-        Whether anyone looks at the objective after every round.
+        Whether the objective is needed after every round.
     """
 
     planned: int
@@ -125,7 +125,7 @@ class Schedule:
     def of(
         cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: Any
     ) -> Schedule:
-        """Return the schedule of so many rounds, or fewer where the objective no longer falls."""
+        """Return the schedule of this many rounds, or fewer if the objective no longer falls."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
         return cls(n_rounds, n_rounds, stopping, watched=patience is not None or bool(verbose))
 

@@ -105,7 +105,7 @@ def split_table(
 ) -> Any:
     """Check a typed DataFrame and split it into features, target and groups, as `load_table` describes.
 
-    Of a CSV file ``written`` is the table as it stands there: it names the groups, and on demand the labels.
+    ``written`` is the text of a CSV file: it gives the names of groups and, if labels stay text, the labels.
     """
     names = checked_names(frame.columns, source)
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)

@@ -32,7 +32,7 @@ except ImportError:  # an optional extra; without it scikit-learn's trees are us
 
 # XGBoost keeps weights and gains in float32 and ignores gains below 1e-6. If the sum of the weights lies
 # outside these powers of 2, weights and penalties are multiplied by one power of 2 that brings the sum near
-# the number of rows. Multiplying both alike leaves the trees as they are.
+# the number of rows. Multiplying both alike does not change the trees.
 EXPONENTS = (-4, 40)
 HEAVIEST = 1e30
 
@@ -67,7 +67,7 @@ def _load(content: bytes) -> Any:
     """Return a booster that threads may share: predictions do not change it.
 
     XGBoost documents prediction as thread safe, but neither loading a model, nor setting a parameter, nor the
-    first call after these, which configures the booster. All three happen here, before anyone else sees it.
+    first call after these, which configures the booster. All three happen here, before other threads see it.
     One thread: `predict_in_blocks` brings more where they pay.
     """
     booster = xgboost.Booster({"nthread": 1})
@@ -163,7 +163,7 @@ class HistSession:
             del model._booster
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
-        """Predict the opened rows; for the newest fit XGBoost has the answer on the binned table at hand."""
+        """Predict the opened rows; for the newest fit XGBoost has cached the answers for the binned table."""
         newest, booster = self.newest
         if model is not newest:
             return model.predict_table(self.table if rows is None else self.table[rows])
@@ -208,7 +208,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _sklearn_estimator(self) -> Any:
-        """Return the scikit-learn estimator that stands in without XGBoost."""
+        """Return the scikit-learn estimator that is used without XGBoost."""
 
     @abstractmethod
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -294,7 +294,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         return self
 
-    # The booster is kept as bytes: they pickle, copy and pass through safe model files as they are.
+    # The booster is kept as bytes: they can be pickled, copied and stored in safe model files unchanged.
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_booster"}

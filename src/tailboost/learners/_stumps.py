@@ -18,7 +18,7 @@ from tailboost._typing import Floats, Ints, Mask
 Integers = NDArray[np.int64]
 
 # Weights are summed as integers that sum to at most 2^TOTAL_BITS: such sums are exact, so that equal stumps
-# tie exactly whatever the order of the rows, and a row of weight 2 is the row twice.
+# tie exactly in any order of the rows, and a row of weight 2 is the row twice.
 TOTAL_BITS = 60
 # Sample weights beyond 2^±50 cannot be counts of rows and are scaled first.
 FAR_FROM_COUNTS = 50

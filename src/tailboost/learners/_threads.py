@@ -34,7 +34,7 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     """Return how many threads work on a table of this shape.
 
     One if the table is small. Else ``n_jobs``; None and −1 stand for all cores that this process may use (or
-    what ``OMP_NUM_THREADS`` says), −2 for all but one, and so on.
+    the number in ``OMP_NUM_THREADS``), −2 for all but one, and so on.
     """
     if shape[0] * shape[1] < CELLS_FOR_THREADS:
         return 1
@@ -58,7 +58,7 @@ def predict_in_blocks(predict: Callable[[Any], NDArray[Any]], table: Any, n_thre
 
 @cache
 def _openmp() -> Any:
-    """Return what sets the threads of scikit-learn's OpenMP; it is looked up once, as that is slow."""
+    """Return the controller of scikit-learn's OpenMP threads; it is found once, because that is slow."""
     return ThreadpoolController().select(user_api="openmp")
 
 

@@ -95,7 +95,7 @@ class Experiment:
     play : callable
         ``play(settings, name) -> Report``; the name distinguishes experiments that share a function.
     repeats : int
-        Random splits or seeds unless another number is asked for.
+        Default number of random splits or seeds.
     needs_data : bool
         Whether it needs a folder of data sets.
     """
@@ -169,7 +169,7 @@ def save_picture(draw: Callable[[Any], Any], file: Path) -> None:
 
 
 class Cells:
-    """Finished cells of an experiment, one JSON line each: an interrupted run goes on where it stopped.
+    """Finished cells of an experiment, one JSON line each: an interrupted run continues after them.
 
     Parameters
     ----------

@@ -267,7 +267,7 @@ def _text(settings: Settings, games: Mapping[str, Game], found: dict[str, list[d
         "error of ERM": [c["error"] for c in trained],
         "mean error of the members": [c["mean error of the members"] for c in trained],
     }
-    # Cells recorded before these were asked for lack them.
+    # Older recorded cells lack these figures.
     if "two largest λ" in trained[0]:
         facts["two largest λ at α = 0.1 add up to"] = [c["two largest λ"]["sum"] for c in trained]
         facts["test rows on which these two disagree"] = [c["two largest λ"]["disagree"] for c in trained]

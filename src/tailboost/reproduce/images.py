@@ -97,7 +97,7 @@ class Protocol:
     voter_epochs, growth_epochs : float
         Epochs by which a voter of the vote games grows at a time, and the most.
     voters : int or "auto"
-        Of the vote games; "auto" is what the theorems say.
+        Of the vote games; "auto" is the number in the theorems.
     thetas : tuple of float
         θ of worst-class boosting is the one with the least worst-class error on the rows held out.
     largest : int or None

@@ -395,7 +395,7 @@ def _picture(rows: Sequence[Mapping[str, Any]], title: str, plt: Any) -> Any:
 
 @dataclass(frozen=True)
 class Tables:
-    """One of the paper's tables: its methods and numbers, and how to play a split with so many threads."""
+    """One of the paper's tables: its methods and numbers, and how to run a split with a number of threads."""
 
     title: str
     methods: tuple[str, ...]

@@ -241,7 +241,7 @@ class Rows:
 
 
 def said(members: Sequence[Any], X: Table) -> NDArray[np.uint8]:
-    """Return the class each member answers to each row, shape (T, n); rows are handed over in parts."""
+    """Return the class each member answers to each row, shape (T, n); computed in batches of rows."""
     parts = [X[i : i + ROWS_AT_ONCE] for i in range(0, len(X), ROWS_AT_ONCE)]
     return np.array(
         [np.concatenate([np.asarray(m.predict(part)) for part in parts]) for m in members], dtype=np.uint8

@@ -3,7 +3,7 @@
     max_{w, ρ}  ρ − (1/β) Σ w_i log(w_i/p_i)   s.t.  Lw − ρ = s ≥ 0,  Σ w = 1,  0 ≤ w ≤ c      (β = ∞: the LP)
 
 Mehrotra's predictor-corrector (1992). The multipliers are λ (of s), η (of Σ w = 1), x and y (of the bounds);
-eliminating everything but λ leaves T × T normal equations, whatever the number of units.
+eliminating everything but λ leaves T × T normal equations for any number of units.
 """
 # ruff: noqa: B023 (closures over one iteration's quantities are called in that iteration only)
 

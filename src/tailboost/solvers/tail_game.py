@@ -138,7 +138,7 @@ class TailGame:
     def optimum(
         self, lam: Floats, w: Floats | None, n_iter: int, method: str, combined: Floats | None = None
     ) -> Optimum:
-        """Collect a mixture and weights, and what complementary slackness says about all other optima.
+        """Collect a mixture and weights, and what follows about all other optima by complementary slackness.
 
         Without weights they are those of the worst tail, without losses ``combined`` they are computed.
         """

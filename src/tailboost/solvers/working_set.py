@@ -152,7 +152,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
 
 
 def by_neighbour(problem: TailGame, near: Optimum) -> Optimum | None:
-    """Solve the mixture LP as the same one was at a near α, if most units tied there and do so here."""
+    """Solve the mixture LP from its solution at a near α, if most units tie in both."""
     if near.regular is None:
         return None
     lam, epsilon, (low, high) = near.regular

@@ -95,7 +95,7 @@ def find_device(name: str) -> torch.device:
     Raises
     ------
     ValueError
-        If PyTorch knows no such device, or it is not there.
+        If PyTorch knows no such device, or the machine lacks it.
     """
     if name == "auto":
         return (

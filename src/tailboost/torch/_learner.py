@@ -90,7 +90,7 @@ class TorchSession:
     def _try(self) -> None:
         """Try module, augmentation and loss on two rows before any training."""
         learner, recipe, K = self.learner, self.recipe, self.architecture.n_classes
-        with Randomness(self.seed, recipe.device).lent():
+        with Randomness(self.seed, recipe.device).in_use():
             net = self.architecture.build().to(recipe.device).eval()
             if not any(p.requires_grad for p in net.parameters()):
                 raise ValueError(f"module={learner.module!r} has no parameter to train")
@@ -269,8 +269,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    A step draws ``batch_size`` rows i ~ w with replacement [1]_. Which rows a seed draws depends on what they
-    are, not on where they stand: with a weight of 2 a row is drawn as if it were there twice.
+    A step draws ``batch_size`` rows i ~ w with replacement [1]_. The rows that a seed draws depend on their
+    values, not on their positions: with a weight of 2 a row is drawn as if it were there twice.
 
     References
     ----------

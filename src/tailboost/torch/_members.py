@@ -56,7 +56,7 @@ class Architecture:
 
     @cached_property
     def _pattern(self) -> nn.Module:
-        with Randomness(0, torch.device("cpu")).lent():
+        with Randomness(0, torch.device("cpu")).in_use():
             return self.build()
 
     def with_state(self, state: dict[str, Tensor], device: torch.device) -> nn.Module:

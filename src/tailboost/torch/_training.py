@@ -39,7 +39,7 @@ class Randomness:
         return [self.device] if self.device.type == "cuda" else []
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
+    def in_use(self) -> Iterator[None]:
         """Let PyTorch draw from this state in the block."""
         with _DRAWING, torch.random.fork_rng(devices=self._cuda):
             if self.states is None:
@@ -127,14 +127,14 @@ class Training:
         total = np.cumsum(weight)
         self.cumulative = total / total[-1]
         self.random = Randomness(seed, recipe.device)
-        with self.random.lent():
+        with self.random.in_use():
             self.net = recipe.build().to(recipe.device)
         if recipe.device.type == "cuda" and len(recipe.feed.row_shape) == 3:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = recipe.optimizer(self.net.parameters())
         if start is not None:
             self.net.load_state_dict(start.net)
-            # PyTorch takes over the tensors of an optimiser's state as they are: rounds would share them.
+            # A copy: PyTorch uses the tensors of an optimiser's state directly, and rounds would share them.
             self.optimizer.load_state_dict(copy_state(start.optimizer))
         self.seen: dict[str, Tensor] = {}
         linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
@@ -161,7 +161,7 @@ class Training:
             precision = torch.autocast(recipe.device.type, dtype=torch.bfloat16)
         self.net.train()
         loss = torch.zeros(())
-        with self.random.lent():
+        with self.random.in_use():
             for rows, y in zip(batches, labels, strict=True):
                 if self.done in self.milestones:
                     for group in optimizer.param_groups:
