@@ -161,6 +161,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         Returns
         -------
         ndarray of shape (n,)
+            For two classes positive where `predict` is right, negative where it is wrong.
         """
         f = self.decision_function(X)
         k = label_numbers(self.classes_, y)
@@ -185,6 +186,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         Returns
         -------
         ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         f = self.decision_function(X)
         return self._labels(f)
@@ -200,6 +202,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         Returns
         -------
         ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
         """
         return self._softmax(self.decision_function(X))
 

@@ -196,6 +196,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Returns
         -------
         ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         shares = self._scores(X)
         return self.classes_[shares.argmax(axis=1)]
@@ -213,6 +214,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Returns
         -------
         ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         shares = self._scores(X)
         return self.classes_[draw(shares, check_random_state(random_state))]
