@@ -28,7 +28,7 @@ skops_io = pytest.importorskip("skops.io")
 import tailboost as tb  # noqa: E402
 from tailboost.io import TableEncoder  # noqa: E402
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier  # noqa: E402
-from tailboost.learners._adjusted import TableForest  # noqa: E402
+from tailboost.learners._adjusted import TableForest  # noqa: E402  # frames need a forest that reads them
 from tailboost.persistence import ModelVersionWarning, _is_trusted, load_model, save_model  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -51,10 +51,10 @@ def adalp(**params):
     return tb.AdaLPBoostClassifier(tree, **{"n_estimators": 3, "n_jobs": 1, "random_state": 0} | params)
 
 
-def worst_class(trees=5):
+def worst_class():
     """Members that share boosted trees and a forest, as by default; smaller ones."""
     learner = LogitAdjustedClassifier(
-        [HistBoostClassifier(n_estimators=5, n_jobs=1), TableForest(trees, random_state=0)]
+        [HistBoostClassifier(n_estimators=5, n_jobs=1), TableForest(n_jobs=1, random_state=0)]
     )
     return tb.WorstClassBoostClassifier(learner, n_estimators=4, n_jobs=1, random_state=0)
 
@@ -158,7 +158,7 @@ class TestRoundTrip:
 
 class TestShared:
     def test_members_that_share_a_fit_store_it_once(self, path):
-        model = worst_class(trees=40).fit(X, Y)
+        model = worst_class().fit(X, Y)
         save_model(model, path)
         files = parts(path.read_bytes())
         assert len(set(files.values())) == len(files)

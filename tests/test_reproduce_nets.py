@@ -214,7 +214,7 @@ def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
 def test_images_that_are_not_there(tmp_path):
     result = run("tissuemnist", "--data", tmp_path, "--out", tmp_path / "out")
     assert result.exit_code != 0
-    assert "tissuemnist.npz" in result.output
+    assert "TissueMNIST" in result.output
     assert "medmnist.com" in result.output
 
 
