@@ -16,6 +16,9 @@ CLASSIFIERS = sorted({m.factory for m in METHODS.values() if m.ours}, key=lambda
 LEARNERS = [getattr(tb.learners, name) for name in tb.learners.__all__]
 PACKAGE = Path(tb.__file__).parent
 
+#: The sections of a class in numpydoc's order; the empty title is the text above them.
+ORDER = ["", "Parameters", "Attributes", "Raises", "Warns", "See Also", "Notes", "References", "Examples"]
+
 #: Every module with an example, by its dotted name.
 MODULES = sorted(
     ".".join(("tailboost", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
@@ -79,6 +82,7 @@ def test_sections_a_reader_looks_for(cls):
     found = sections(cls)
     assert {"See Also", "Examples"} <= set(found)
     assert "References" in found or cls in LEARNERS  # the binned trees follow no paper
+    assert list(found) == [title for title in ORDER if title in found]
     assert ">>> " in found["Examples"]
     assert cls.__name__ in found["Examples"]
     assert "{{" not in inspect.getdoc(cls)
