@@ -1,4 +1,4 @@
-"""Rows by content: fingerprints, and the draws that depend on what a row is, never on where it stands."""
+"""Rows by content: fingerprints, and draws that depend on a row's values, never on its position."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _columns(X: Any) -> Iterator[Hashes]:
         if getattr(column.dtype, "kind", "O") in "fiub":
             yield _words(column.to_numpy(dtype=np.float64, na_value=np.nan) if frame else column)
         elif frame:
-            from pandas.util import hash_pandas_object  # a data frame is here, so pandas is
+            from pandas.util import hash_pandas_object  # X is a data frame, so pandas is installed
 
             yield np.asarray(hash_pandas_object(column, index=False), dtype=np.uint64)
         else:
@@ -80,7 +80,7 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
     Returns
     -------
     ndarray of shape (n,), uint64
-        Equal rows have equal hashes, wherever they stand; different rows almost surely different ones.
+        Equal rows have equal hashes at any position; different rows almost surely different ones.
     """
     if sp.issparse(X):
         rows = sp.csr_matrix(X)
@@ -164,14 +164,14 @@ def _short(hashes: Hashes) -> NDArray[np.uint32]:
 
 
 def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
-    """Line the distinct rows up, stratum by stratum and within a stratum by lot, by content alone.
+    """Order the distinct rows by stratum, and at random within a stratum, by content alone.
 
     Every k-th place, or any even thinning of the places, is then a stratified draw.
 
     Parameters
     ----------
     hashes : ndarray of shape (n,)
-        Row hashes under the fit's own seed: they are the lot each row draws.
+        Row hashes under the fit's own seed: they decide the random order.
     strata : ndarray of shape (n,)
         Class (or class × group) of each row. Equal rows of different strata count for the heavier one.
     weight : ndarray of shape (n,)
@@ -196,7 +196,7 @@ def unit_name(unit: Any) -> str:
 
 
 def fingerprint(*parts: NDArray[Any]) -> str:
-    """Return a short digest of arrays, to recognise the same data when a fit goes on."""
+    """Return a short digest of arrays, to recognise the data when a fit is continued."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         digest.update(np.ascontiguousarray(part).tobytes())

@@ -1,4 +1,4 @@
-"""The rows of a game: a checked training set, and the rows on which members are judged."""
+"""The checked training set of a game, and the rows on which members are judged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Rows:
     weight : ndarray of shape (n,)
         Sample weights, positive.
     groups : ndarray of shape (n,) or None
-        Number of the unit (group, class or cell) each row belongs to, −1 for none; ``None`` without units.
+        Number of the unit (group, class or cell) of each row, −1 for none; ``None`` without units.
     words : str
         What rows these are, for people.
     lots : ndarray of shape (n,), uint16, optional

@@ -32,7 +32,7 @@ __all__ = [
 
 Loss = Literal["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
 
-# A probability of 0 makes a margin infinite; what a forest calls 0 is no more than this.
+# Least probability: 0 would make a margin infinite, and a forest's 0 is no exact statement.
 SMALLEST_PROBABILITY = 1e-15
 
 
@@ -486,7 +486,7 @@ def _columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
 
 def _shares(kind: str, name: str, column: Labels, w: Floats, p: Floats) -> list[WeightShare]:
     if kind == "feature" and column.dtype.kind in "iuf":
-        known = np.isfinite(column)  # a missing number has no part in the means
+        known = np.isfinite(column)  # missing numbers are left out of the means
         pairs = [(name, column[known].astype(np.float64), w[known], p[known])]
     else:
         values, index = np.unique(column.astype(str), return_inverse=True)

@@ -86,6 +86,16 @@ def test_splits_and_choice():
     assert variance.best_validated(runs)["lam"] == 2
 
 
+def test_the_chosen_lambda_is_recorded(monkeypatch):
+    monkeypatch.setattr(variance, "MOST_ROUNDS", 3)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    split = variance.halves(Data(X, (X[:, 0] + rng.normal(size=80) > 0).astype(int)), 0)
+    outcome = variance.with_stumps(split, 1)
+    assert outcome["EBBoost"]["lam"] in variance.LAMBDAS
+    assert outcome["VadaBoost"]["lam"] in variance.LAMBDAS
+
+
 def test_every_printed_set_has_a_task():
     assert set(variance.TASKS) == set(variance.PUBLISHED_STUMPS) == set(variance.PUBLISHED_TREES)
     assert {len(row) for row in variance.PUBLISHED_STUMPS.values()} == {len(variance.STUMP_METHODS)}

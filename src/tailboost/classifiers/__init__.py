@@ -1,4 +1,7 @@
-"""The scikit-learn faces of the games."""
+"""The boosting classifiers.
+
+Comments and docstrings name papers as docs/references.md does.
+"""
 
 from tailboost.classifiers._base import FitInterruptedWarning
 from tailboost.classifiers._mixture import ResubstitutionWarning

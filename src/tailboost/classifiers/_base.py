@@ -68,7 +68,7 @@ class FitInterruptedWarning(UserWarning):
     """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
 
 
-# What may change from one fit to the next that continues it.
+# Parameters that may change when a fit is continued.
 FREE = frozenset(
     {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
 )
@@ -76,26 +76,26 @@ FREE = frozenset(
 
 @dataclass
 class Run:
-    """A game with its plan, and by what a later fit recognises that it may go on with it."""
+    """A game with its plan, and the identity that a fit needs to continue it."""
 
     plan: Plan
     game: Game[Any]
     identity: Identity
 
     def take(self, watched: bool, response: Response, state: Any) -> tuple[float, float]:
-        """Take a response into the ensemble; an interrupt may have left one half taken in before."""
+        """Add a response to the ensemble, after dropping one that an interrupt left half added."""
         self.trim()
         return self.plan.combiner.take(response, state, watched)
 
     def trim(self) -> None:
-        """Drop from the ensemble what is no whole round of the game."""
+        """Drop from the ensemble what does not belong to a finished round of the game."""
         self.plan.combiner.first(self.game.n_rounds)
 
 
 class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """The scikit-learn face of a boosting game.
 
-    A classifier says what game it is by `_plan`; its family how the ensemble answers. Data, validation
+    A classifier defines its game in `_plan`; its family defines how the ensemble predicts. Data, validation
     scheme, checkpoints, warm start, interrupts and callbacks are the same for all and handled here.
     """
 
@@ -104,7 +104,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     ensemble_: Ensemble
     _run: Run
 
-    n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule says how many
+    n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule gives the number
     max_time: float | None
     checkpoint_dir: Any
     warm_start: bool
@@ -127,26 +127,26 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         "verbose": ["verbose"],
     }
 
-    # -- what a classifier says ----------------------------------------------------------------------
+    # -- what a classifier defines -------------------------------------------------------------------
 
     @abstractmethod
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         """Return units, rule, combiner and demand of the game on a checked problem.
 
-        What a plan has to fit before it is complete, it asks of the scheme, with the seed of round 1.
+        If the plan needs a fitted model first, it gets it from the scheme, with the seed of round 1.
         """
 
     @abstractmethod
     def _schedule(self, plan: Plan) -> Schedule:
-        """Return how long the game is played."""
+        """Return how many rounds are played and when they stop early."""
 
     @abstractmethod
     def _validation(self) -> Any:
-        """Return what `choose_scheme` knows as ``validation``."""
+        """Return the validation scheme in the form `choose_scheme` takes."""
 
     @abstractmethod
     def _set_ensemble(self, ensemble: Any) -> None:
-        """Set what a fitted classifier shows of its ensemble."""
+        """Set the fitted attributes that depend on the ensemble."""
 
     def _most_rounds(self) -> int:
         """Return the largest number of rounds."""
@@ -169,7 +169,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         return scheme
 
     def _tied_to_rounds(self) -> str:
-        """Name what depends on the number of rounds, so that none can be added; empty if nothing does."""
+        """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
         return ""
 
     # -- fitting -------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         return Identity.of(self, data=data, entropy=entropy, but=free)
 
     def _goes_on(self, data: str) -> bool:
-        """Whether this fit goes on with the rounds of the last one."""
+        """Whether this fit continues the rounds of the last one."""
         if not (self.warm_start and hasattr(self, "ensemble_")):
             return False
         if tied := self._tied_to_rounds():
@@ -279,7 +279,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
             self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
             if not goes_on:
-                self.__dict__.pop("ensemble_", None)  # unfitted until there is a round
+                self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
             self._play(problem, scheme, checkpoints, interrupted, context)
         self._settle()
         return problem
@@ -378,12 +378,12 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     @property
     def combiner_(self) -> Combiner:
-        """What made the ensemble of the hypotheses, with their losses on the judged rows."""
+        """The object that combined the hypotheses, with their losses on the judged rows."""
         return self._run.plan.combiner
 
     @property
     def estimators_(self) -> list[Any]:
-        """The members of the ensemble: the boosted hypotheses in order, then what joined them."""
+        """The members of the ensemble: the boosted hypotheses in order, then ERM and constants if added."""
         return self.ensemble_.members
 
     @property

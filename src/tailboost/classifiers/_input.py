@@ -1,4 +1,4 @@
-"""From what the user gives to a checked `Problem`: every refusal happens here, before anything is fitted."""
+"""Check the user's arguments and build a `Problem`, before anything is fitted."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class ValidationRows:
 
 
 def input_tags(learner: Any) -> InputTags:
-    """Return what tables a learner takes; a pipeline takes what its first step takes."""
+    """Return the tags of the tables that a learner accepts: for a pipeline, those of its first step."""
     tags = get_tags(learner).input_tags
-    tags.three_d_array |= is_skorch(learner)  # its nets do not say so
+    tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images but have no tag that says so
     if isinstance(learner, Pipeline):
         first = get_tags(learner.steps[0][1]).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
@@ -62,7 +62,7 @@ def input_tags(learner: Any) -> InputTags:
 
 
 def refuse_learner(estimator: Any, learner: Any) -> None:
-    """Raise if the base learner is a class, or no classifier."""
+    """Raise if the base learner is a class instead of an instance, or not a classifier."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
     if is_regressor(learner):
@@ -77,7 +77,7 @@ def refuse_learner(estimator: Any, learner: Any) -> None:
 
 
 def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
-    """Check a table (with ``y``, the one to be learnt from, together with it) for a classifier's learner."""
+    """Check a table for a classifier's learner; with ``y`` it is the training table."""
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
@@ -156,7 +156,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
 def judged_rows(
     classifier: Any, learner: Any, given: ValidationRows, suffix: str, words: str
 ) -> tuple[Any, Rows]:
-    """Check rows to judge members on; the classifier knows its classes, and its groups if it has any.
+    """Check the rows on which members are judged.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ class MixtureClassifier(BaseBoostClassifier):
         alpha : float in (0, 1], optional
             Tail mass for ``objective="cvar"``; by default the classifier's own.
         objective : {"cvar", "worst_class", "worst_group"}, optional
-            What λ shall minimise; by default "cvar" where an ``alpha`` is known, else what the classifier was
+            What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
             fitted for.
         groups : array-like of shape (n,), optional
             Group of each row of X or, without X and for "worst_group", of each row that was given where the
@@ -244,6 +244,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
@@ -275,10 +276,12 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
         ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         shares = self._scores(X)
         return self.classes_[shares.argmax(axis=1)]
@@ -289,12 +292,14 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
         random_state : int, RandomState or None
             Seed of the draw.
 
         Returns
         -------
         ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         shares = self._scores(X)
         return self.classes_[draw(shares, check_random_state(random_state))]
@@ -305,6 +310,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Yields
         ------
@@ -323,6 +329,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Yields
         ------

@@ -120,8 +120,8 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     {{outlier_fraction}}
     {{class_weight}}
     {{n_iter_no_change}}
-        On most tables the first round has it all; in the same trials stopping cost less than .001 against 20
-        rounds.
+        On most tables the first round brings nearly all of the gain; in the same trials stopping cost less
+        than .001 against 20 rounds.
     {{tol}}
     {{max_time}}
     {{checkpoint_dir}}
@@ -146,7 +146,7 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     See Also
     --------
     LPBoostClassifier : Hypotheses trained for one α.
-    WorstClassBoostClassifier : When classes or groups are what must not be sacrificed.
+    WorstClassBoostClassifier : For the worst class or group instead of the worst rows.
 
     References
     ----------
@@ -452,8 +452,8 @@ class AverageBoostClassifier(MixtureClassifier):
     """AdaBoost + average: Hedge trains the hypotheses, their even mixture answers.
 
     The even mixture bounds every row's loss at once: ``max_i (1/T) Σ_t ℓ_i^t ≤ V + log(1/min p)/(ηT) + η/8``
-    with V the mean weighted loss. Player and bound live on training losses, so a base learner that leaves
-    none (the default, on many data sets) makes the bound empty; `guarantee_` shows it.
+    with V the mean weighted loss. Player and bound use training losses. If the base learner leaves almost
+    none (as the default does on many data sets), the bound says nothing; `guarantee_` shows it.
 
     Parameters
     ----------

@@ -94,16 +94,16 @@ class DROBoostClassifier(AdditiveClassifier):
         When the radius leaves the first step no gain, because the worst case can put (K−1)/K of the weight
         on the errors of the first hypothesis. The fitted classifier is then the best constant.
 
+    See Also
+    --------
+    tailboost.robustness : Worst cases and radii for any fitted classifier.
+
     Notes
     -----
     A larger radius keeps the tail of the test loss down, more by smaller scores than by better ones. On the
     credit default clients (3,000 training rows, 50 rounds, 20 splits) the test exponential loss was 2.43 at
     radius 0, 1.49 at 0.0073 and 0.775 at 0.2, the accuracy 0.790, 0.791 and 0.794; ``learning_rate=0.1`` with
     the radius from the data had 0.736 and 0.816, so try that first (``tailboost reproduce credit-default``).
-
-    See Also
-    --------
-    tailboost.robustness : Worst cases and radii for any fitted classifier.
 
     References
     ----------

@@ -35,7 +35,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     ----------
     {{estimator}}
     n_estimators : int, default=30
-        Largest number of rounds; on bank marketing the objective still fell after ten.
+        Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0
         Learning rate of Hedge; ``"theory"`` is √(8 log m / T) for m groups.
     combine : {"mixture", "average"}, default="mixture"

@@ -23,8 +23,9 @@ from tailboost.rules.vada import VadaBoost
 from tailboost.solvers.soft_margin import check_price
 from tailboost.validation import Scheme
 
-# C Σs where C is None. Which price serves depends on the noise: at RLP's α = 1/(C Σs) = 0.1 no weights of
-# trees that err on 13 % of Adult are worth more than a coin flip, and an optimum may err on six rows of ten.
+# Values of C Σs that are tried where C is None. The right price depends on the noise: at RLP's
+# α = 1/(C Σs) = 0.1 no weights of trees that err on 13 % of Adult beat a coin flip, and an optimum may err on
+# six rows of ten.
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
 
 
@@ -176,7 +177,7 @@ class EBBoostClassifier(AdditiveClassifier):
     Raises
     ------
     ValueError
-        From ``fit``, for more than two classes, besides what every classifier refuses.
+        From ``fit``, for more than two classes, and for the reasons that `fit` lists.
 
     See Also
     --------
@@ -302,14 +303,14 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
     Raises
     ------
     ValueError
-        From ``fit``, for ``loss="linear"`` with C < 1/Σs, where the program is unbounded; and as every
-        classifier.
+        From ``fit``, for ``loss="linear"`` with C < 1/Σs, where the program is unbounded; and for the
+        reasons that `fit` lists.
 
     Warns
     -----
     UserWarning
-        From ``fit``, if no price leaves weights better than the constants, so that the best constant is all
-        there is; and if the vote errs on more of the held-out rows than the best constant does.
+        From ``fit``, if no price gives weights better than the constants, so that the classifier is the best
+        constant; and if the vote errs on more of the held-out rows than the best constant does.
 
     See Also
     --------

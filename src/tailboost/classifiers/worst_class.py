@@ -1,4 +1,4 @@
-"""Boosting for the worst class (group, cell) by targets: Saito et al. 2024, and what really bounds it."""
+"""Boosting for the worst class (group, cell) by targets: Saito et al. 2024, and what is bounded."""
 
 from __future__ import annotations
 
@@ -82,35 +82,35 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         fits with each of ten values and keeps the one with the least largest class error on validation rows:
         that is ``GridSearchCV`` with `tailboost.metrics.make_worst_class_scorer`.
     gamma : float in (0, 0.5] or "auto", default="auto"
-        γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Takes no part in the error game.
+        γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Not used in the error game.
     q : float in (0, 1], default=0.8
         Share of the classes that must be fine in round 1, for ``gamma="auto"``.
     n_estimators : int or "auto", default="auto"
-        The most rounds; "auto" is T = ``⌈2 ln K/γ²⌉`` in the indicator game, which can be hundreds
-        (`n_iter_no_change` ends most games long before, without the theorem's conditions then), and 30 in the
-        error game.
+        The most rounds. "auto" is 30 in the error game and T = ``⌈2 ln K/γ²⌉`` in the indicator game. T can
+        be hundreds; `n_iter_no_change` ends most games long before, and then the theorem does not apply.
     until_met : bool, default=False
-        Stop as soon as all targets are met on the validation rows, and not before ``n_estimators`` rounds
-        otherwise; `n_iter_no_change` takes no part then. Needs ``max_error``.
+        Stop as soon as all targets are met on the validation rows, and otherwise play all ``n_estimators``
+        rounds: `n_iter_no_change` is not used. Needs ``max_error``.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
-        "auto" is the published game, "indicator", where a target is stated (``max_error`` or ``gamma``) and
-        γ > 0, else "error". To have a target met, whatever the game, say "error".
+        "auto" is the published game, "indicator", if ``max_error`` or ``gamma`` is given and γ > 0, else
+        "error". If what counts is that the targets are met, choose "error".
     combine : {"auto", "vote", "mixture"}, default="auto"
-        "vote" is the majority vote of the first rounds, as many as have the least largest class error on the
-        validation rows; "mixture" the optimal λ. "auto" is "vote" in the indicator game, else "mixture".
+        "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
+        the validation rows; "mixture" is the optimal λ. "auto" is "vote" in the indicator game, else
+        "mixture".
     units : {"auto", "class", "group", "cell"}, default="auto"
-        What has targets: "auto" is "group" where `fit` is given groups, else "class"; "cell" is class ×
-        group.
+        What has targets: "cell" is class × group; "auto" is "group" where `fit` is given groups, else
+        "class".
     {{validation}}
     {{include_constants}}
         A vote has neither them nor plain ERM.
     {{class_weight}}
     n_iter_no_change : int, None or "auto", default="auto"
-        Stop when so many rounds together lowered the largest class error of the combination by no more than
-        ``tol``; None plays all. "auto" is 10, or None with the default learner of the error game over
-        classes, whose rounds cost next to nothing.
+        Stop when this many rounds together lowered the largest class error of the combination by no more
+        than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game over
+        classes, whose rounds cost next to nothing, and 10 otherwise.
     {{tol}}
     {{max_time}}
     {{checkpoint_dir}}
@@ -131,9 +131,9 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     eta_ : float
         Learning rate of Hedge.
     unit_errors_ : ndarray of shape (m,)
-        Error of `predict` on the validation rows, on which λ was chosen, too (members refitted to all rows,
-        the errors those of their siblings that did not see the row); NaN where a unit has none, or only
-        rows that no sibling of another fold could learn from, such as a class with one row.
+        Error of `predict` on the validation rows, the same on which λ was chosen. Where members are refitted
+        on all rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
+        validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_proba`. Both are measured
         on the rows of the choice; for the largest of these ``guarantee_.estimate`` says what to expect on
@@ -148,8 +148,8 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         The player's weights; None with more than 1,000 units.
     {{ensemble_}}
     estimators_ : list
-        The boosted hypotheses in order, the first the balanced model; for a mixture plain ERM and the
-        constants.
+        The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
+        ERM and the constants.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
     {{n_iter_}}
@@ -275,7 +275,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self._warn()
         return self
 
-    # Model files know no dictionary with the key None: a target for the rest goes into them as a pair.
+    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if isinstance(self.max_error, Mapping):
@@ -306,7 +306,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     @property
     def _by_argmax(self) -> bool:
-        """Whether the default learner is one that answers weights of classes without a fit."""
+        """Whether the default learner answers class weights without a new fit."""
         return self.estimator is None and self._named.kind == "class" and not self._kind.indicator
 
     def _learner(self, problem: Problem | None = None) -> Any:
@@ -390,7 +390,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
         answers, y = pool.answers, pool.ledger.rows.y
-        if answers is None:  # judged on other rows than those of the fit
+        if answers is None:  # `reweight` judged it on other rows
             for name in ("unit_errors_", "expected_unit_errors_", "bound_met_"):
                 self.__dict__.pop(name, None)
             return
@@ -405,7 +405,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     @property
     def _promised_errors(self) -> Floats:
-        """Errors that targets are held against: of the vote, or of the randomised classifier."""
+        """Errors that are compared with the targets: of the vote, or of the randomised classifier."""
         return self.unit_errors_ if self._kind.votes else self.expected_unit_errors_
 
     @property

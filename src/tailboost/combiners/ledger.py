@@ -1,4 +1,4 @@
-"""What every member of the pool said on the rows that decide the combination."""
+"""The losses of every member of the pool on the rows that decide the combination."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tailboost.solvers import BitLosses
 
 # Mean losses closer than this are equal.
 TIE_DECIMALS = 9
-# Errors of units are kept to this, so that the order in which rows are summed is not seen in λ.
+# Errors of units are rounded to this, so that λ does not depend on the order of the rows.
 LOSS_DECIMALS = 12
 
 
@@ -22,7 +22,7 @@ LOSS_DECIMALS = 12
 class Ledger:
     """Zero-one losses of every member of the pool on the rows that decide the combination.
 
-    The pool is the boosted hypotheses in order, then what joined it without being boosted.
+    The pool is the boosted hypotheses in order, then the extras.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Ledger:
     boosted : BitLosses of shape (T, n)
         Losses of the boosted hypotheses.
     extras : BitLosses of shape (E, n)
-        Losses of what joins the pool without being boosted: plain ERM in group games, the constants.
+        Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that is left out of the CVaR.
     """
@@ -40,7 +40,7 @@ class Ledger:
     boosted: BitLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
-    # Errors of the boosted hypotheses on the units of an objective: found once, asked for every round.
+    # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
 
     @classmethod

@@ -58,7 +58,7 @@ class Mixture:
         )
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Take the newest hypothesis in; return the objective now and the gap of its solve."""
+        """Add the newest hypothesis; return the objective now and the gap of its solve."""
         self.pool.take(response)
         if self.even or not watched:
             return np.nan, 0.0

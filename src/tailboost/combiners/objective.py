@@ -1,4 +1,4 @@
-"""What a mixture makes small: each objective knows its losses, value, solve, constants and words."""
+"""Objectives of a mixture: each has its losses, value, exact solver, constants and wording."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
 
 
 class Objective(Protocol):
-    """What is to be small, as a function of λ, on the rows of a ledger."""
+    """What λ minimises, as a function of λ, on the rows of a ledger."""
 
     @property
     def alpha(self) -> float | None:
         """Tail mass; None where the objective has none."""
 
     def check(self, rows: Rows) -> None:
-        """Raise ValueError if these rows do not say what the objective needs to know."""
+        """Raise ValueError if the rows lack what the objective needs, such as groups."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the objective of a mixture λ of the pool, shape (T + E,)."""
@@ -55,7 +55,7 @@ class CVaR:
     alpha: float
 
     def check(self, rows: Rows) -> None:
-        """Any rows serve."""
+        """Accept any rows."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the CVaR of the mixture's loss."""
@@ -89,7 +89,7 @@ class WorstRow:
     alpha = None
 
     def check(self, rows: Rows) -> None:
-        """Any rows serve."""
+        """Accept any rows."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest loss of a row that has weight."""
@@ -125,8 +125,8 @@ class WorstUnit:
     unit : {"class", "group", "cell"}
         What the units are called.
     penalty : tuple of m floats, optional
-        What is added to the error of each unit before the largest is taken: what is allowed to the least
-        strict unit beyond it, where they are not all allowed the same.
+        What is added to the error of each unit before the largest is taken, where units are allowed different
+        errors: the largest allowed error less the unit's own.
     by_class : bool
         Whether the units are the classes of the rows; else they are the rows' groups.
     """
@@ -212,7 +212,7 @@ class WorstUnit:
 
 
 def objective_named(name: Any, alpha: float | None) -> Objective:
-    """Return the objective that `reweight` calls by a name: "cvar", "worst_class" or "worst_group"."""
+    """Return the objective by its name in `reweight`: "cvar", "worst_class" or "worst_group"."""
     if name == "cvar" and alpha is not None:
         return CVaR(alpha)
     if name == "worst_class":

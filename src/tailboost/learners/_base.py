@@ -1,4 +1,4 @@
-"""What several learners need: the checks of ``fit``, and constants."""
+"""Small helpers of several learners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.dummy import DummyClassifier
 
 
 def last(drawn: Iterable[Any]) -> Any:
-    """Draw everything and return what came last."""
+    """Exhaust an iterator and return its last item."""
     return deque(drawn, maxlen=1)[0]
 
 

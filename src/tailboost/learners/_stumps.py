@@ -18,11 +18,11 @@ from tailboost._typing import Floats, Ints, Mask
 Integers = NDArray[np.int64]
 
 # Weights are summed as integers that sum to at most 2^TOTAL_BITS: such sums are exact, so that equal stumps
-# tie exactly whatever the order of the rows, and a row of weight 2 is the row twice.
+# tie exactly in any order of the rows, and a row of weight 2 is the row twice.
 TOTAL_BITS = 60
-# Sample weights beyond 2^±50 are scaled down or up first: they are no counts of rows.
+# Sample weights beyond 2^±50 cannot be counts of rows and are scaled first.
 FAR_FROM_COUNTS = 50
-# Entries of the sorted columns handled at a time, so that what is in hand stays in the cache.
+# Entries of the sorted columns handled at a time, so that they stay in the cache.
 BLOCK = 16_384
 
 
@@ -195,7 +195,7 @@ def best_stump(
     """Search all stumps, the constants among them, for the least cost.
 
     The weights w and w²/p are those of the fit, ``weight = sample_weight · w/p``. Equal costs go to the
-    first column and the lowest threshold; a constant has to be strictly better.
+    first column and the lowest threshold; a constant wins only if it is strictly better.
 
     Returns
     -------
@@ -259,19 +259,32 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
+        The labels.
     feature_ : int
-        The column looked at; −1 where a constant is best.
+        The column that is compared with the threshold; −1 where a constant is best.
     threshold_ : float
         The middle between two neighbouring values of the column.
     above_ : int
         Class number answered above the threshold; the other one up to it.
     cost_ : float
-        The cost above.
+        The cost of this stump, as defined for ``variance_weight``.
     n_features_in_ : int
+        Columns of X in ``fit``.
+
+    See Also
+    --------
+    tailboost.EBBoostClassifier : Boosting with such stumps.
 
     References
     ----------
     .. [1] Shivaswamy and Jebara, "Empirical Bernstein Boosting", AISTATS 2010.
+
+    Examples
+    --------
+    >>> from tailboost.learners import StumpClassifier
+    >>> stump = StumpClassifier().fit([[0.0], [1.0], [3.0], [4.0]], ["a", "a", "b", "b"])
+    >>> stump.threshold_, stump.predict([[2.5]]).tolist()
+    (2.0, ['b'])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -27,7 +27,7 @@ __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 COIN_FLIP = "coinflip"
-# Classes, groups and features listed of those that carry a worst case.
+# The most classes, groups and features listed as carriers of a worst case.
 CARRIERS = 8
 
 
@@ -67,8 +67,8 @@ def compare(
         groups get `joint_groups` of all of them. Without groups they take the classes, and are left out
         beside a variant of theirs that does so anyway.
     methods : sequence of str or Method, default=None
-        Names from `tailboost.registry.METHODS`; None takes all. What cannot serve here (a package is
-        not installed, or it takes two classes only) is listed with the reason in ``left_out``.
+        Names from `tailboost.registry.METHODS`; None takes all. Methods that cannot be used (a package
+        is missing, or they take two classes only) are listed with the reason in ``left_out``.
     alphas : sequence of float in (0, 1]
         Tail masses at which CVaR is measured.
     repeats : int ≥ 1
@@ -78,7 +78,7 @@ def compare(
     random_state : int, default=None
         Seed of everything random. None draws one; it is kept in the results.
     n_jobs : int, default=None
-        Handed to the methods.
+        Passed to the methods.
     curve_alphas : sequence of float in (0, 1]
         Where the CVaR curves are evaluated, besides `alphas`.
     data_name, command : str
@@ -90,7 +90,7 @@ def compare(
     Returns
     -------
     Results
-        ``status`` is "complete", or "interrupted" after Ctrl-C, when the finished fits are kept. A method
+        ``status`` is "complete", or "interrupted" after Ctrl-C; finished fits are kept then. A method
         that raised an error is listed with it in ``failures``; the others are not affected.
 
     Raises
@@ -243,7 +243,7 @@ def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
 
 @dataclasses.dataclass(frozen=True)
 class _Split:
-    """One split: what methods are fitted on and what they are measured on."""
+    """One split: the rows methods are fitted on and those they are measured on."""
 
     X_train: Any
     X_test: Any
@@ -266,7 +266,7 @@ def _split(
 ) -> _Split:
     if hasattr(X, "iloc"):
         encoder = TableEncoder().fit(X.iloc[train])
-        with warnings.catch_warnings():  # what only held-out rows have is part of what is measured
+        with warnings.catch_warnings():  # held-out rows may have unseen categories
             warnings.simplefilter("ignore", TableChangedWarning)
             X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
         names = [str(name) for name in encoder.get_feature_names_out()]
@@ -287,7 +287,7 @@ def _split(
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Take from a record what is summarised over the repeats: all but words and the repeat's number."""
+    """Return the parts of a record that are summarised over repeats: all but text and the repeat's number."""
     figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case")}
     if "at_alpha" in figures:
         figures["at_alpha"] = {a: _figures(r) for a, r in figures["at_alpha"].items()}
@@ -297,7 +297,7 @@ def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
 def _measure(
     method: Method, split: _Split, settings: dict[str, Any], seed: int
 ) -> tuple[dict[str, Any] | None, str, list[str]]:
-    """Fit one method on one split and measure it: the record or None, what prevented it, and warnings."""
+    """Fit and measure one method on one split; return the record or None, the error, and the warnings."""
     record, failure = None, ""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -405,7 +405,7 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
             for g, v in split.groups_test.items()
         },
     )
-    if method.name == COIN_FLIP:  # has no answer but the drawn one
+    if method.name == COIN_FLIP:  # the rule has no deterministic answer
         return {**expected, "expected": expected}
     predicted = np.asarray(model.predict(split.X_test))
     errors = _by_class_and_group(

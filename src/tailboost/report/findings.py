@@ -1,4 +1,4 @@
-"""What a results document says, as a table and in plain words; every word is computed from the numbers."""
+"""A results document as a table and in plain words, all computed from its numbers."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _judged(duel: Duel, p: float | None) -> Duel:
 
 
 def findings(document: Document) -> list[Finding]:
-    """Say what was compared, where our methods lead, where they trail, and what the coin flip makes of it.
+    """Return sentences: what was compared, where our methods lead or trail, and how the coin flip does.
 
     "Ahead" is ahead of every plain method, "behind" is behind one of them, see `duels`.
 

@@ -17,7 +17,7 @@ __all__ = ["render"]
 
 
 def render(results: Results | Mapping[str, Any]) -> str:
-    """Draw the report.
+    """Render the report.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The document a comparison leaves behind: what was measured, first; what is drawn from it, later.
+"""The document that a comparison writes: the measured numbers, from which reports are drawn.
 
 Keys of a document (``results.json``), schema version 1. A *figure* is ``{mean, low, high, n}``, see
 `interval`; numbers that could not be measured are null.
@@ -12,7 +12,7 @@ command            the command line, or null
 versions           of Python and the packages used
 data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}}
 settings           alphas, main_alpha, curve_alphas, repeats, test_size, random_state, n_jobs, interval
-left_out           methods that cannot serve here: title, reason
+left_out           methods that cannot be used: title, reason
 splits             per repeat: repeat, fit_seed, n_train, n_test
 methods            name, title, summary, ours, uses_alpha, uses_groups, randomized, warnings,
                    failures (repeat, error), repeats (one record each), figures (the same keys as a

@@ -210,8 +210,8 @@ def _boosted(split: Split, make: Callable[..., Any], **params: Any) -> tuple[dic
         "rounds": int(classifier.n_iter_),
         "kept": len(classifier.estimators_),
     }
-    if "lam" in params:
-        outcome["lam"] = params["lam"]
+    if "variance_weight" in params:
+        outcome["lam"] = params["variance_weight"]  # recorded cells call λ so
     if isinstance(params.get("estimator"), HistTreeClassifier):
         outcome["depth"] = params["estimator"].max_depth
     return outcome, classifier
@@ -397,7 +397,7 @@ def _picture(rows: Sequence[Mapping[str, Any]], title: str, plt: Any) -> Any:
 
 @dataclass(frozen=True)
 class Tables:
-    """One of the paper's tables: its methods and numbers, and how to play a split with so many threads."""
+    """One of the paper's tables: its methods and numbers, and how to run a split with a number of threads."""
 
     title: str
     methods: tuple[str, ...]

@@ -44,7 +44,7 @@ class Additive(Rule[AdditiveState], ABC):
     n_classes: int
     learning_rate: float = field(default=1.0, kw_only=True)
 
-    # What is said when the newest hypothesis gets no step.
+    # The stop's words when the newest hypothesis gets no step.
     useless: ClassVar[str] = "the newest hypothesis is no better than chance"
 
     @abstractmethod

@@ -25,7 +25,7 @@ _STEP_ACCURACY = 1e-14
 
 @dataclass(frozen=True)
 class Solved(AdditiveState):
-    """A state with its worst case at hand, which everything else in a round follows from."""
+    """A state with its worst case, from which everything else in a round follows."""
 
     w: Floats = field(default_factory=lambda: np.empty(0))
     log_cost: float = 0.0

@@ -31,7 +31,7 @@ def theory_eta(count: float, n_rounds: int) -> float:
 
 
 def eta_for(eta: float | str, count: float, n_rounds: int) -> float:
-    """Return η as a classifier's parameter says it: a number, or "theory" for `theory_eta`."""
+    """Return η for a classifier's parameter: a number, or "theory" for `theory_eta`."""
     return theory_eta(count, n_rounds) if isinstance(eta, str) else float(eta)
 
 
@@ -77,7 +77,7 @@ class Hedge(Rule[HedgeState]):
     outlier_fraction: float = 0.0
 
     def start(self, units: Units) -> HedgeState:
-        """Nothing lost yet."""
+        """Start with cumulative losses of 0."""
         return HedgeState(units.base, np.zeros(len(units.base)))
 
     def weights(self, state: HedgeState) -> Floats:

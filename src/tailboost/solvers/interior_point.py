@@ -3,7 +3,7 @@
     max_{w, ρ}  ρ − (1/β) Σ w_i log(w_i/p_i)   s.t.  Lw − ρ = s ≥ 0,  Σ w = 1,  0 ≤ w ≤ c      (β = ∞: the LP)
 
 Mehrotra's predictor-corrector (1992). The multipliers are λ (of s), η (of Σ w = 1), x and y (of the bounds);
-eliminating everything but λ leaves T × T normal equations, whatever the number of units.
+eliminating everything but λ leaves T × T normal equations for any number of units.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def interior_point(
     fixed: Floats | float = 0.0,
     mass: float = 1.0,
 ) -> InteriorPoint:
-    """Solve the program above to a complementarity gap of ``tol``, or as far as rounding lets it.
+    """Solve the program above to a complementarity gap of ``tol``, or as far as rounding allows.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def interior_point(
     cap : (n,) upper bounds c with Σ c > mass
     start : (T,) a first mixture
     p, beta : base measure and strength of the entropic term
-    fixed, mass : expected losses (T,) of units whose weights are settled, and what weight is left to give
+    fixed, mass : expected losses (T,) of units whose weights are fixed, and the weight left for the others
     """
     # Σ w bounds every weight, so a cap above it only leaves room.
     cap = np.minimum(cap, 2.0 * mass)

@@ -22,7 +22,7 @@ from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import GAP, SolverError
 
 MAX_ITERATIONS = 100
-# Relative gap at which the interior point has nothing left to win.
+# Relative gap at which the interior point stops.
 TARGET = 1e-12
 # Share of the way to the boundary that a step may take.
 DAMPING = 0.995
@@ -41,7 +41,7 @@ class SoftMarginSolution:
     gap : float
         Their distance.
     method : str
-        What solved it.
+        The method that solved it.
     """
 
     mixture: Float
@@ -124,7 +124,7 @@ def soft_margin_weights(
         values = (1 - spread * solution.value, 1 - spread * solution.dual_value)
         return SoftMarginSolution(solution.mixture, *values, spread * solution.gap, solution.method)
     used = losses.select(units=np.flatnonzero(weight)) if not weight.all() else losses
-    first, inverse = used.patterns()  # rows on which all hypotheses fare alike share their slack
+    first, inverse = used.patterns()  # rows with equal losses of all hypotheses have equal slack
     M: Float = 1.0 - spread * used.columns(first)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
     return _quadratic(M, prices)
@@ -253,7 +253,7 @@ def _step(M: Float, scale: float, at: _Point) -> _Point:
 
 
 def _highs(M: Float, C: Float) -> SoftMarginSolution:
-    """HiGHS' active set method, for what the interior point leaves open."""
+    """Solve by HiGHS' active set method, if the interior point did not close the gap."""
     n, T = M.shape
     model = highspy.HighsModel()
     lp, hessian = model.lp_, model.hessian_
