@@ -177,7 +177,7 @@ def test_soft_margins_reweigh_adaboost():
 
 
 @both
-def test_perfect_hypothesis_is_taken_alone(name, K):
+def test_perfect_first_hypothesis_is_all_there_is(name, K):
     y = np.arange(40) % K
     X = y[:, None].astype(float)
     learner = {} if name == "ebboost" else {"estimator": HistTreeClassifier(max_depth=4)}
@@ -186,6 +186,118 @@ def test_perfect_hypothesis_is_taken_alone(name, K):
     assert np.isfinite(clf.estimator_weights_).all()
     assert (clf.predict(X) == y).all()
     assert "no error" in clf.trace_.stop_reason
+
+
+class Scripted(ClassifierMixin, BaseEstimator):
+    """Errs on the rows of the first column's name in the first two rounds, then on none."""
+
+    rounds = 0
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.column_ = Scripted.rounds % 3
+        Scripted.rounds += 1
+        return self
+
+    def predict(self, X):
+        truth, first, second = np.asarray(X).astype(int).T
+        wrong = np.zeros(len(truth), dtype=bool) if self.column_ == 2 else (first, second)[self.column_] > 0
+        return np.where(wrong, (truth + 1) % len(self.classes_), truth)
+
+
+PEERS = {
+    "adaboost": tb.AdaBoostClassifier,
+    "vadaboost": tb.VadaBoostClassifier,
+    "dro": tb.DROBoostClassifier,
+    "slow": lambda *args, **kwargs: tb.AdaBoostClassifier(*args, **kwargs, learning_rate=0.3),
+}
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("name", PEERS)
+def test_perfect_hypothesis_joins_those_before_it(name, K):
+    n = 60
+    y = np.arange(n) % K
+    X = np.column_stack([y, np.arange(n) < 6, np.arange(n) >= 50])
+    Scripted.rounds = 0
+    options = {"radius": 0.001} if name == "dro" else {}
+    clf = PEERS[name](Scripted(), n_estimators=10, **options).fit(X, y)
+    assert clf.n_iter_ == len(clf.estimators_) == 3
+    assert "no error" in clf.trace_.stop_reason
+    first, second, last = clf.estimator_weights_
+    assert last == max(first, second)
+    assert (np.diff(clf.log_costs_) < 0).all()
+    assert (clf.predict(X) == y).all()
+    # The members before it have their say: where all three agree the score is larger.
+    assert clf.margins(X[20:21], y[20:21]) > clf.margins(X[:1], y[:1])
+    # Weight 2 is the row twice, and the scale of the weights means nothing.
+    s = 1.0 + (np.arange(n) % 4 == 0)
+    twice = np.repeat(np.arange(n), s.astype(int))
+    found = []
+    for rows, weight in ((slice(None), s), (twice, None), (slice(None), s / 1e6)):
+        Scripted.rounds = 0
+        found.append(PEERS[name](Scripted(), n_estimators=10, **options).fit(X[rows], y[rows], weight))
+    for clf in found[1:]:
+        np.testing.assert_allclose(clf.estimator_weights_, found[0].estimator_weights_, rtol=1e-12)
+
+
+def test_perfect_hypotheses_leave_better_ensembles():
+    """Breast cancer, trees of depth 5: the ensemble is better than the perfect tree alone."""
+    X, y = load_breast_cancer(return_X_y=True)
+    ours, peer, alone = [], [], []
+    for seed in range(6):
+        X_train, X_test, y_train, y_test = train_test_split(
+            X, y, stratify=y, test_size=0.4, random_state=seed
+        )
+        tree = DecisionTreeClassifier(max_depth=5)
+        clf = tb.AdaBoostClassifier(tree, random_state=0).fit(X_train, y_train)
+        ours.append(clf.score(X_test, y_test))
+        alone.append(clf.estimators_[-1].score(X_test, y_test))
+        peer.append(PeerAdaBoost(tree, random_state=0).fit(X_train, y_train).score(X_test, y_test))
+    assert np.mean(ours) > np.mean(alone) + 0.01
+    assert np.mean(ours) >= np.mean(peer) - 0.005
+
+
+def test_a_perfect_hypothesis_ends_a_watched_fit():
+    """Where rounds are chosen on held-out rows, the best prefix is kept whether or not it ends perfectly."""
+    X, y = load_breast_cancer(return_X_y=True)
+    clf = tb.AdaBoostClassifier(
+        DecisionTreeClassifier(max_depth=5), n_iter_no_change=20, validation=0.3, random_state=0
+    ).fit(X, y)
+    assert "no error" in clf.trace_.stop_reason
+    assert len(clf.estimators_) == clf.trace_.value.argmin() + 1
+
+
+@pytest.mark.parametrize("make_it", [tb.AdaBoostClassifier, tb.VadaBoostClassifier])
+@pytest.mark.parametrize("K", [2, 3])
+def test_learning_rate_is_the_share_of_the_step(make_it, K):
+    X, y = noisy(0, K=K)
+    full = make_it(TREE, n_estimators=12).fit(X, y)
+    slow = make_it(TREE, n_estimators=12, learning_rate=0.25).fit(X, y)
+    assert slow.estimator_weights_[0] == 0.25 * full.estimator_weights_[0]
+    assert (np.diff(np.append(0.0, slow.log_costs_)) < 0).all()
+    assert slow.log_costs_[-1] > full.log_costs_[-1]
+    same = make_it(TREE, n_estimators=12, learning_rate=1.0).fit(X, y)
+    np.testing.assert_array_equal(same.estimator_weights_, full.estimator_weights_)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_learning_rate_is_the_peers(rate):
+    X, y = noisy(1)
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    ours = tb.AdaBoostClassifier(tree, n_estimators=15, learning_rate=rate).fit(X, y)
+    peer = PeerAdaBoost(tree, n_estimators=15, learning_rate=rate).fit(X, y)
+    # Two classes: half of scikit-learn's step, whose weights move on the errors only.
+    np.testing.assert_allclose(2 * ours.estimator_weights_, peer.estimator_weights_, rtol=1e-3)
+    assert (ours.predict(X) == peer.predict(X)).mean() > 0.99
+
+
+def test_learning_rate_of_stumps():
+    X, y = noisy(0)
+    slow = tb.EBBoostClassifier(n_estimators=12, learning_rate=0.25).fit(X, y)
+    full = tb.EBBoostClassifier(n_estimators=12).fit(X, y)
+    assert slow.estimator_weights_[0] == 0.25 * full.estimator_weights_[0]
+    assert (np.diff(slow.log_costs_) < 0).all()
 
 
 @both
@@ -242,6 +354,9 @@ def test_many_rounds(name, K, rounds):
     [
         (tb.VadaBoostClassifier(variance_weight=-0.1), "'variance_weight' parameter.*-0.1"),
         (tb.VadaBoostClassifier(variance_weight=1.5), "'variance_weight' parameter.*1.5"),
+        (tb.EBBoostClassifier(variance_weight=-0.5), "'variance_weight' parameter.*-0.5"),
+        (tb.EBBoostClassifier(learning_rate=0.0), "'learning_rate' parameter"),
+        (tb.AdaBoostClassifier(learning_rate=1.5), "'learning_rate' parameter"),
         (tb.EBBoostClassifier(variance_weight=np.nan), "'variance_weight' parameter"),
         (tb.SoftMarginBoostClassifier(loss="l1"), "'loss' parameter.*'l1'"),
         (tb.SoftMarginBoostClassifier(C=0.0), "'C' parameter"),

@@ -213,6 +213,51 @@ def test_promised_bound_is_given_where_its_rounds_and_beta_are():
     assert f"T ≥ {T}" in promise.note
 
 
+@pytest.mark.parametrize("n_estimators", [0, "all"])
+def test_parameters_of_the_rate_are_checked(n_estimators):
+    X, y = noisy(2, n=60)
+    for params in ({"n_estimators": n_estimators}, {"delta": 0.0}, {"beta": "auto"}):
+        with pytest.raises(ValueError, match=f"'{next(iter(params))}' parameter"):
+            make("regularizedlpboost", **params).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "delta", "beta", "rounds"),
+    [
+        (0.5, 0.5, 2.772589, 89),  # 4 log 2 and 128 log 2
+        (0.5, 0.1, 13.862944, 2219),
+        (1.0, 0.5, 0.5, 16),
+        (0.95, 0.5, 0.5, 16),  # β by its least value
+    ],
+)
+def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
+    X, y = noisy(2, n=60)
+    clf = make(
+        "regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators="auto", validation="train"
+    )
+    clf.set_params(estimator=DecisionTreeClassifier(max_depth=1), n_iter_no_change=None, random_state=0)
+    if rounds < 100:
+        clf.fit(X, y)
+        assert clf.n_iter_ == rounds
+        (bound,) = clf.guarantee_.promised
+        assert bound.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta)
+        assert bound.achieved <= bound.bound
+        shorter = make("regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators=rounds - 1)
+        shorter.set_params(estimator=DecisionTreeClassifier(max_depth=1), validation="train")
+        (unmet,) = shorter.set_params(n_iter_no_change=None).fit(X, y).guarantee_.promised
+        assert unmet.bound is None
+        assert f"needs T ≥ {rounds}" in unmet.note
+    else:
+        clf.set_params(n_iter_no_change=3).fit(X, y)
+        assert clf.n_iter_ < rounds
+    assert clf.beta_ == pytest.approx(beta, abs=1e-6)
+    given = make("regularizedlpboost", alpha=alpha, beta=clf.beta_, n_estimators=3, validation="train")
+    given.set_params(estimator=DecisionTreeClassifier(max_depth=1), n_iter_no_change=None, random_state=0)
+    given.fit(X, y)
+    assert given.beta_ == clf.beta_
+    np.testing.assert_array_equal(given.trace_.weighted_loss, clf.trace_.weighted_loss[:3])
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("alpha", [0.05, 0.3, 0.7])
 def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):

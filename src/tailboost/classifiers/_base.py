@@ -145,6 +145,10 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _set_ensemble(self, ensemble: Any) -> None:
         """Set what a fitted classifier shows of its ensemble."""
 
+    def _most_rounds(self) -> int:
+        """Return the largest number of rounds."""
+        return int(self.n_estimators)
+
     def _default_learner(self) -> Any:
         """Return the learner for ``estimator=None``."""
         return HistBoostClassifier(n_jobs=self.n_jobs)

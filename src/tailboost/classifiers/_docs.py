@@ -71,6 +71,9 @@ additive_estimator : classifier, optional
 additive_n_estimators : int, default=50
     Largest number of rounds.
 
+additive_learning_rate : float in (0, 1], default=1.0
+    Share of each step that is taken; a smaller one needs more rounds.
+
 additive_validation : {"auto", "train"} or float in (0, 1), default="auto"
     Rows held out to decide when to stop; no hypothesis is fitted on them. "auto" is 0.2 where
     ``n_iter_no_change`` is given, or the explicit validation set given to `fit`, and otherwise "train":

@@ -264,9 +264,7 @@ class ValidatedMixtureClassifier(MixtureClassifier):
     }
 
     def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule.of(
-            int(self.n_estimators), self.n_iter_no_change, self.tol, self.max_time, self.verbose
-        )
+        return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)
 
     def _validation(self) -> Any:
         return self.validation

@@ -45,6 +45,7 @@ class VadaBoostClassifier(AdditiveClassifier):
         AdaBoost's 100 rounds were needed for the same exponential loss on 18 data sets.
     variance_weight : float in [0, 1], default=0.5
         λ, the weight of the variance.
+    {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
     {{additive_n_iter_no_change}}
@@ -92,6 +93,7 @@ class VadaBoostClassifier(AdditiveClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdditiveClassifier._parameter_constraints,
         "variance_weight": [Interval(Real, 0, 1, closed="both")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
     }
 
     def __init__(
@@ -100,6 +102,7 @@ class VadaBoostClassifier(AdditiveClassifier):
         *,
         n_estimators: int = 50,
         variance_weight: float = 0.5,
+        learning_rate: float = 1.0,
         validation: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
@@ -114,6 +117,7 @@ class VadaBoostClassifier(AdditiveClassifier):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.variance_weight = variance_weight
+        self.learning_rate = learning_rate
         self.validation = validation
         self.class_weight = class_weight
         self.n_iter_no_change = n_iter_no_change
@@ -126,7 +130,8 @@ class VadaBoostClassifier(AdditiveClassifier):
         self.verbose = verbose
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> VadaBoost:
-        return VadaBoost(problem.n_classes, float(self.variance_weight))
+        rate = float(self.learning_rate)
+        return VadaBoost(problem.n_classes, float(self.variance_weight), learning_rate=rate)
 
 
 @documented
@@ -139,8 +144,9 @@ class EBBoostClassifier(AdditiveClassifier):
     Parameters
     ----------
     {{additive_n_estimators}}
-    variance_weight : float in [0, 1], default=0.5
-        λ, the weight of the variance.
+    variance_weight : float ≥ 0, default=0.5
+        λ, the weight of the variance; beyond 1 too, as in the paper, where VadaBoost ends.
+    {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
     {{additive_n_iter_no_change}}
@@ -192,13 +198,18 @@ class EBBoostClassifier(AdditiveClassifier):
 
     estimator: Any = None  # stumps, always
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = VadaBoostClassifier._parameter_constraints
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdditiveClassifier._parameter_constraints,
+        "variance_weight": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+    }
 
     def __init__(
         self,
         *,
         n_estimators: int = 50,
         variance_weight: float = 0.5,
+        learning_rate: float = 1.0,
         validation: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
@@ -212,6 +223,7 @@ class EBBoostClassifier(AdditiveClassifier):
     ) -> None:
         self.n_estimators = n_estimators
         self.variance_weight = variance_weight
+        self.learning_rate = learning_rate
         self.validation = validation
         self.class_weight = class_weight
         self.n_iter_no_change = n_iter_no_change
@@ -227,7 +239,8 @@ class EBBoostClassifier(AdditiveClassifier):
         return StumpClassifier(variance_weight=self.variance_weight)
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> EBBoost:
-        return EBBoost(problem.n_classes, float(self.variance_weight))
+        rate = float(self.learning_rate)
+        return EBBoost(problem.n_classes, float(self.variance_weight), learning_rate=rate)
 
 
 @documented

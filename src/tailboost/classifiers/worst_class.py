@@ -78,7 +78,9 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
         for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes
         the smallest of .05, .1, …, .9 for which the balanced model of round 1 meets the weak-learning
-        condition on the validation rows (indicator), or that the mixture meets there (error).
+        condition on the validation rows (indicator), or that the mixture meets there (error). The paper
+        fits with each of ten values and keeps the one with the least largest class error on validation rows:
+        that is ``GridSearchCV`` with `tailboost.metrics.make_worst_class_scorer`.
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Takes no part in the error game.
     q : float in (0, 1], default=0.8

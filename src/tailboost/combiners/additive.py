@@ -87,8 +87,6 @@ class Additive:
         """Return the classifier of the rounds so far."""
         steps: Floats = np.array(game.state.steps)
         best = int(game.trace.value.argmin()) + 1 if self.best_prefix else len(steps)
-        if steps[:best].sum() == 0.0 and steps.sum() > 0.0:  # a perfect hypothesis was taken alone
-            best = len(steps)
         kept = np.flatnonzero(steps[:best] > 0)
         weights, gap = steps[kept], 0.0
         if self.refit is not None and self._wrong is not None and len(kept):

@@ -255,12 +255,12 @@ def totally_corrective_bounds(game: Game[Any]) -> Bounds:
     return (Bound(name, "g", g if reached else None, best, note),), ()
 
 
-def entropic_bounds(game: Game[Any]) -> Bounds:
-    """Bounds of regularised LPBoost."""
+def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
+    """Bounds of regularised LPBoost, whose β was chosen for ``delta`` if that is given."""
     rule, g = game.rule, float(game.trace.weighted_loss.max())
     assert isinstance(rule, EntropicLP)
     best = _best_on_player_losses(game)
-    return (entropic_bound(g, rule.alpha, rule.beta, game.n_rounds, best),), ()
+    return (entropic_bound(g, rule.alpha, rule.beta, game.n_rounds, best, delta),), ()
 
 
 def hedge_bounds(
@@ -331,19 +331,21 @@ def theory_bound(g: float, count: float, n_rounds: int, uniform: bool, as_planne
     )
 
 
-def entropic_bound(g: float, alpha: float, beta: float, n_rounds: int, achieved: float) -> Bound:
+def entropic_bound(
+    g: float, alpha: float, beta: float, n_rounds: int, achieved: float, delta: float | None = None
+) -> Bound:
     """A-priori bound of regularised LPBoost: CVaR_α ≤ g + δ once T and β are large enough.
 
     Warmuth et al. 2008, as Zhai et al. 2021 apply it.
 
-    δ is the smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the rounds it needs are
-    ``T = max{(32/δ²) log(1/α), 8/δ}``.
+    δ is the one β was chosen for, or else the smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the
+    rounds it needs are ``T = max{(32/δ²) log(1/α), 8/δ}``.
     """
     log_inverse = math.log(1 / alpha)
     if beta < 0.5:
         return Bound("CVaR_α", "g + δ", None, achieved, f"only for β ≥ 1/2, got {beta:g}")
-    # α = 1 leaves only T ≥ 8/δ.
-    delta = 2 * log_inverse / beta if log_inverse > 0 else 8 / n_rounds
+    if delta is None:  # α = 1 leaves only T ≥ 8/δ
+        delta = 2 * log_inverse / beta if log_inverse > 0 else 8 / n_rounds
     needed = max(32 / delta**2 * log_inverse, 8 / delta)
     if n_rounds < needed:
         note = f"δ = {delta:.3g} at β = {beta:g} needs T ≥ {math.ceil(needed):,}; T = {n_rounds}"

@@ -178,6 +178,9 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     b *= b
     b *= (1 - variance_weight) / 4
     b += (variance_weight * V / 2) * (1 - t)  # Q
+    if variance_weight > 1:  # a difference then; C of rows of tiny weight is rounded to 0 before A is
+        np.maximum(a, 0.0, out=a)
+        np.maximum(b, 0.0, out=b)
     a *= b
     np.sqrt(a, out=a)
     a *= 2
@@ -247,7 +250,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     variance_weight : float, default=0.0
-        λ in [0, 1]. 0 minimises the weighted error. A larger one minimises the cost of empirical
+        λ ≥ 0. 0 minimises the weighted error. A larger one minimises the cost of empirical
         Bernstein boosting after the best step, ``2√(PQ) + 2(1−λ)AB`` [1]_: with w the weights (Σw = 1), p
         the normalised sample weights of the rows as opened, A = Σ w over the rows that are right, C = Σ w²/p
         over them, B and D over the others, P = (1−λ)A² + λC, Q = (1−λ)B² + λD. In a plain ``fit`` w = p, and
@@ -272,7 +275,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "variance_weight": [Interval(Real, 0, 1, closed="both")]
+        "variance_weight": [Interval(Real, 0, None, closed="left")]
     }
 
     def __init__(self, *, variance_weight: float = 0.0) -> None:
