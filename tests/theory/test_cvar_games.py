@@ -218,7 +218,7 @@ def test_parameters_of_the_rate_are_checked(n_estimators):
     X, y = noisy(2, n=60)
     for params in ({"n_estimators": n_estimators}, {"delta": 0.0}, {"beta": "auto"}):
         with pytest.raises(ValueError, match=f"'{next(iter(params))}' parameter"):
-            make("reg", **params).fit(X, y)
+            make("regularizedlpboost", **params).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,9 @@ def test_parameters_of_the_rate_are_checked(n_estimators):
 )
 def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
     X, y = noisy(2, n=60)
-    clf = make("reg", alpha=alpha, beta="theory", delta=delta, n_estimators="auto", validation="train")
+    clf = make(
+        "regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators="auto", validation="train"
+    )
     clf.set_params(estimator=DecisionTreeClassifier(max_depth=1), n_iter_no_change=None, random_state=0)
     if rounds < 100:
         clf.fit(X, y)
@@ -240,7 +242,7 @@ def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
         (bound,) = clf.guarantee_.promised
         assert bound.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta)
         assert bound.achieved <= bound.bound
-        shorter = make("reg", alpha=alpha, beta="theory", delta=delta, n_estimators=rounds - 1)
+        shorter = make("regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators=rounds - 1)
         shorter.set_params(estimator=DecisionTreeClassifier(max_depth=1), validation="train")
         (unmet,) = shorter.set_params(n_iter_no_change=None).fit(X, y).guarantee_.promised
         assert unmet.bound is None
@@ -249,7 +251,7 @@ def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
         clf.set_params(n_iter_no_change=3).fit(X, y)
         assert clf.n_iter_ < rounds
     assert clf.beta_ == pytest.approx(beta, abs=1e-6)
-    given = make("reg", alpha=alpha, beta=clf.beta_, n_estimators=3, validation="train")
+    given = make("regularizedlpboost", alpha=alpha, beta=clf.beta_, n_estimators=3, validation="train")
     given.set_params(estimator=DecisionTreeClassifier(max_depth=1), n_iter_no_change=None, random_state=0)
     given.fit(X, y)
     assert given.beta_ == clf.beta_
