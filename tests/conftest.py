@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+from inspect import signature
 
 # The suite runs in parallel on few cores: more threads than cores only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -13,19 +13,27 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
-import tailboost as tb
+from tailboost.registry import METHODS
 
-#: The classifiers whose answer is a mixture, and those among them that choose λ on validation losses.
-MIXTURES = {
-    "ada": tb.AdaLPBoostClassifier,
-    "lp": tb.LPBoostClassifier,
-    "reg": tb.RegularizedLPBoostClassifier,
-    "average": tb.AverageBoostClassifier,
-    "group": tb.GroupDROBoostClassifier,
-    "worst": partial(tb.WorstClassBoostClassifier, class_loss="error", eta=1.0),
-    "oco": partial(tb.OCOBoostClassifier, gamma=1e-9, eta=1.0),
+#: The classifiers under test, once each, by their names in the registry; and those whose answer is a mixture.
+OURS = {m.name: m.factory for m in METHODS.values() if m.ours and "-" not in m.name}
+MIXTURES = {name: cls for name, cls in OURS.items() if hasattr(cls, "reweight")}
+ADDITIVE = {name: cls for name, cls in OURS.items() if name not in MIXTURES}
+
+#: Where the defaults ask more than a few rounds on noise can give.
+SETTINGS = {
+    "worstclassboost": {"class_loss": "error", "eta": 1.0},
+    "ocoboost": {"gamma": 1e-9, "eta": 1.0},
 }
-VALIDATED = ("ada", "lp", "reg", "group", "worst")
+
+
+def having(parameter, names=MIXTURES):
+    """Return the names of the classifiers with a parameter."""
+    return [name for name in names if parameter in signature(OURS[name]).parameters]
+
+
+#: The mixtures that choose λ on validation losses.
+VALIDATED = having("validation")
 
 
 def noisy(seed, n=120, d=4, K=2, grid=False):
@@ -38,10 +46,10 @@ def noisy(seed, n=120, d=4, K=2, grid=False):
 
 
 def make(name, estimator=None, **params):
-    """Return a mixture by its short name; parameters that it does not have are left out."""
-    cls = MIXTURES[name]
-    known = cls().get_params()
-    return cls(estimator, **{k: v for k, v in params.items() if k in known})
+    """Return a classifier by its name in the registry; parameters that it does not have are left out."""
+    cls = OURS[name]
+    params = SETTINGS.get(name, {}) | {"estimator": estimator} | params
+    return cls(**{k: v for k, v in params.items() if k in signature(cls).parameters})
 
 
 class RecordingClassifier(ClassifierMixin, BaseEstimator):

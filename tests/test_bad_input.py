@@ -1,10 +1,12 @@
 """Every bad input is refused by a message that names the culprit, before any learner is fitted."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from conftest import MIXTURES, VALIDATED, RecordingClassifier, make, noisy
+from conftest import ADDITIVE, MIXTURES, OURS, RecordingClassifier, having, make, noisy
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
@@ -58,7 +60,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("case", TABLES)
 def test_tables(name, case, recorder):
     table, labels, match = TABLES[case]
@@ -66,7 +68,9 @@ def test_tables(name, case, recorder):
 
 
 def test_sparse_where_the_learner_takes_none(recorder):
-    refused(lambda: make("ada", recorder).fit(sp.csr_matrix(X), Y), "[Ss]parse", (ValueError, TypeError))
+    refused(
+        lambda: make("adalpboost", recorder).fit(sp.csr_matrix(X), Y), "[Ss]parse", (ValueError, TypeError)
+    )
 
 
 WEIGHTS = {
@@ -82,38 +86,38 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("case", WEIGHTS)
 def test_weights(name, case, recorder):
     weight, match = WEIGHTS[case]
     refused(lambda: make(name, recorder).fit(X, Y, sample_weight=weight), match)
 
 
-PARAMETERS = [
-    ("alpha", (0, -0.1, 1.5, np.nan, "half", None), ("ada", "lp", "reg")),
-    ("eta", (0, -1, np.nan, np.inf, "best", None), ("ada", "average", "group")),
-    ("beta", (0, -1, np.nan, "big", None), ("reg",)),
-    ("validation", (0, 1, 1.5, 0.0, -0.2, "test", None), VALIDATED),
-    ("combine", ("mean", 1, None), ("group",)),
-    ("n_estimators", (0, -3, 2.5, "many", None), MIXTURES),
-    ("estimator", (3, "tree", RecordingClassifier), MIXTURES),
-    ("outlier_fraction", (-0.1, 1, "few"), ("ada", "lp", "reg", "average")),
-    ("include_constants", ("yes", 3), VALIDATED),
-    ("class_weight", ("heavy", 3), [m for m in MIXTURES if m != "worst"]),
-    ("n_iter_no_change", (0, 1.5), VALIDATED),
-    ("tol", (-1, "small"), VALIDATED),
-    ("max_time", (0, -1), MIXTURES),
-    ("checkpoint_dir", (3,), MIXTURES),
-    ("warm_start", ("yes",), MIXTURES),
-    ("n_jobs", ("all",), MIXTURES),
-    ("random_state", ("seed", -1), MIXTURES),
-    ("verbose", (-1,), MIXTURES),
-]
+PARAMETERS = {
+    "alpha": (0, -0.1, 1.5, np.nan, "half", None),
+    "eta": (0, -1, np.nan, np.inf, "best", None),
+    "beta": (0, -1, np.nan, "big", None),
+    "validation": (0, 1, 1.5, 0.0, -0.2, "test", None),
+    "combine": ("mean", 1, None),
+    "n_estimators": (0, -3, 2.5, "many", None),
+    "estimator": (3, "tree", RecordingClassifier),
+    "outlier_fraction": (-0.1, 1, "few"),
+    "include_constants": ("yes", 3),
+    "class_weight": ("heavy", 3),
+    "n_iter_no_change": (0, 1.5),
+    "tol": (-1, "small"),
+    "max_time": (0, -1),
+    "checkpoint_dir": (3,),
+    "warm_start": ("yes",),
+    "n_jobs": ("all",),
+    "random_state": ("seed", -1),
+    "verbose": (-1,),
+}
 
 
 @pytest.mark.parametrize(
     ("parameter", "value", "name"),
-    [(p, value, name) for p, values, names in PARAMETERS for value in values for name in names],
+    [(p, value, name) for p, values in PARAMETERS.items() for value in values for name in having(p, OURS)],
 )
 def test_parameters(parameter, value, name, recorder):
     if parameter == "estimator" and isinstance(value, type):
@@ -133,16 +137,18 @@ def test_parameters(parameter, value, name, recorder):
     ],
 )
 def test_class_weights(class_weight, match, recorder):
-    refused(lambda: make("ada", recorder, class_weight=class_weight).fit(X, Y), match)
+    refused(lambda: make("adalpboost", recorder, class_weight=class_weight).fit(X, Y), match)
 
 
 def test_a_regressor_is_not_a_learner():
     with pytest.raises(ValueError, match=r"estimator=.*regressor"):
-        make("ada", DecisionTreeRegressor()).fit(X, Y)
+        make("adalpboost", DecisionTreeRegressor()).fit(X, Y)
 
 
 def test_unknown_keyword(recorder):
-    refused(lambda: make("ada", recorder).fit(X, Y, colour="red"), "extra keyword", (ValueError, TypeError))
+    refused(
+        lambda: make("adalpboost", recorder).fit(X, Y, colour="red"), "extra keyword", (ValueError, TypeError)
+    )
 
 
 VALIDATION_SETS = {
@@ -164,7 +170,7 @@ VALIDATION_SETS = {
 }
 
 
-@pytest.mark.parametrize("name", VALIDATED)
+@pytest.mark.parametrize("name", having("validation", OURS))
 @pytest.mark.parametrize("case", VALIDATION_SETS)
 def test_validation_sets(name, case, recorder):
     given, match = VALIDATION_SETS[case]
@@ -173,8 +179,24 @@ def test_validation_sets(name, case, recorder):
 
 @pytest.mark.parametrize("validation", ["train", "cv", 0.3])
 def test_validation_set_and_another_scheme(validation, recorder):
-    clf = make("ada", recorder, validation=validation)
+    clf = make("adalpboost", recorder, validation=validation)
     refused(lambda: clf.fit(X, Y, X_val=X, y_val=Y), f"validation={validation!r} and X_val")
+
+
+@pytest.mark.parametrize("name", having("validation", OURS))
+def test_the_hint_for_a_validation_set_beside_a_fraction_can_be_followed(name):
+    clf = make(name, LogisticRegression(), n_estimators=2, validation=0.2)
+    with pytest.raises(ValueError, match=r"validation=0\.2 and X_val were both given") as refusal:
+        clf.fit(X, Y, X_val=X, y_val=Y)
+    hint = re.search(r"use validation='(\w+)'", str(refusal.value))[1]
+    clf.set_params(validation=hint).fit(X, Y, X_val=X, y_val=Y)
+    assert clf.n_iter_ >= 1
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_early_stopping_without_held_out_rows(name, recorder):
+    clf = make(name, recorder, n_iter_no_change=3, validation="train")
+    refused(lambda: clf.fit(X, Y), "n_iter_no_change=3 .* rows that no hypothesis is fitted on")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +208,7 @@ def test_validation_set_and_another_scheme(validation, recorder):
     ],
 )
 def test_nothing_to_validate_on(validation, table, match, recorder):
-    refused(lambda: make("ada", recorder, validation=validation).fit(table, Y), match)
+    refused(lambda: make("adalpboost", recorder, validation=validation).fit(table, Y), match)
 
 
 GROUP_CASES = {
@@ -215,7 +237,7 @@ GROUP_CASES = {
 @pytest.mark.parametrize("case", GROUP_CASES)
 def test_groups(case, recorder):
     given, match = GROUP_CASES[case]
-    refused(lambda: make("group", recorder).fit(X, Y, **given), match)
+    refused(lambda: make("groupdroboost", recorder).fit(X, Y, **given), match)
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -239,12 +261,12 @@ def test_unfitted(name):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return make("ada", LogisticRegression(), n_estimators=3, validation="train").fit(X, Y)
+    return make("adalpboost", LogisticRegression(), n_estimators=3, validation="train").fit(X, Y)
 
 
 @pytest.fixture(scope="module")
 def fitted_to_frame():
-    return make("ada", LogisticRegression(), n_estimators=3, validation="train").fit(FRAME, Y)
+    return make("adalpboost", LogisticRegression(), n_estimators=3, validation="train").fit(FRAME, Y)
 
 
 ANSWERS = ("predict", "predict_proba", "predict_randomized")
@@ -299,7 +321,15 @@ REWEIGHTS = {
     "no groups given": ({"X": X, "y": Y, "objective": "worst_group"}, "needs groups"),
     "X alone": ({"X": X}, "both X and y"),
     "y alone": ({"y": Y}, "both X and y"),
-    "groups alone": ({"groups": GROUPS, "objective": "worst_group"}, "give X and y"),
+    "groups alone": ({"groups": GROUPS}, "need objective='worst_group'"),
+    "groups of other rows": (
+        {"groups": GROUPS[:50], "objective": "worst_group"},
+        "groups has 50 entries, .* given with 60 rows",
+    ),
+    "missing group alone": (
+        {"groups": put(GROUPS, 0, np.nan), "objective": "worst_group"},
+        "groups contains NaN",
+    ),
     "weights alone": ({"sample_weight": np.ones(60)}, "give X and y"),
     "unknown label": ({"X": X, "y": Y + 1}, r"y holds labels not seen in fit: \[2\]"),
     "missing label": ({"X": X, "y": put(Y, 0, None)}, "y contains NaN or None"),
@@ -326,7 +356,7 @@ def test_reweight(fitted, case):
 
 
 def test_reweight_to_a_cvar_needs_alpha_where_there_is_none():
-    clf = make("average", LogisticRegression(), n_estimators=2).fit(X, Y)
+    clf = make("averageboost", LogisticRegression(), n_estimators=2).fit(X, Y)
     with pytest.raises(ValueError, match="alpha is needed"):
         clf.reweight(objective="cvar")
 
@@ -355,7 +385,7 @@ WARM = {
 def test_warm_start(case):
     refit, match = WARM[case]
     params = {"n_estimators": 3, "warm_start": True, "n_iter_no_change": None}
-    clf = make("ada", LogisticRegression(), **params).fit(X, Y)
+    clf = make("adalpboost", LogisticRegression(), **params).fit(X, Y)
     before = clf.predict_proba(X)
     with pytest.raises(ValueError, match=match):
         refit(clf)
@@ -363,19 +393,19 @@ def test_warm_start(case):
 
 
 def test_warm_start_with_theory_eta():
-    clf = make("average", LogisticRegression(), n_estimators=2, eta="theory", warm_start=True).fit(X, Y)
+    clf = make("averageboost", LogisticRegression(), n_estimators=2, eta="theory", warm_start=True).fit(X, Y)
     with pytest.raises(ValueError, match="eta='theory' depends on n_estimators"):
         clf.set_params(n_estimators=4).fit(X, Y)
 
 
 def test_warm_start_with_another_validation_set():
     params = {"n_estimators": 2, "warm_start": True}
-    clf = make("ada", LogisticRegression(), **params).fit(X, Y, X_val=X, y_val=Y)
+    clf = make("adalpboost", LogisticRegression(), **params).fit(X, Y, X_val=X, y_val=Y)
     with pytest.raises(ValueError, match="X_val changed"):
         clf.fit(X, Y, X_val=X[1:], y_val=Y[1:])
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", OURS)
 def test_a_refused_refit_leaves_the_model_as_it_was(name):
     clf = make(name, LogisticRegression(), n_estimators=2).fit(X, np.where(Y, "yes", "no"))
     before = clf.predict(X)
@@ -394,6 +424,22 @@ def test_learners(learner, case):
 
 
 def test_weights_that_sum_to_one_are_warned_about():
-    clf = make("ada", RecordingClassifier())
+    clf = make("adalpboost", RecordingClassifier())
     with pytest.warns(UserWarning, match="the weights sum to 1 for 60 rows"):
         clf.fit(X, Y, sample_weight=np.full(60, 1 / 60))
+
+
+@pytest.mark.parametrize("name", having("validation"))
+@pytest.mark.parametrize("validation", ["auto", "cv"])
+def test_equal_rows_are_refused_in_the_words_that_were_chosen(name, validation, recorder):
+    clf = make(name, recorder, validation=validation)
+    refused(lambda: clf.fit(np.ones((60, 3)), Y), f"validation='{validation}': all 60 rows of X are the same")
+    make(name, recorder, validation="train", n_estimators=2).fit(np.ones((60, 3)), Y)
+
+
+def test_a_learner_that_resamples_is_refused(recorder):
+    imblearn = pytest.importorskip("imblearn")
+    sampler = imblearn.under_sampling.RandomUnderSampler()
+    for name in MIXTURES:
+        learner = imblearn.pipeline.make_pipeline(sampler, recorder)
+        refused(lambda: make(name, learner).fit(X, Y), "step 'randomundersampler' drops or adds rows")  # noqa: B023

@@ -60,7 +60,7 @@ def counted(monkeypatch):
     return start
 
 
-def classifier(name="ada", folder=None, estimator=TREE, rounds=4, **params):
+def classifier(name="adalpboost", folder=None, estimator=TREE, rounds=4, **params):
     given = {"validation": "train", "alpha": 0.4, "random_state": 0, "n_iter_no_change": None} | params
     return make(name, estimator, n_estimators=rounds, checkpoint_dir=folder, **given)
 
@@ -145,9 +145,9 @@ def check_resumed(case, folder, whole, learner="tree", **params):
 @pytest.mark.parametrize(
     ("case", "where", "ats", "params"),
     [
-        ("ada", "training", (2, 2), {}),
-        ("lp", "writing", (3, 2), {"validation": "cv"}),
-        ("worst", "renaming", (3, 2), {"validation": 0.3}),
+        ("adalpboost", "training", (2, 2), {}),
+        ("lpboost", "writing", (3, 2), {"validation": "cv"}),
+        ("worstclassboost", "renaming", (3, 2), {"validation": 0.3}),
     ],
 )
 def test_killed_and_resumed_is_the_unbroken_fit(case, where, ats, params, tmp_path):
@@ -159,7 +159,7 @@ def test_killed_and_resumed_is_the_unbroken_fit(case, where, ats, params, tmp_pa
 
 
 def test_the_folds_of_an_unfinished_round_are_kept(counted, tmp_path):
-    fold = partial(classifier, "ada", validation="cv", rounds=3)
+    fold = partial(classifier, "adalpboost", validation="cv", rounds=3)
     whole = fold(None, counted()).fit(X, Y)
     assert CountedTree.fits == 18
     with pytest.raises(RuntimeError, match="stopped here"):
@@ -171,7 +171,7 @@ def test_the_folds_of_an_unfinished_round_are_kept(counted, tmp_path):
 
 
 def test_kept_folds_in_threads(counted, tmp_path):
-    fold = partial(classifier, "ada", validation="cv", rounds=3)
+    fold = partial(classifier, "adalpboost", validation="cv", rounds=3)
     whole = fold(None, counted()).fit(X, Y)
     with pytest.raises(RuntimeError, match="stopped here"):
         fold(tmp_path, counted(10), n_jobs=2).fit(X, Y)
@@ -180,7 +180,7 @@ def test_kept_folds_in_threads(counted, tmp_path):
 
 
 def test_damaged_folds_are_asked_again(counted, tmp_path):
-    fold = partial(classifier, "ada", validation="cv", rounds=2)
+    fold = partial(classifier, "adalpboost", validation="cv", rounds=2)
     whole = fold(None, counted()).fit(X, Y)
     with pytest.raises(RuntimeError, match="stopped here"):
         fold(tmp_path, counted(5)).fit(X, Y)
@@ -204,7 +204,7 @@ def test_damaged_folds_are_asked_again(counted, tmp_path):
 def finished(tmp_path_factory):
     """Return a folder of four rounds that share a table, and its classifier."""
     folder = tmp_path_factory.mktemp("rounds")
-    return folder, classifier("ada", folder, LEARNERS["hist"]).fit(X, Y)
+    return folder, classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
 
 
 def spoil(path, how, seed=0):
@@ -229,11 +229,11 @@ def check_damage(finished, folder, name, how, seed):
     good = {f: f.read_bytes() for f in folder.iterdir()}
     which = "round-0000[1-4].pkl" if name.startswith("shared") else re.escape(name)
     with pytest.raises(ValueError, match=rf"checkpoint '.*{which}' is damaged .*delete it"):
-        classifier("ada", folder, LEARNERS["hist"]).fit(X, Y)
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
     assert {f: f.read_bytes() for f in folder.iterdir()} == good
     for file in folder.glob("round-*" if name.startswith("shared") else name):
         file.unlink()
-    same(finished[1], classifier("ada", folder, LEARNERS["hist"]).fit(X, Y))
+    same(finished[1], classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y))
 
 
 @pytest.mark.parametrize("how", ["bit", "cut", "longer", "foreign", "zeros"])
@@ -247,9 +247,9 @@ def test_a_file_under_another_name_is_damage(finished, tmp_path):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
     shutil.copy(folder / "round-00002.pkl", folder / "round-00003.pkl")
     with pytest.raises(ValueError, match=r"round-00003.pkl' is damaged .*under this name"):
-        classifier("ada", folder, LEARNERS["hist"]).fit(X, Y)
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
     (folder / "round-00003.pkl").unlink()
-    same(finished[1], classifier("ada", folder, LEARNERS["hist"]).fit(X, Y))
+    same(finished[1], classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y))
 
 
 def test_the_format_of_a_later_version(finished, tmp_path):
@@ -257,7 +257,7 @@ def test_the_format_of_a_later_version(finished, tmp_path):
     file = folder / "round-00002.pkl"
     file.write_bytes(file.read_bytes().replace(b"tailboost sealed file 1\n", b"tailboost sealed file 2\n", 1))
     with pytest.raises(ValueError, match=r"round-00002.pkl' .*format of another version"):
-        classifier("ada", folder, LEARNERS["hist"]).fit(X, Y)
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO])
@@ -272,7 +272,7 @@ def test_unreadable_is_not_damaged(finished, code, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(OSError, match=rf"round-00002.pkl' cannot be read \({os.strerror(code)}\)") as caught:
-        classifier("ada", folder, LEARNERS["hist"]).fit(X, Y)
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
     assert caught.value.errno == code
     assert "is damaged" not in str(caught.value)
 
@@ -284,13 +284,13 @@ def test_what_is_no_file(finished, kind, tmp_path):
     file.unlink()
     file.mkdir() if kind == "folder" else file.symlink_to(file)
     with pytest.raises(ValueError, match=r"round-00002.pkl' is no file; remove it to resume"):
-        classifier("ada", folder, LEARNERS["hist"]).fit(X, Y)
+        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
 
 
 def test_members_share_what_they_have_in_common(finished):
     folder, clf = finished
     assert len(list(folder.glob("shared-*"))) == 1
-    resumed = classifier("ada", folder, LEARNERS["hist"]).fit(X, Y)
+    resumed = classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
     assert len({id(m.table_) for m in resumed.estimators_[: resumed.n_iter_]}) == 1
     same(clf, resumed)
 
@@ -329,18 +329,18 @@ def long(depth):
 
 @pytest.mark.parametrize("given", [Depth, long])
 def test_parameters_are_compared_by_value(given, tmp_path):
-    classifier("ada", tmp_path, Deep(given(1))).fit(X, Y)
+    classifier("adalpboost", tmp_path, Deep(given(1))).fit(X, Y)
     same(
-        classifier("ada", None, Deep(given(1))).fit(X, Y),
-        classifier("ada", tmp_path, Deep(given(1))).fit(X, Y),
+        classifier("adalpboost", None, Deep(given(1))).fit(X, Y),
+        classifier("adalpboost", tmp_path, Deep(given(1))).fit(X, Y),
     )
     with pytest.raises(ValueError, match=r"other data, parameters or random_state \(estimator__given\)"):
-        classifier("ada", tmp_path, Deep(given(6))).fit(X, Y)
+        classifier("adalpboost", tmp_path, Deep(given(6))).fit(X, Y)
 
 
 @pytest.mark.parametrize("given", [Depth, long])
 def test_warm_start_compares_by_value(given):
-    clf = classifier("ada", None, Deep(given(1)), rounds=2, warm_start=True).fit(X, Y)
+    clf = classifier("adalpboost", None, Deep(given(1)), rounds=2, warm_start=True).fit(X, Y)
     clf.set_params(estimator=Deep(given(1)), n_estimators=3).fit(X, Y)
     assert clf.n_iter_ == 3
     with pytest.raises(ValueError, match=r"but estimator__given changed"):
@@ -352,20 +352,20 @@ class OtherRule(tb.AdaLPBoostClassifier):
 
 
 def test_another_class_is_another_fit(tmp_path):
-    classifier("ada", tmp_path).fit(X, Y)
-    other = OtherRule(TREE).set_params(**classifier("ada", tmp_path).get_params(deep=False))
+    classifier("adalpboost", tmp_path).fit(X, Y)
+    other = OtherRule(TREE).set_params(**classifier("adalpboost", tmp_path).get_params(deep=False))
     with pytest.raises(ValueError, match=r"AdaLPBoostClassifier, this is .*OtherRule"):
         other.fit(X, Y)
 
 
 @pytest.mark.parametrize("module", [tb, sklearn, np])
 def test_other_versions_are_named(module, tmp_path, monkeypatch):
-    classifier("ada", tmp_path).fit(X, Y)
+    classifier("adalpboost", tmp_path).fit(X, Y)
     here = module.__version__
     monkeypatch.setattr(module, "__version__", "99.0")
     expected = rf"round-00001.pkl' was written with {module.__name__} {re.escape(here)}, here is 99.0"
     with pytest.raises(ValueError, match=expected):
-        classifier("ada", tmp_path).fit(X, Y)
+        classifier("adalpboost", tmp_path).fit(X, Y)
 
 
 class Odd(Depth):
@@ -379,10 +379,10 @@ class Odd(Depth):
 
 
 def test_a_parameter_that_cannot_be_compared(tmp_path):
-    whole = classifier("ada", None, Deep(Odd(2))).fit(X, Y)  # no matter without a folder
+    whole = classifier("adalpboost", None, Deep(Odd(2))).fit(X, Y)  # no matter without a folder
     assert whole.n_iter_ == 4
     with pytest.raises(ValueError, match=r"checkpoint_dir needs .*; estimator__given cannot .*Odd: this one"):
-        classifier("ada", tmp_path / "new", Deep(Odd(2))).fit(X, Y)
+        classifier("adalpboost", tmp_path / "new", Deep(Odd(2))).fit(X, Y)
     assert not (tmp_path / "new").exists()
 
 
@@ -452,7 +452,7 @@ def test_descriptions_are_the_same_in_every_process():
 
 def test_parameters_of_nested_estimators_go_by_name():
     params = describe_params(
-        classifier("ada", None, make_pipeline(StandardScaler(), TREE)), frozenset({"tol"})
+        classifier("adalpboost", None, make_pipeline(StandardScaler(), TREE)), frozenset({"tol"})
     )
     assert params["alpha"] == "0.4"
     assert params["estimator"].endswith("Pipeline")
@@ -492,7 +492,7 @@ HOLDING = """
         sys.stdin.read()
 
     here.CountedTree.end, here.CountedTree.last = wait, 3
-    here.classifier("ada", {folder!r}, here.CountedTree(max_depth=2)).fit(here.X, here.Y)
+    here.classifier("adalpboost", {folder!r}, here.CountedTree(max_depth=2)).fit(here.X, here.Y)
 """
 
 
@@ -508,13 +508,13 @@ def test_one_fit_at_a_time_also_after_a_kill(counted, tmp_path):
         with pytest.raises(
             ValueError, match=rf"in use by another fit \(process {holder.pid} on .*of its own"
         ):
-            classifier("ada", tmp_path, counted()).fit(X, Y)
+            classifier("adalpboost", tmp_path, counted()).fit(X, Y)
         assert CountedTree.fits == 0
         assert names(tmp_path) == before
         holder.kill()
-    resumed = classifier("ada", tmp_path, counted()).fit(X, Y)
+    resumed = classifier("adalpboost", tmp_path, counted()).fit(X, Y)
     assert CountedTree.fits == 2
-    same(classifier("ada", None, counted()).fit(X, Y), resumed)
+    same(classifier("adalpboost", None, counted()).fit(X, Y), resumed)
     assert names(tmp_path) == [f"round-0000{t}.pkl" for t in (1, 2, 3, 4)]
 
 
@@ -527,23 +527,25 @@ def test_threads_exclude_each_other(tmp_path, monkeypatch, counted):
 
     estimator = counted(2)
     monkeypatch.setattr(CountedTree, "end", staticmethod(wait))
-    thread = threading.Thread(target=lambda: said.append(classifier("ada", tmp_path, estimator).fit(X, Y)))
+    thread = threading.Thread(
+        target=lambda: said.append(classifier("adalpboost", tmp_path, estimator).fit(X, Y))
+    )
     thread.start()
     assert inside.wait(60)
     with pytest.raises(ValueError, match="in use by another fit"):
-        classifier("ada", tmp_path, estimator).fit(X, Y)
+        classifier("adalpboost", tmp_path, estimator).fit(X, Y)
     go_on.set()
     thread.join()
-    same(classifier("ada", tmp_path, estimator).fit(X, Y), said[0])
+    same(classifier("adalpboost", tmp_path, estimator).fit(X, Y), said[0])
 
 
 def test_a_refused_or_broken_fit_gives_the_folder_back(counted, tmp_path):
     with pytest.raises(RuntimeError, match="stopped here"):
-        classifier("ada", tmp_path, counted(2)).fit(X, Y)
+        classifier("adalpboost", tmp_path, counted(2)).fit(X, Y)
     with pytest.raises(ValueError, match="other data"):
-        classifier("ada", tmp_path, counted(), eta=0.5).fit(X, Y)
+        classifier("adalpboost", tmp_path, counted(), eta=0.5).fit(X, Y)
     assert names(tmp_path) == ["round-00001.pkl"]
-    classifier("ada", tmp_path, counted()).fit(X, Y)
+    classifier("adalpboost", tmp_path, counted()).fit(X, Y)
 
 
 def test_files_of_others_stay(tmp_path):
@@ -558,7 +560,7 @@ def test_files_of_others_stay(tmp_path):
     ours = [f"round-00001.pkl.{dead.pid}-1.part", f"member-x.safetensors.{dead.pid}-1.part"]
     for name in others + ours:
         (tmp_path / name).write_text("kept")
-    classifier("ada", tmp_path).fit(X, Y)
+    classifier("adalpboost", tmp_path).fit(X, Y)
     assert set(others) <= set(names(tmp_path))
     assert not set(ours) & set(names(tmp_path))
 
@@ -596,21 +598,21 @@ def swallowing(monkeypatch):
 @pytest.mark.parametrize(("validation", "hit"), [("train", 3), ("cv", 15), ("cv", 18), (0.3, 5)])
 def test_no_half_trained_member_is_taken_or_kept(validation, hit, swallowing, tmp_path):
     params = {"validation": validation, "include_constants": False}
-    whole = classifier("ada", None, swallowing(), **params).fit(X, Y)
+    whole = classifier("adalpboost", None, swallowing(), **params).fit(X, Y)
     with pytest.warns(tb.FitInterruptedWarning, match="interrupted after 2 rounds"):
-        stopped = classifier("ada", tmp_path, swallowing(hit), **params).fit(X, Y)
+        stopped = classifier("adalpboost", tmp_path, swallowing(hit), **params).fit(X, Y)
     assert stopped.n_iter_ == 2
     for one, two in zip(stopped.estimators_, whole.estimators_, strict=False):
         np.testing.assert_array_equal(one.predict(X), two.predict(X))
-    same(whole, classifier("ada", tmp_path, swallowing(), **params).fit(X, Y))
+    same(whole, classifier("adalpboost", tmp_path, swallowing(), **params).fit(X, Y))
 
 
 def test_nor_before_the_first_round(swallowing, tmp_path):
     params = {"theta": 0.3, "class_loss": "error", "combine": "mixture"}  # plain ERM joins the mixture
-    whole = classifier("worst", None, swallowing(), **params).fit(X, Y)
+    whole = classifier("worstclassboost", None, swallowing(), **params).fit(X, Y)
     with pytest.raises(KeyboardInterrupt):
-        classifier("worst", tmp_path, swallowing(1), **params).fit(X, Y)
-    same(whole, classifier("worst", tmp_path, swallowing(), **params).fit(X, Y))
+        classifier("worstclassboost", tmp_path, swallowing(1), **params).fit(X, Y)
+    same(whole, classifier("worstclassboost", tmp_path, swallowing(), **params).fit(X, Y))
 
 
 def test_a_perceptron(tmp_path):

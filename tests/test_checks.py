@@ -23,6 +23,9 @@ def test_numbers_and_the_ends_of_their_range():
             _checks.check_number(value, "x", **options)
     with pytest.raises(ValueError, match=r"^x must be a number, got None"):
         _checks.check_number(None, "x", 0)
+    for value in (True, np.True_):
+        with pytest.raises(ValueError, match="x must be a number, got"):
+            _checks.check_number(value, "x", 0, 1)
 
 
 def test_weights():

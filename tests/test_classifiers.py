@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
-from conftest import MIXTURES, VALIDATED, RecordingClassifier, make, noisy
+from conftest import MIXTURES, OURS, VALIDATED, RecordingClassifier, having, make, noisy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
@@ -34,7 +34,7 @@ LEARNERS = {
     "boost": HistBoostClassifier(n_estimators=3, max_depth=2),
 }
 SCHEMES = ("train", 0.3, "cv")
-CASES = [(n, s) for n in VALIDATED for s in SCHEMES] + [("average", "train")]
+CASES = [(n, s) for n in MIXTURES for s in (SCHEMES if n in VALIDATED else ("train",))]
 
 
 def same(one, two, X):
@@ -50,7 +50,7 @@ def same(one, two, X):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 3])
 def test_predictions(name, learner, K):
     X, y = noisy(K, n=80, K=K)
@@ -103,7 +103,7 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(300, 3))
     y = (X[:, 0] + 0.8 * rng.normal(size=300) > 0).astype(int)
-    clf = make("ada", LEARNERS[learner], n_estimators=5, alpha=0.1, random_state=seed).fit(X, y)
+    clf = make("adalpboost", LEARNERS[learner], n_estimators=5, alpha=0.1, random_state=seed).fit(X, y)
     assert clf.guarantee_.is_coin_flip
     assert "coin flip" in clf.guarantee_.verdict
     np.testing.assert_allclose(clf.predict_proba(X), 0.5, atol=1e-9)
@@ -115,7 +115,7 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
 
 def test_draws_follow_the_shares_and_are_reproducible():
     X, y = noisy(5, n=100, K=3)
-    clf = make("average", TREE, n_estimators=4).fit(X, np.array(["a", "b", "c"])[y])
+    clf = make("averageboost", TREE, n_estimators=4).fit(X, np.array(["a", "b", "c"])[y])
     row = np.repeat(X[:1], 20_000, axis=0)
     drawn = clf.predict_randomized(row, random_state=0)
     share = clf.predict_proba(X[:1])[0]
@@ -131,7 +131,7 @@ def test_draws_follow_the_shares_and_are_reproducible():
 # -- labels and tables ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize(
     "labels",
     [
@@ -173,7 +173,7 @@ def mixed_frame(seed, n=120):
     return frame, y.to_numpy()
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 3])
 def test_frames_with_categories_and_missing_values(name, K):
     frame, y = mixed_frame(0)
@@ -198,19 +198,21 @@ def test_pipeline_with_columns_as_learner(scheme):
         (OneHotEncoder(handle_unknown="ignore"), ["city", "plan"]),
     )
     learner = make_pipeline(columns, LogisticRegression())
-    clf = make("ada", learner, n_estimators=3, validation=scheme, random_state=0).fit(frame, y)
+    clf = make("adalpboost", learner, n_estimators=3, validation=scheme, random_state=0).fit(frame, y)
     assert clf.score(frame, y) > 0.6
-    again = make("ada", learner, n_estimators=3, validation=scheme, random_state=0).fit(frame, y)
+    again = make("adalpboost", learner, n_estimators=3, validation=scheme, random_state=0).fit(frame, y)
     same(clf, again, frame)
 
 
 def test_a_pipeline_takes_what_its_first_step_takes():
     X, y = noisy(2)
     X[::5, 1] = np.nan
-    make("ada", make_pipeline(SimpleImputer(), LogisticRegression()), n_estimators=2).fit(X, y).predict(X)
+    make("adalpboost", make_pipeline(SimpleImputer(), LogisticRegression()), n_estimators=2).fit(
+        X, y
+    ).predict(X)
     text = np.array([["red", "big"], ["blue", "small"], ["red", "small"]] * 20, dtype=object)
     clf = make(
-        "ada", make_pipeline(OneHotEncoder(), LogisticRegression()), n_estimators=2, validation="train"
+        "adalpboost", make_pipeline(OneHotEncoder(), LogisticRegression()), n_estimators=2, validation="train"
     )
     assert clf.fit(text, np.array([0, 1, 1] * 20)).score(text, np.array([0, 1, 1] * 20)) == 1.0
 
@@ -221,13 +223,15 @@ def test_sparse_tables(kind, learner):
     rng = np.random.default_rng(0)
     X = rng.random((150, 6)) * (rng.random((150, 6)) < 0.5)
     y = (X.sum(axis=1) + 0.3 * rng.normal(size=150) > 1.5).astype(int)
-    clf = make("ada", LEARNERS[learner], n_estimators=3, validation="cv", random_state=0).fit(kind(X), y)
+    clf = make("adalpboost", LEARNERS[learner], n_estimators=3, validation="cv", random_state=0).fit(
+        kind(X), y
+    )
     P = clf.predict_proba(kind(X))
     np.testing.assert_array_equal(P, np.vstack([clf.predict_proba(kind(X[i : i + 1])) for i in range(150)]))
     # A sparse model reads a dense row with the same entries alike.
     np.testing.assert_array_equal(P, clf.predict_proba(X))
     if learner == "tree":
-        dense = make("ada", TREE, n_estimators=3, validation="cv", random_state=0).fit(X, y)
+        dense = make("adalpboost", TREE, n_estimators=3, validation="cv", random_state=0).fit(X, y)
         np.testing.assert_array_equal(dense.predict(X), clf.predict(X))
 
 
@@ -235,7 +239,7 @@ def test_sparse_tables(kind, learner):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", OURS)
 def test_copies(name, learner):
     X, y = noisy(7)
     clf = make(name, LEARNERS[learner], n_estimators=3, random_state=0)
@@ -249,13 +253,14 @@ def test_copies(name, learner):
             np.testing.assert_array_equal(
                 other.reweight(alpha=0.2).estimator_weights_, clf.reweight(alpha=0.2).estimator_weights_
             )
-        assert str(other.guarantee_) == str(clf.guarantee_)
+        if name in MIXTURES:
+            assert str(other.guarantee_) == str(clf.guarantee_)
     same(clf, clone(clf).fit(X, y), X)
 
 
 def test_grid_search_over_alpha_and_pipeline():
     X, y = noisy(8, n=150)
-    pipeline = make_pipeline(StandardScaler(), make("ada", TREE, n_estimators=3, random_state=0))
+    pipeline = make_pipeline(StandardScaler(), make("adalpboost", TREE, n_estimators=3, random_state=0))
     grid = {"adalpboostclassifier__alpha": [0.2, 0.6, 1.0]}
     search = GridSearchCV(pipeline, grid, scoring=make_cvar_scorer(0.6), cv=3, error_score="raise").fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -285,7 +290,9 @@ def test_metadata_is_routed_row_by_row(scheme):
     NoteTaker.seen = []
     with sklearn.config_context(enable_metadata_routing=True):
         learner = NoteTaker().set_fit_request(sample_weight=True, note=True)
-        make("ada", learner, n_estimators=2, validation=scheme).fit(X, y, sample_weight=weight, note=note)
+        make("adalpboost", learner, n_estimators=2, validation=scheme).fit(
+            X, y, sample_weight=weight, note=note
+        )
     assert len(NoteTaker.seen) >= 2
     for first_column, weights, notes in NoteTaker.seen:
         np.testing.assert_array_equal(notes, first_column * 100)
@@ -295,7 +302,7 @@ def test_metadata_is_routed_row_by_row(scheme):
 def test_metadata_without_routing_is_refused():
     X, y = noisy(9, n=60)
     with pytest.raises((TypeError, ValueError), match="enable_metadata_routing"):
-        make("ada", NoteTaker(), n_estimators=1).fit(X, y, note=np.ones(60))
+        make("adalpboost", NoteTaker(), n_estimators=1).fit(X, y, note=np.ones(60))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -307,8 +314,8 @@ def test_pipeline_gets_its_weights(scheme):
     piped = make_pipeline(
         StandardScaler(with_mean=False, with_std=False), DecisionTreeClassifier(max_depth=2)
     )
-    one = make("lp", piped, alpha=0.4, **params).fit(X, y, sample_weight=weight)
-    two = make("lp", TREE, alpha=0.4, **params).fit(X, y, sample_weight=weight)
+    one = make("lpboost", piped, alpha=0.4, **params).fit(X, y, sample_weight=weight)
+    two = make("lpboost", TREE, alpha=0.4, **params).fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
@@ -320,26 +327,26 @@ def test_a_learner_without_weights_gets_a_seeded_resample(learner):
     X, y = noisy(11)
     params = {"n_estimators": 3, "random_state": 0, "n_iter_no_change": None}
     with pytest.warns(UserWarning, match="does not take sample_weight"):
-        one = make("ada", learner, **params).fit(X, y)
+        one = make("adalpboost", learner, **params).fit(X, y)
     with pytest.warns(UserWarning, match="does not take sample_weight"):
-        two = make("ada", learner, **params).fit(X, y)
+        two = make("adalpboost", learner, **params).fit(X, y)
     same(one, two, X)
     with pytest.warns(UserWarning, match="does not take sample_weight"):
-        other = make("ada", learner, **(params | {"random_state": 1})).fit(X, y)
+        other = make("adalpboost", learner, **(params | {"random_state": 1})).fit(X, y)
     assert np.any(other.trace_.weighted_loss != one.trace_.weighted_loss)
 
 
 @pytest.mark.parametrize("random_state", [0, None, np.random.RandomState(3)])
 def test_random_state(random_state):
     X, y = noisy(12)
-    fits = [make("ada", TREE, n_estimators=2, random_state=random_state).fit(X, y) for _ in range(2)]
+    fits = [make("adalpboost", TREE, n_estimators=2, random_state=random_state).fit(X, y) for _ in range(2)]
     if random_state == 0:
         same(*fits, X)
     else:  # None draws anew, a RandomState goes on
         assert fits[0].estimators_[0].random_state != fits[1].estimators_[0].random_state
     if isinstance(random_state, np.random.RandomState):
         a, b = (
-            make("ada", TREE, n_estimators=2, random_state=np.random.RandomState(5)).fit(X, y)
+            make("adalpboost", TREE, n_estimators=2, random_state=np.random.RandomState(5)).fit(X, y)
             for _ in range(2)
         )
         same(a, b, X)
@@ -382,7 +389,7 @@ def test_callbacks_see_every_round_as_a_fitted_classifier(name):
     same(clf, make(name, TREE, **params).fit(X, y), X)
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", OURS)
 def test_a_callback_ends_the_fit(name):
     pytest.importorskip("sklearn.callback")
     X, y = noisy(13)
@@ -397,22 +404,24 @@ def test_progress_bar():
     callback = pytest.importorskip("sklearn.callback")
     pytest.importorskip("rich")
     X, y = noisy(13)
-    clf = make("ada", TREE, n_estimators=2, random_state=0).set_callbacks(callback.ProgressBar())
+    clf = make("adalpboost", TREE, n_estimators=2, random_state=0).set_callbacks(callback.ProgressBar())
     assert clf.fit(X, y).n_iter_ == 2
 
 
 def test_verbose_prints_a_line_a_round(capsys):
     X, y = noisy(13)
-    loud = make("ada", TREE, n_estimators=3, verbose=1, n_iter_no_change=None, random_state=0).fit(X, y)
+    loud = make("adalpboost", TREE, n_estimators=3, verbose=1, n_iter_no_change=None, random_state=0).fit(
+        X, y
+    )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("round 1/3")
-    quiet = make("ada", TREE, n_estimators=3, n_iter_no_change=None, random_state=0).fit(X, y)
+    quiet = make("adalpboost", TREE, n_estimators=3, n_iter_no_change=None, random_state=0).fit(X, y)
     assert not capsys.readouterr().out
     np.testing.assert_array_equal(loud.estimator_weights_, quiet.estimator_weights_)
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", OURS)
 def test_max_time_keeps_at_least_one_round(name):
     X, y = noisy(13)
     with pytest.warns(FitInterruptedWarning, match="time limit"):
@@ -421,11 +430,11 @@ def test_max_time_keeps_at_least_one_round(name):
     assert clf.predict(X).shape == y.shape
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", having("estimator", OURS))
 def test_interrupt_keeps_finished_rounds(name, interrupted):
     X, y = noisy(14)
     params = {"n_estimators": 6, "validation": "train", "random_state": 0, "n_iter_no_change": None}
-    at = 4 if name in ("group", "worst") else 3  # plain ERM is fitted before round 1
+    at = 4 if name in ("groupdroboost", "worstclassboost", "droboost") else 3  # a fit comes before round 1
     with pytest.warns(FitInterruptedWarning, match="interrupted after 2 rounds"):
         clf = make(name, interrupted(at), **params).fit(X, y)
     assert clf.n_iter_ == 2
@@ -439,7 +448,7 @@ def test_interrupt_keeps_finished_rounds(name, interrupted):
     np.testing.assert_array_equal(clf.predict_proba(X), whole.predict_proba(X))
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", having("estimator", OURS))
 def test_interrupt_in_the_first_round_propagates(name, interrupted):
     X, y = noisy(14)
     clf = make(name, interrupted(1), n_estimators=3, validation="train")
@@ -455,8 +464,8 @@ def test_interrupt_in_the_first_round_propagates(name, interrupted):
 def test_needless_rounds_are_not_played():
     X, y = noisy(15, n=200)
     params = {"n_estimators": 40, "validation": "train", "random_state": 0}
-    clf = make("ada", TREE, n_iter_no_change=3, **params).fit(X, y)
-    value = make("ada", TREE, n_iter_no_change=None, verbose=0, **params).fit(X, y)
+    clf = make("adalpboost", TREE, n_iter_no_change=3, **params).fit(X, y)
+    value = make("adalpboost", TREE, n_iter_no_change=None, verbose=0, **params).fit(X, y)
     assert value.n_iter_ == 40
     assert clf.n_iter_ < 40
     assert "fell by no more than 0.001 in the last 3 rounds" in clf.trace_.stop_reason
@@ -464,7 +473,7 @@ def test_needless_rounds_are_not_played():
     assert np.all(np.diff(seen) <= 1e-9)
     assert seen[:-3].min() - seen[-3:].min() <= 1e-3
     easy = np.vstack([np.zeros((20, 2)), np.ones((20, 2))]) + np.random.default_rng(0).normal(0, 0.1, (40, 2))
-    perfect = make("ada", TREE, **params).fit(easy, np.repeat([0, 1], 20))
+    perfect = make("adalpboost", TREE, **params).fit(easy, np.repeat([0, 1], 20))
     assert perfect.n_iter_ == 1
     assert "reached 0" in perfect.trace_.stop_reason
 
@@ -487,8 +496,8 @@ def test_warm_start_is_the_cold_fit(name, scheme, patience, learner):
 def test_warm_start_with_an_explicit_validation_set():
     X, y = noisy(16, n=90)
     given = {"X_val": X[::2] + 0.1, "y_val": y[::2], "sample_weight_val": 1.0 + np.arange(45) % 2}
-    cold = make("ada", TREE, n_estimators=5, random_state=0, n_iter_no_change=None).fit(X, y, **given)
-    warm = make("ada", TREE, n_estimators=2, random_state=0, n_iter_no_change=None, warm_start=True)
+    cold = make("adalpboost", TREE, n_estimators=5, random_state=0, n_iter_no_change=None).fit(X, y, **given)
+    warm = make("adalpboost", TREE, n_estimators=2, random_state=0, n_iter_no_change=None, warm_start=True)
     warm.fit(X, y, **given).set_params(n_estimators=5).fit(X, y, **given)
     same(cold, warm, X)
 
@@ -506,7 +515,7 @@ def test_checkpoints_resume_as_if_nothing_had_happened(name, scheme, tmp_path, m
     whole = make(name, TREE, **params).fit(X, y)
     make(name, TREE, **(params | {"n_estimators": 2}), checkpoint_dir=tmp_path).fit(X, y)
     files = sorted(tmp_path.iterdir())
-    assert len(files) == 2 + (name in ("group", "worst"))  # plain ERM, which is no round
+    assert len(files) == 2 + (name in ("groupdroboost", "worstclassboost"))  # plain ERM, which is no round
     resumed = make(name, TREE, **params, checkpoint_dir=str(tmp_path)).fit(X, y)
     same(whole, resumed, X)
     RecordingClassifier.fits = 0
@@ -519,27 +528,27 @@ def test_checkpoints_resume_as_if_nothing_had_happened(name, scheme, tmp_path, m
 def test_checkpoints_that_cannot_be_used(tmp_path):
     X, y = noisy(17, n=80)
     params = {"n_estimators": 3, "random_state": 0, "checkpoint_dir": tmp_path}
-    make("ada", TREE, **params).fit(X, y)
+    make("adalpboost", TREE, **params).fit(X, y)
     for other, table in (({"eta": 0.3}, X), ({"random_state": 1}, X), ({}, X + 1)):
         with pytest.raises(ValueError, match="other data, parameters or random_state"):
-            make("ada", TREE, **(params | other)).fit(table, y)
+            make("adalpboost", TREE, **(params | other)).fit(table, y)
     file = sorted(tmp_path.iterdir())[1]
     file.write_bytes(file.read_bytes()[:50])
     with pytest.raises(ValueError, match=rf"{file.name}.* is damaged.*delete it"):
-        make("ada", TREE, **params).fit(X, y)
+        make("adalpboost", TREE, **params).fit(X, y)
     file.write_bytes(b"not a pickle")
     with pytest.raises(ValueError, match="damaged"):
-        make("ada", TREE, **params).fit(X, y)
+        make("adalpboost", TREE, **params).fit(X, y)
     plain = tmp_path / "file"
     plain.write_text("")
     with pytest.raises(ValueError, match=r"checkpoint_dir=.*cannot be made"):
-        make("ada", TREE, **(params | {"checkpoint_dir": plain})).fit(X, y)
+        make("adalpboost", TREE, **(params | {"checkpoint_dir": plain})).fit(X, y)
 
 
 # -- weights of classes and outliers -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ada", "lp", "reg", "average"])
+@pytest.mark.parametrize("name", having("outlier_fraction"))
 @pytest.mark.parametrize("class_weight", [{0: 2.0, 1: 0.5}, {"0": 3}, "balanced"])
 def test_class_weight_is_a_factor_of_the_sample_weight(name, class_weight):
     X, y = noisy(18, n=80)
@@ -558,7 +567,7 @@ def test_class_weight_is_a_factor_of_the_sample_weight(name, class_weight):
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
-@pytest.mark.parametrize("name", ["ada", "lp", "reg", "average"])
+@pytest.mark.parametrize("name", having("outlier_fraction"))
 def test_outliers_get_no_weight(name):
     """Rows whose labels are noise are wrong in every round; with their share dropped they weigh nothing."""
     rng = np.random.default_rng(0)
@@ -593,7 +602,7 @@ def losses_of(clf, X, y):
     return np.array([clf.classes_[member.predict(X)] != y for member in clf.estimators_])
 
 
-@pytest.mark.parametrize("name", ["ada", "lp", "reg"])
+@pytest.mark.parametrize("name", having("alpha"))
 def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
     X, y = noisy(19, n=150)
     X_val, y_val, weight = X[100:], y[100:], 1.0 + np.arange(50) % 3
@@ -609,7 +618,9 @@ def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
 def test_group_lambda_is_the_minimax_of_group_errors():
     X, y = noisy(20, n=160)
     groups = np.array(["a", "b", "c"])[np.arange(160) % 3]
-    clf = make("group", TREE, n_estimators=5, validation="train", random_state=0, n_iter_no_change=None)
+    clf = make(
+        "groupdroboost", TREE, n_estimators=5, validation="train", random_state=0, n_iter_no_change=None
+    )
     clf.fit(X, y, groups=groups)
     wrong = losses_of(clf, X, y)
     errors = np.array([[w[groups == g].mean() for g in clf.groups_] for w in wrong])
@@ -675,14 +686,14 @@ def test_reweight_on_given_rows(name):
 
 def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
     X, y = noisy(24, n=200)
-    clf = make("ada", TREE, n_estimators=5, validation="train", random_state=0).fit(X, y)
+    clf = make("adalpboost", TREE, n_estimators=5, validation="train", random_state=0).fit(X, y)
     at = clf.guarantee_.beats_coin_flip_from
     assert clf.reweight(alpha=at).guarantee_.achieved < 0.5
     assert clf.reweight(alpha=at / 1.02).guarantee_.is_coin_flip
     assert at <= 2 * clf.trace_.weighted_loss[0] + 1e-2
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 5])
 def test_smallest_tables(name, K):
     """One row per class, hardly more rows than folds: numbers, not errors."""
@@ -691,10 +702,11 @@ def test_smallest_tables(name, K):
     for learner in (TREE, HistTreeClassifier(), None):
         clf = make(name, learner, n_estimators=3, random_state=0).fit(X, y)
         assert np.isfinite(clf.predict_proba(X)).all()
-        assert np.isfinite(clf.guarantee_.achieved)
+        if name in MIXTURES:
+            assert np.isfinite(clf.guarantee_.achieved)
 
 
-@pytest.mark.parametrize("name", ["lp", "reg"])
+@pytest.mark.parametrize("name", ["lpboost", "regularizedlpboost"])
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     "learner", [LogisticRegression(), KNeighborsClassifier(2), HistBoostClassifier(n_estimators=2)]
@@ -719,8 +731,10 @@ def test_all_weight_on_one_fold(name, seed, learner):
 def test_weights_of_any_size(factor, learner):
     X, y = noisy(25)
     weight = np.where(np.arange(len(y)) % 2, factor, 2 * factor)
-    one = make("ada", LEARNERS[learner], n_estimators=3, random_state=0).fit(X, y, sample_weight=weight)
-    two = make("ada", LEARNERS[learner], n_estimators=3, random_state=0).fit(
+    one = make("adalpboost", LEARNERS[learner], n_estimators=3, random_state=0).fit(
+        X, y, sample_weight=weight
+    )
+    two = make("adalpboost", LEARNERS[learner], n_estimators=3, random_state=0).fit(
         X, y, sample_weight=weight / factor
     )
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
@@ -729,7 +743,7 @@ def test_weights_of_any_size(factor, learner):
 def test_ten_thousand_rounds(recorder):
     """A learner that always answers the same: its errors take all the weight, and nothing overflows."""
     X, y = noisy(26, n=30)
-    clf = make("average", recorder, n_estimators=10_000, eta=1.0).fit(X, y)
+    clf = make("averageboost", recorder, n_estimators=10_000, eta=1.0).fit(X, y)
     assert clf.n_iter_ == 10_000
     assert np.isfinite(clf.trace_.weighted_loss).all()
     assert np.isfinite(clf.predict_proba(X)).all()
@@ -749,7 +763,7 @@ def test_weights_and_groups_are_routed_to_us():
     X, y = noisy(28, n=150)
     weight, groups = 1.0 + np.arange(150) % 3, np.arange(150) % 2
     with sklearn.config_context(enable_metadata_routing=True):
-        clf = make("group", TREE, n_estimators=2, random_state=0)
+        clf = make("groupdroboost", TREE, n_estimators=2, random_state=0)
         clf.set_fit_request(sample_weight=True, groups=True).set_score_request(sample_weight=False)
         search = GridSearchCV(clf, {"eta": [0.5, 1.0]}, cv=3, error_score="raise")
         search.fit(X, y, sample_weight=weight, groups=groups)

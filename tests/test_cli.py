@@ -141,7 +141,7 @@ class TestFitAndPredict:
         ],
     )
     def test_values_of_set(self, text, value):
-        assert cli._literal(text) == value
+        assert cli._literal(text) == value  # private: from outside each value costs a fit
 
 
 class TestRefusedFit:

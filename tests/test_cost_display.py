@@ -28,6 +28,15 @@ def test_costs_are_those_of_the_fit(K):
     np.testing.assert_allclose(np.log(total), display.log_cost, atol=1e-12)
 
 
+def test_more_weight_than_one():
+    X, y = noisy(0)
+    clf = tb.EBBoostClassifier(variance_weight=5.0, n_estimators=12).fit(X, y)
+    display = CostDisplay.from_estimator(clf, X, y)
+    np.testing.assert_allclose(display.log_cost[1:], clf.log_costs_, rtol=0, atol=1e-9)
+    total = np.exp(display.log_mean) + 5 * np.exp(display.log_variance)
+    np.testing.assert_allclose(np.log(total), display.log_cost, atol=1e-12)
+
+
 def test_several_estimators_in_one_picture():
     X, y = noisy(0)
     ax = None
@@ -56,8 +65,8 @@ def test_options_of_the_line_win():
 def test_refusals():
     X, y = noisy(0)
     clf = tb.EBBoostClassifier(n_estimators=2).fit(X, y)
-    with pytest.raises(ValueError, match="variance_weight must be in"):
-        CostDisplay.from_estimator(clf, X, y, variance_weight=2)
+    with pytest.raises(ValueError, match="variance_weight must be"):
+        CostDisplay.from_estimator(clf, X, y, variance_weight=-1)
     with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \[7\]"):
         CostDisplay.from_estimator(clf, X, np.where(y == 1, 7, 0))
     with pytest.raises(ValueError, match=r"y has .* rows, X has"):

@@ -1,14 +1,29 @@
 """The loop and its units: what a round leaves, when it ends, what an interrupt keeps."""
 
+from dataclasses import MISSING, fields
+
 import numpy as np
 import pytest
 
+from tailboost import rules
 from tailboost.game import Game, Response, Stop, StopKind, Stopping, Trace, Units, play, round_seed
-from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP
+from tailboost.rules import Hedge
 from tailboost.rules.outliers import keep
 
 NOTHING = np.zeros(0, dtype=np.intp)
 UNIFORM = Hedge(0.0)
+PARAMETERS = {
+    "eta": 0.5, "alpha": 0.4, "beta": 20.0, "n_classes": 2, "variance_weight": 0.5, "radius": 0.05,
+}  # fmt: skip
+
+
+def rule(name):
+    """Return a rule by its name, its parameters by theirs."""
+    cls = getattr(rules, name)
+    return cls(**{f.name: PARAMETERS[f.name] for f in fields(cls) if f.default is MISSING})
+
+
+RULES = {"uniform": UNIFORM} | {name: rule(name) for name in rules.__all__}
 
 
 def answers(losses):
@@ -24,7 +39,9 @@ def test_samples_are_their_own_units():
     weight = np.array([1.0, 2.0, 5.0])
     units = Units.samples(weight)
     np.testing.assert_allclose(units.base, weight / 8)
-    assert units.count == 8
+    assert units.total == 8
+    assert units.count == pytest.approx(8)  # 1/min p
+    assert units.sample_size == pytest.approx(64 / 30)
     w = np.array([0.5, 0.25, 0.25])
     u = units.density(w)
     np.testing.assert_allclose(u, w / (weight / 8))
@@ -32,12 +49,20 @@ def test_samples_are_their_own_units():
     np.testing.assert_array_equal(units.density(units.base), 1.0)
 
 
+@pytest.mark.parametrize("n", [1, 2, 49, 300, 1001])
+@pytest.mark.parametrize("scale", [1.0, 1 / 300, 1e-300, 3e7])
+def test_equal_weights_are_counted_to_the_bit(n, scale):
+    units = Units.samples(np.full(n, scale))
+    assert units.count == n
+    assert units.sample_size == n
+
+
 def test_rows_outside_the_game_keep_density_one():
     weight = np.array([1.0, 2.0, 5.0, 2.0])
     inside = np.array([True, False, True, True])
     units = Units.samples(weight, inside)
     assert len(units.base) == 3
-    assert units.count == 8
+    assert units.total == 8
     np.testing.assert_allclose(units.density(np.array([1.0, 0.0, 0.0])), [8.0, 1.0, 0.0, 0.0])
 
 
@@ -110,9 +135,10 @@ def test_weights_of_few_units_are_kept():
     np.testing.assert_allclose(game.trace.weights, [[0.5, 0.5], [np.e / (1 + np.e), 1 / (1 + np.e)]])
 
 
-@pytest.mark.parametrize("rule", [UNIFORM, Hedge(0.5), TotallyCorrectiveLP(0.4), EntropicLP(0.4, 20.0)])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_a_game_in_two_parts_is_the_game(rule):
-    losses = np.random.default_rng(2).random((6, 8)) < 0.4
+    # Two rows a round: better than chance under any player's weights, so that no rule ends the game.
+    losses = np.array([np.isin(np.arange(8), (r, r + 1)) for r in range(6)])
     units = Units.samples(np.arange(1.0, 9.0))
     whole, parts = Game.new(rule, units), Game.new(rule, units)
     play(whole, answers(losses), 6, entropy=3)
@@ -124,7 +150,7 @@ def test_a_game_in_two_parts_is_the_game(rule):
     np.testing.assert_array_equal(rule.weights(whole.state), rule.weights(parts.state))
 
 
-@pytest.mark.parametrize("rule", [UNIFORM, Hedge(0.5), TotallyCorrectiveLP(0.4), EntropicLP(0.4, 20.0)])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("kind", [bool, float])
 def test_rules_are_pure(rule, kind):
     """The same state gives the same weights, on the simplex, and update does not touch it."""
@@ -146,7 +172,7 @@ def test_rules_are_pure(rule, kind):
         state = newer
 
 
-@pytest.mark.parametrize("rule", [TotallyCorrectiveLP(0.3), EntropicLP(0.3, 50.0)])
+@pytest.mark.parametrize("rule", [rules.TotallyCorrectiveLP(0.3), rules.EntropicLP(0.3, 50.0)])
 @pytest.mark.parametrize("losses", ["zeros", "ones", "ties"])
 def test_corrective_rules_in_degenerate_games(rule, losses):
     units = Units.samples(np.array([1.0, 1.0, 2.0, 4.0, 1e-9]))

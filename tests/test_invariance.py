@@ -127,9 +127,9 @@ def test_weight_is_repetition(name, scheme, learner):
 
 # A tie as in `equal_gains`, but in a model of a fold or without the held rows, which nobody keeps.
 TIE_IN_A_FOLD = {
-    ("group", "cv", "boost"): {37},
-    ("worst", "cv", "boost"): {37, 57},
-    ("worst", 0.3, "boost"): {24},
+    ("groupdroboost", "cv", "boost"): {37},
+    ("worstclassboost", "cv", "boost"): {37, 57},
+    ("worstclassboost", 0.3, "boost"): {24},
 }
 
 
@@ -148,7 +148,7 @@ def test_weight_is_repetition_on_sixty_sets(name, scheme, learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize(
-    ("name", "scheme"), [(n, s) for n in VALIDATED for s in SCHEMES[:3]] + [("average", None)]
+    ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
 def test_weight_zero_is_absence(name, scheme, learner):
     """To the last bit: what has no weight is dropped before anything looks at it."""
@@ -163,7 +163,7 @@ def test_weight_zero_is_absence(name, scheme, learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize(
-    ("name", "scheme"), [(n, s) for n in VALIDATED for s in SCHEMES[:3]] + [("average", None)]
+    ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
 def test_order_of_rows_means_nothing(name, scheme, learner):
     X, y, weight = table(12)
@@ -188,7 +188,7 @@ def test_equal_rows_never_stand_on_both_sides(scheme):
     twice = np.concatenate([np.arange(len(y)), np.arange(len(y))])
     X, y, weight, K = X[twice], y[twice], np.ones(len(twice)), len(np.unique(y))
     session = open_session(LEARNERS["tree"], X, y, K, weight, {})
-    problem = Problem(X, y, weight, None, K, np.arange(len(y)), None)
+    problem = Problem(X, y, weight, None, K, np.arange(len(y)), len(y), None)
     drawn = choose_scheme(session, problem, scheme, seed=3, refit=True, n_jobs=None)
     side = drawn.fold if scheme == "cv" else drawn.held
     rows = pd.DataFrame(X).assign(side=side)
@@ -202,7 +202,7 @@ def test_one_label_per_content_is_never_seen_out_of_fold():
     X = rng.normal(size=(120, 3))
     y = rng.integers(0, 2, 120)
     many = np.repeat(np.arange(120), 5)
-    clf = make("ada", DecisionTreeClassifier(), n_estimators=1, validation="cv", random_state=0)
+    clf = make("adalpboost", DecisionTreeClassifier(), n_estimators=1, validation="cv", random_state=0)
     clf.fit(X[many], y[many])
     assert clf.trace_.weighted_loss[0] > 0.3  # 0 if copies of a row were in both the fit and the fold
 
@@ -231,28 +231,28 @@ def test_another_seed_draws_another_split():
 
 
 def test_scaling_of_weights():
-    """A common factor of the weights is a change of the number of rows.
+    """A common factor of the weights changes nothing but what learners with absolute penalties learn.
 
-    Trees without absolute regularisation, folds, λ and every guarantee with observed numbers stay the same;
-    what counts rows changes: η = "theory" and learners with absolute penalties (`min_child_weight`,
-    `l2_regularization`), as it does when every row is repeated.
+    Trees without absolute regularisation, folds, η, λ and every guarantee stay the same; learners with
+    absolute penalties (`min_child_weight`, `l2_regularization`) take weights for numbers of rows.
     """
     X, y, _ = table(9)
     params = {"n_estimators": 5, "validation": "cv", "random_state": 0, "n_iter_no_change": None}
     for factor in (4.0, 0.25, 1e6, 1e-6):
         for learner in ("tree", "hist"):
-            one = make("ada", LEARNERS[learner], **params).fit(X, y)
-            two = make("ada", LEARNERS[learner], **params).fit(X, y, sample_weight=np.full(len(y), factor))
+            one = make("adalpboost", LEARNERS[learner], **params).fit(X, y)
+            two = make("adalpboost", LEARNERS[learner], **params).fit(
+                X, y, sample_weight=np.full(len(y), factor)
+            )
             np.testing.assert_array_equal(one.predict(X), two.predict(X))
             np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, rtol=0, atol=1e-6)
     eta = [
-        make("ada", LEARNERS["tree"], eta="theory", n_estimators=2, validation="train")
+        make("adalpboost", LEARNERS["tree"], eta="theory", n_estimators=2, validation="train")
         .fit(X, y, sample_weight=np.full(len(y), factor))
         .game_.rule.eta
-        for factor in (1.0, 4.0)
+        for factor in (1.0, 4.0, 0.01)
     ]
-    assert eta[1] == pytest.approx(np.sqrt(8 * np.log(4 * len(y)) / 2))
-    assert eta[0] == pytest.approx(np.sqrt(8 * np.log(len(y)) / 2))
+    assert eta == [pytest.approx(np.sqrt(8 * np.log(len(y)) / 2), rel=1e-15)] * 3
     light = HistBoostClassifier(n_estimators=2).fit(X, y, sample_weight=np.full(len(y), 1e-3))
     assert len(np.unique(light.predict(X))) == 1  # all rows together weigh less than min_child_weight
 

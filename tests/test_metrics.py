@@ -1,6 +1,7 @@
 """Metrics against brute force, a generic LP, scikit-learn and fairlearn."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,15 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, confusion_matrix, zero_one_loss
-from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_score, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    PredefinedSplit,
+    StratifiedShuffleSplit,
+    cross_val_score,
+    cross_validate,
+)
 
+import tailboost as tb
 from tailboost import metrics
 
 
@@ -119,6 +127,11 @@ def test_huge_and_tiny_weights():
         weight = np.full(4, scale)
         assert metrics.class_errors(y, pred, sample_weight=weight) == {0: 0.5, 1: 0.0}
         assert metrics.cvar([1, 0, 0, 0], 0.5, weight) == pytest.approx(0.5)
+
+
+def test_true_is_no_tail_mass():
+    with pytest.raises(ValueError, match="alpha must be a number, got True"):
+        metrics.cvar([0.0, 1.0], alpha=True)
 
 
 def test_curve_is_one_value_per_alpha_and_never_rises():
@@ -282,6 +295,57 @@ def test_scorer_receives_the_weights_of_the_test_rows():
     ):
         assert score == scorer(model, X[test], y[test], sample_weight=weight[test])
         assert score != scorer(model, X[test], y[test])
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_worst_class_scorer(expected):
+    X, y = make_classification(300, n_classes=3, n_informative=4, weights=[0.7, 0.2], random_state=0)
+    names, weight = np.array(["x", "y", "z"])[y], np.arange(300) % 3 + 0.5
+    clf = LogisticRegression().fit(X, names)
+    losses = 1 - clf.predict_proba(X)[np.arange(300), y] if expected else clf.predict(X) != names
+    by_class = [np.average(losses[y == k], weights=weight[y == k]) for k in range(3)]
+    scorer = metrics.make_worst_class_scorer(expected=expected)
+    assert scorer(clf, X, names, sample_weight=weight) == pytest.approx(-max(by_class))
+    assert -scorer(clf, X, names) > 1.5 * np.mean(losses)  # not the mean error
+    one = y == 0  # a fold may lack classes
+    assert scorer(clf, X[one], names[one]) == pytest.approx(-np.mean(losses[one]))
+    assert clone(scorer).expected is expected
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = cross_validate(
+            LogisticRegression().set_fit_request(sample_weight=False),
+            X, names, scoring=scorer.set_score_request(sample_weight=True), cv=3,
+            params={"sample_weight": weight}, return_estimator=True, return_indices=True,
+        )  # fmt: skip
+    model, test = routed["estimator"][0], routed["indices"]["test"][0]
+    assert routed["test_score"][0] == scorer(model, X[test], names[test], sample_weight=weight[test])
+
+
+def test_target_by_validation_worst_class_error():
+    """Saito et al. 2024 choose θ so: the value with the least largest class error on validation rows."""
+    X, y = make_classification(
+        400, n_classes=4, n_informative=5, weights=[0.5, 0.3, 0.1], flip_y=0.1, random_state=0
+    )
+    cv = StratifiedShuffleSplit(1, test_size=0.3, random_state=0)
+    ((train, test),) = cv.split(X, y)
+    clf = tb.WorstClassBoostClassifier(
+        tb.learners.HistBoostClassifier(n_estimators=10, max_depth=2),
+        class_loss="indicator", gamma=0.1, n_estimators=6, validation=0.3, random_state=0,
+    )  # fmt: skip
+    targets = [0.2, 0.4, 0.6, 0.8]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tb.BoundNotMetWarning)
+        search = GridSearchCV(
+            clf, {"max_error": targets}, scoring=metrics.make_worst_class_scorer(), cv=cv, error_score="raise"
+        ).fit(X, y)
+        errors = [
+            metrics.worst_class_error(
+                y[test], clone(clf).set_params(max_error=e).fit(X[train], y[train]).predict(X[test])
+            )
+            for e in targets
+        ]
+    assert len(set(errors)) > 1
+    assert search.best_params_["max_error"] == targets[int(np.argmin(errors))]
+    assert search.best_score_ == pytest.approx(-min(errors))
 
 
 # --- bad input ---------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """What the package declares and what it is tried with are the same."""
 
+import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,15 @@ TOOL = runpy.run_path(str(ROOT / "tools" / "minima.py"))
 def test_the_oldest_versions_tried_are_those_declared():
     tried = (ROOT / "constraints-min.txt").read_text(encoding="utf-8")
     assert tried == TOOL["text"](), "run: python tools/minima.py > constraints-min.txt"
+
+
+def test_all_is_for_users():
+    """The extra "all" has no tools of developers, and every extra is in it or is such a tool."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    (everything,) = extras.pop("all")
+    inside = set(re.fullmatch(r"tailboost\[(.*)\]", everything)[1].split(","))
+    assert inside == set(extras) - {"test", "lint"}
 
 
 def test_minima_of_a_project():

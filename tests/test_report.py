@@ -28,7 +28,7 @@ pytest.importorskip("skops")
 from tailboost.report import Results, compare  # noqa: E402
 from tailboost.report.comparison import joint_groups  # noqa: E402
 from tailboost.report.findings import comparison_table, duels, findings, guarantees  # noqa: E402
-from tailboost.report.results import interval, summarise  # noqa: E402
+from tailboost.report.results import holm, interval, resampled_p_value, summarise  # noqa: E402
 
 
 @dataclass
@@ -542,6 +542,40 @@ class TestFindings:
             truth = stats.ttest_rel(ours, plain).confidence_interval(0.95)
             assert (duel.difference["low"], duel.difference["high"]) == pytest.approx((truth.low, truth.high))
 
+    def test_p_value_is_that_of_the_corrected_resampled_t_test(self):
+        d = np.array([0.1, 0.3, -0.05, 0.2])
+        t = d.mean() / np.sqrt((1 / 4 + 0.5) * d.var(ddof=1))
+        assert resampled_p_value(d, 0.5) == pytest.approx(2 * stats.t.sf(t, 3))
+        # Without rows in common it is the ordinary paired test.
+        assert resampled_p_value(d, 0.0) == pytest.approx(stats.ttest_1samp(d, 0).pvalue)
+        assert resampled_p_value([0.1], 0.5) is None
+        assert resampled_p_value([0.0, 0.0], 0.5) == 1.0
+        assert resampled_p_value([0.1, 0.1], 0.5) == 0.0
+
+    def test_holm_steps_down(self):
+        assert holm([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
+        assert holm([0.9, 0.5]) == pytest.approx([1.0, 1.0])
+        rng = np.random.default_rng(0)
+        for _ in range(50):  # the definition: reject in order of size until one is too large
+            p = rng.random(6) ** 3
+            order, rejected = np.argsort(p), set()
+            for rank, i in enumerate(order):
+                if p[i] > 0.05 / (6 - rank):
+                    break
+                rejected.add(int(i))
+            assert {i for i, q in enumerate(holm(p.tolist())) if q <= 0.05} == rejected
+
+    def test_every_opponent_counts(self):
+        document = made_up([0.1, 0.2, 0.3], [0.2, 0.3, 0.41])
+        other = copy.deepcopy(document["methods"][1]) | {"name": "other", "title": "Other"}
+        for record, error in zip(other["repeats"], (0.1, 0.21, 0.3), strict=True):
+            record |= {"error": error}
+        document["methods"].append(other)
+        row = {d.plain["title"]: d.verdict for m, row in duels(document) if m.title == "error" for d in row}
+        assert row == {"Plain": "ahead", "Other": "level"}
+        assert "mean error" not in self.said(document, "ahead")  # not ahead of every plain method
+        assert "mean error" in self.said(document, "level")
+
     def test_only_shared_splits_are_paired(self):
         document = made_up([0.1, 0.2], [0.4, 0.5, 0.6])
         _, [duel] = duels(document)[0]
@@ -553,8 +587,9 @@ class TestFindings:
 
     def test_words_follow_the_numbers(self):
         losing = made_up([0.2, 0.3, 0.41], [0.1, 0.2, 0.3])
-        assert "behind the best plain method on mean error" in self.said(losing, "behind")
-        assert "Ours is behind" in self.said(losing, "behind")
+        assert "Every method of ours is behind a plain method on mean error" in self.said(losing, "behind")
+        assert "Ours is behind Plain on mean error" in self.said(losing, "behind")
+        assert "3 comparisons of ours with plain methods at a family error of 5%" in self.said(losing, "what")
         assert "nothing measured here" in self.said(losing, "ahead")
         winning = made_up([0.1, 0.2, 0.3], [0.2, 0.3, 0.41])
         assert "mean error" in self.said(winning, "ahead")
@@ -562,7 +597,7 @@ class TestFindings:
 
     def test_no_better_than_a_coin_flip_is_said(self):
         document = made_up([0.50, 0.51, 0.52], [0.60, 0.62, 0.61])
-        assert "mean error (though no better than a coin flip)" in self.said(document, "ahead")
+        assert "mean error: Ours (though no better than a coin flip)" in self.said(document, "ahead")
         assert "CVaR at α = 0.5: no method is clearly better than a coin flip (0.500)" in self.said(
             document, "coin"
         )
@@ -585,6 +620,29 @@ class TestFindings:
         found = guarantees(results.document)
         assert ("Ours", 0.1, "promise at 0.1") in found
         assert ("Second & <i>best</i>", None, "promise at 0.3") in found
+
+
+def test_nobody_is_ahead_on_noise():
+    """Labels thrown by a coin: the true error of every method is one half, whatever fourteen of them find."""
+
+    def trees(title, ours, depths):
+        return [
+            Method(f"{title}{d}", lambda d=d: DecisionTreeClassifier(max_depth=d, random_state=d), ours=ours)
+            for d in depths
+        ]
+
+    methods = [*trees("ours", True, range(1, 15)), *trees("plain", False, (2, 5, 9))]
+    false, single = 0, 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(120, 4)), rng.integers(0, 2, 120)
+        document = compare(X, y, methods=methods, repeats=5, random_state=seed, n_jobs=1).document
+        fought = [d for measure, row in duels(document) if measure.title == "error" for d in row]
+        assert len(fought) == 14 * 3
+        false += any(d.verdict != "level" for d in fought)
+        single += any(not d.difference["low"] <= 0 <= d.difference["high"] for d in fought)
+    assert false == 0
+    assert single >= 4  # tables on which an interval of one pair alone leaves out 0
 
 
 def test_who_carries_the_worst_case(data):

@@ -3,7 +3,6 @@
 import gzip
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,10 @@ from tailboost.reproduce import worst_class_artificial as artificial  # noqa: E4
 from tailboost.reproduce._experiment import Cells  # noqa: E402
 from tailboost.reproduce._nets import ALPHAS, judge_game  # noqa: E402
 from tailboost.torch import nets  # noqa: E402
+
+
+def computed_again(*args, **kwargs):
+    pytest.fail("computed again")
 
 
 def run(*arguments):
@@ -102,7 +105,7 @@ def test_compas(tmp_path, monkeypatch, scale):
     assert "| AdaLPBoost, λ from 20% held out | ours |" in (tmp_path / "out" / "compas.md").read_text()
     assert (tmp_path / "out" / "compas.png").stat().st_size > 10_000
     assert not (tmp_path / "out" / "checkpoints").exists()
-    monkeypatch.setattr(compas, "_cell", partial(pytest.fail, "computed again"))
+    monkeypatch.setattr(AdaLPBoostClassifier, "fit", computed_again)
     assert run(*arguments).exit_code == 0
 
 
@@ -157,6 +160,7 @@ def write_images(folder, name, K=10, shape=(28, 28), validation=False):
 
 
 def thin_resnet18(input_shape, n_classes):
+    # private: the nets that users are given have their published widths
     return nets._ResNet(input_shape[0], n_classes, (2, 2, 2, 2), width=4, imagenet=True)
 
 
@@ -207,7 +211,7 @@ def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
     assert ("Fashion-MNIST, imbalanced: left out" in text) == (name == "mnist-imbalanced")
     assert "coin flip | 0.900" in text or "coin flip | 0.875" in text
     assert not (out / "checkpoints").exists()
-    monkeypatch.setattr(images, "_cell", partial(pytest.fail, "computed again"))
+    monkeypatch.setattr(AdaLPBoostClassifier, "fit", computed_again)
     assert run(*arguments).exit_code == 0
 
 
@@ -221,17 +225,17 @@ def test_images_that_are_not_there(tmp_path):
 def test_cut_classes():
     y = np.repeat(np.arange(10), 100)
     sample = (np.arange(1000), y)
-    X, kept = images._cut(sample, 64, 16.0, 10, np.random.default_rng(0))
+    X, kept = images.cut_classes(sample, 64, 16.0, 10, np.random.default_rng(0))
     counts = np.bincount(kept)
     assert (counts[0], counts[-1]) == (64, 4)
     np.testing.assert_allclose(counts, 64 * 16.0 ** (-np.arange(10) / 9), atol=0.5)
     assert (y[X] == kept).all()
     assert len(np.unique(X)) == len(X)
-    _, kept = images._cut(
+    _, kept = images.cut_classes(
         (np.arange(300), np.repeat([0, 1], [200, 100])), 50, 1.0, 2, np.random.default_rng(0)
     )
     assert np.bincount(kept).tolist() == [50, 25]
-    assert images._cut(sample, None, 1.0, 10, np.random.default_rng(0)) is sample
+    assert images.cut_classes(sample, None, 1.0, 10, np.random.default_rng(0)) is sample
 
 
 def test_test_rows_are_weighed_as_training_rows(tmp_path):

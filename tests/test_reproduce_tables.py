@@ -17,6 +17,7 @@ from tailboost.reproduce import (  # noqa: E402
     Settings,
     compas,
     get_experiment,
+    optimism,
     tables,
     trials,
     worst_class_tables,
@@ -148,6 +149,32 @@ def test_worst_class_tables(tmp_path, monkeypatch, toys):
     assert (once["n"], once["low"]) == (1, None)
     assert [row[0] for row in found["verdicts"]["rows"]] == ["two", "three"]
     assert "± 0.000" not in text.split("Other settings")[1]
+
+
+def test_optimism(tmp_path, monkeypatch):
+    monkeypatch.setattr(optimism, "LOADERS", {"two": toy(2), "three": toy(3)})
+    monkeypatch.setattr(optimism, "TABLES", ("two", "three"))
+    monkeypatch.setattr(optimism, "BUNDLED", {})
+    learner = HistTreeClassifier(max_depth=3)
+    few = {title: partial(make, learner, n_estimators=2) for title, make in optimism.METHODS.items()}
+    monkeypatch.setattr(optimism, "METHODS", few)
+    found, text = play_twice("optimism", tmp_path, repeats=1)
+    lines = (tmp_path / "out" / "optimism.jsonl").read_text().splitlines()
+    cells = {(cell["key"]["set"], cell["key"]["method"]): cell["values"] for cell in map(json.loads, lines)}
+    rows = split(toy(3)(None), 0, optimism.TEST_SIZE, optimism.MAX_TRAIN, optimism.MAX_TEST)
+    title = "worst class"
+    clf = few[title](random_state=0).fit(rows.train.X, rows.train.y)
+    shares = clf.predict_proba(rows.test.X)
+    wrong = 1 - shares[np.arange(len(rows.test.y)), rows.test.y]
+    cell = cells["three", title]
+    assert cell["true"] == pytest.approx(max(wrong[rows.test.y == k].mean() for k in range(3)))
+    assert cell["said"] == pytest.approx(clf.expected_unit_errors_.max())
+    gaps = [cells[name, title]["true"] - cells[name, title]["said"] for name in ("two", "three")]
+    assert found[title]["optimism"] == pytest.approx(np.mean(gaps), rel=1e-4)
+    assert (
+        f"| three | {cells['three', next(iter(few))]['true'] - cells['three', next(iter(few))]['said']:+.3f}"
+        in text
+    )
 
 
 def test_rare_classes_are_left_out():

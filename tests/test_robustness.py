@@ -13,9 +13,11 @@ import tailboost as tb
 from tailboost.robustness import (
     certified_shift,
     dro_radius,
+    empirical_bernstein_bound,
     row_losses,
     worst_case_loss,
     worst_case_profile,
+    worst_class_margin_bound,
 )
 
 BALLS = ("kl", "chi2", "cvar")
@@ -34,6 +36,113 @@ def test_radius_of_the_paper():
     for arguments, message in (((0,), "n must"), ((10, 1.0), "confidence"), ((10, 0.9, 0), "effective_dim")):
         with pytest.raises(ValueError, match=message):
             dro_radius(*arguments)
+
+
+def test_what_the_radius_promises():
+    """The means over the ball hold the true mean, while the ball does not hold the true distribution."""
+    rng = np.random.default_rng(0)
+    n, repeats = 200, 300
+    radius = dro_radius(n)
+    values = np.arange(10.0)
+    held = means = 0
+    for _ in range(repeats):
+        seen = np.bincount(rng.integers(0, 10, n), minlength=10) / n
+        highest = tb.solvers.worst_case_weights(values, "kl", radius=radius, base=seen).value
+        lowest = -tb.solvers.worst_case_weights(-values, "kl", radius=radius, base=seen).value
+        means += lowest <= values.mean() <= highest
+        held += (seen > 0).all() and np.mean(-np.log(10 * seen)) <= radius  # KL(true ‖ data)
+    # Two standard errors of 300 repeats are 0.025.
+    assert means / repeats == pytest.approx(0.95, abs=0.025)
+    assert held / repeats < 0.15
+    for text in (dro_radius.__doc__, tb.DROBoostClassifier.__doc__):
+        assert "that holds the true distribution with" not in " ".join(text.split())
+
+
+def test_margin_bound_of_noise_is_no_promise():
+    """A vote of 20,000 one-feature stumps learns noise by heart; without a margin a bound says 0.4."""
+    rng = np.random.default_rng(0)
+    n, d = 2000, 20_000
+    y, f = np.repeat([-1, 1], n // 2), np.zeros(n)
+    for _ in range(20):
+        X = (2 * rng.integers(0, 2, (n, d // 20), dtype=np.int8) - 1).astype(np.float32)
+        f += X @ np.where(y @ X > 0, 1, -1).astype(np.float32)
+    assert (y * f > 0).mean() > 0.99
+    assert worst_class_margin_bound(y, (1 + y * f / d) / 2, np.sqrt(2 * np.log(2 * d))) >= 0.5
+
+
+def test_margin_bound_holds_where_it_says_something():
+    """The vote is the best for the training rows among votes of five fixed hypotheses; truth is known."""
+    rng = np.random.default_rng(1)
+    errors = np.array([[0.30, 0.25], [0.10, 0.30], [0.25, 0.05], [0.3, 0.3], [0.2, 0.2]])  # hypothesis, class
+    candidates = np.vstack([np.eye(5), rng.dirichlet(np.full(5, 0.5), 60)])
+    patterns = (np.arange(32)[:, None] >> np.arange(5)) & 1  # which of the five are wrong
+    chance = np.array([np.prod(np.where(patterns, e, 1 - e), axis=1) for e in errors.T])
+    truth = np.array([chance[:, patterns @ v >= 0.5].sum(axis=1).max() for v in candidates])
+    bounds = []
+    for _ in range(100):
+        drawn = [rng.choice(32, size=m, p=c) for m, c in zip((60_000, 20_000), chance, strict=True)]
+        y, wrong = np.repeat([0, 1], [60_000, 20_000]), patterns[np.concatenate(drawn)]
+        counts = np.array([np.bincount(k, minlength=32) / len(k) for k in drawn])
+        seen = [counts[:, patterns @ v >= 0.5].sum(axis=1).max() for v in candidates]
+        best = int(np.argmin(seen))
+        bounds.append(worst_class_margin_bound(y, 1 - wrong @ candidates[best], np.sqrt(2 * np.log(5)), 0.1))
+        assert bounds[-1] >= truth[best]
+    assert np.mean(bounds) < 0.6
+
+
+def test_margin_bound_by_hand():
+    y, shares = np.array([0] * 50 + [1] * 200), np.array([1.0] * 250)
+    shares[50:70] = 0.7  # margin 0.4
+    rows, log_term = np.array([50, 200]), np.log(2 * 2 / 0.05)
+    by_class = np.sqrt(log_term / (2 * rows))
+    by_class[1] += 0.1  # θ = 1: twenty of two hundred lie below
+    assert worst_class_margin_bound(y, shares, 0.0) == pytest.approx(by_class.max())
+    assert worst_class_margin_bound(y, shares, 1.0) == pytest.approx(by_class[0] + 4 / np.sqrt(50))
+    assert worst_class_margin_bound(y, 0 * shares, 0.0) == 1.0
+    for arguments, message in (
+        ((y[1:], shares, 1.0), "shares"),
+        ((y, shares + 1, 1.0), "shares must be"),
+        ((y, shares, -1.0), "complexity"),
+        ((y, shares, 1.0, 1.0), "delta"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            worst_class_margin_bound(*arguments)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
+def test_empirical_bernstein_covers(rate):
+    rng = np.random.default_rng(2)
+    n, delta = 300, 0.1
+    losses = rng.random((1000, n)) < rate
+    bounds = np.array([empirical_bernstein_bound(row, delta) for row in losses])
+    assert (bounds < rate).mean() <= delta
+    # The least of twenty hypotheses on the same rows, each with the same truth.
+    chosen = [losses[20 * j + losses[20 * j : 20 * j + 20].mean(axis=1).argmin()] for j in range(50)]
+    assert np.mean([empirical_bernstein_bound(row, delta, n_hypotheses=20) < rate for row in chosen]) <= delta
+
+
+def test_empirical_bernstein_by_hand():
+    losses = np.array([0.0, 0.5, 1.0])  # mean ½, variance ¼
+    log_term = np.log(2 / 0.05)
+    assert empirical_bernstein_bound(losses) == pytest.approx(
+        0.5 + np.sqrt(2 * 0.25 * log_term / 3) + 7 * log_term / 6
+    )
+    log_term = 4 - np.log(0.05)
+    assert empirical_bernstein_bound(losses, log_covering=4.0) == pytest.approx(
+        0.5 + np.sqrt(18 * 0.25 * log_term / 3) + 15 * log_term / 2
+    )
+    # Less variance at the same mean is worth something.
+    even, uneven = np.full(100, 0.2), np.arange(100) < 20
+    assert empirical_bernstein_bound(even) < empirical_bernstein_bound(uneven)
+    for arguments, options, message in (
+        (([0.1],), {}, "losses"),
+        (([0.1, 1.1],), {}, "losses"),
+        ((losses, 0.0), {}, "delta"),
+        ((losses,), {"n_hypotheses": 0}, "n_hypotheses"),
+        ((losses,), {"log_covering": 1.0}, "log_covering"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            empirical_bernstein_bound(*arguments, **options)
 
 
 @pytest.mark.parametrize("uncertainty", BALLS)

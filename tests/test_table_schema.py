@@ -163,7 +163,7 @@ class TestDates:
                 searched.append(len(text))
                 return re.fullmatch("a^", text)
 
-        monkeypatch.setattr(table_module, "_DATE", Counting())
+        monkeypatch.setattr(table_module, "DATE", Counting())
         field = "2024-01-01 10:00" + " " * 100_000 + "x"
         data = pd.DataFrame({"c": [field, field + "y", "2024-01-01 10:00"], "y": ["p", "q", "p"]})
         table_module.split_table(data, "y", [], source="a frame")

@@ -23,6 +23,7 @@ import tailboost as tb
 from tailboost.persistence import load_model, save_model
 from tailboost.torch import TorchClassifier, nets
 from tailboost.torch._data import Feed
+from tailboost.torch._learner import TorchSession
 
 SCHEMES = {
     "ada": (tb.AdaLPBoostClassifier, {"validation": "train"}),
@@ -146,7 +147,7 @@ def test_killed_in_the_warm_up_and_while_writing(tmp_path):
 def test_the_warm_model_is_kept(tmp_path, monkeypatch):
     classifier("ada", tmp_path, rounds=2).fit(X, Y)
     assert len(list(tmp_path.glob("start-*"))) == 1
-    monkeypatch.setattr("tailboost.torch._learner.TorchSession._warm_up", None)
+    monkeypatch.setattr(TorchSession, "warm_up", None)
     resumed = classifier("ada", tmp_path, rounds=4).fit(X, Y)
     monkeypatch.undo()
     same(resumed, classifier("ada", rounds=4).fit(X, Y))

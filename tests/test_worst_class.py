@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.rules import theory_rounds
+from tailboost.rules.hedge import theory_rounds
 from tailboost.targets import MAX_ERRORS, edge_from_share
 
 TREE = HistTreeClassifier(max_depth=3)
@@ -125,9 +125,7 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
         class_loss="indicator",
     )
     gamma, T = clf.gamma_, theory_rounds(5, clf.gamma_)
-    if clf.n_iter_ < T:
-        assert "weak-learning condition was not met" in clf.trace_.stop_reason
-        return
+    assert clf.n_iter_ == T == 36  # the learner is strong enough for the condition to hold in every round
     losses = clf.game_.state.cumulative
     assert np.all(clf.trace_.weighted_loss <= 0.5 - gamma + 1e-9)
     assert losses.max() - clf.trace_.weighted_loss.sum() <= gamma * T / 2
@@ -138,16 +136,6 @@ def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
     (promise,) = clf.guarantee_.promised
     assert promise.bound <= 0.5
     assert losses.max() / T <= promise.bound
-
-
-def test_some_of_those_games_are_played_to_the_end():
-    played = [
-        fit(
-            *rare(seed), HistBoostClassifier(n_estimators=20, max_depth=3), max_error=0.6, validation="train"
-        ).n_iter_
-        for seed in range(3)
-    ]
-    assert max(played) == 36
 
 
 def test_gamma_from_a_share_of_the_classes():
@@ -415,7 +403,9 @@ def test_a_class_absent_from_the_validation_set():
 @pytest.mark.parametrize("class_loss", ["indicator", "error"])
 def test_an_unreachable_target_is_said_to_be(class_loss):
     X, y = rare(10)
-    with pytest.warns(BoundNotMetWarning, match=r"not met on out-of-fold losses .* for class .*allowed 0.01"):
+    with pytest.warns(
+        BoundNotMetWarning, match=r"not met on out-of-fold losses .* for class .*allowed (less than )?0.01"
+    ):
         clf = fit(X, y, max_error=0.01, n_estimators=3, class_loss=class_loss)
     assert not clf.bound_met_
     assert clf.predict(X).shape == y.shape
@@ -636,34 +626,20 @@ def test_oco_is_right_on_every_training_row_once_all_rounds_met_the_condition(K)
     assert wrong.max() <= promise.bound <= 0.5
 
 
-def test_oco_counts_weights_and_says_when_it_stops():
+def test_oco_ignores_the_scale_of_weights_and_says_when_it_stops():
     X, y = noisy(18, n=100)
     weight = np.full(100, 3.0)
     with pytest.warns(
         BoundNotMetWarning, match=r"condition was not met in round \d+.*rounds vote, without a bound"
     ):
         clf = OCOBoostClassifier(DecisionTreeClassifier(max_depth=2), gamma=0.3).fit(X, y, weight)
-    T = math.ceil(2 * math.log(300) / 0.09)
-    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(300) / T))
+    T = math.ceil(2 * math.log(100) / 0.09)
+    assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(100) / T))
     assert clf.n_iter_ < T
     np.testing.assert_allclose(clf.estimator_weights_, 1 / clf.n_iter_)
 
 
-# -- the bound on new rows, and the pictures -----------------------------------------------------------
-
-
-def test_generalization_bound():
-    bound = tb.robustness.worst_class_generalization_bound
-    assert bound(0.8, 100, 0.0, delta=2 / math.e) == pytest.approx(0.2 + 3 / math.sqrt(200))
-    assert bound(0.5, 400, 3.0, delta=0.05) == pytest.approx(0.5 + 0.3 + 3 * math.sqrt(math.log(40) / 800))
-    for args, match in (
-        ((1.0, 10, 1.0), "theta"),
-        ((0.5, 0, 1.0), "n_smallest"),
-        ((0.5, 10, -1.0), "complexity"),
-        ((0.5, 10, 1.0, 1.0), "delta"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            bound(*args)
+# -- the pictures -------------------------------------------------------------------------------------------
 
 
 @quiet

@@ -1,6 +1,6 @@
-"""Checks of what a user hands in, each in one place with one wording: labels, groups, weights, tables.
+"""Input checks, each in one place with one wording: labels, groups, weights, tables.
 
-A message begins with the name of the argument, says what is wanted and what was found.
+A message begins with the name of the argument, says what is expected and what was found.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def refuse_empty(frame: Any) -> None:
 
 
 def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
-    """Remember the shape of the rows of an array of images, or raise if it is another than in ``fit``."""
+    """Store the shape of an image array's rows in ``fit``; later raise if the shape differs."""
     shape = tuple(getattr(X, "shape", ()))[1:]
     if reset:
         estimator._row_shape = shape if len(shape) > 1 else None
@@ -182,7 +182,7 @@ def check_probabilities(y_proba: ArrayLike, n: int, name: str = "y_proba", of: s
         raise ValueError(
             f"{name} must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape {given.shape}"
         )
-    # Learners work in float32 as well, so rows of honest shares may miss 1 by that much.
+    # Some learners compute in float32, so their rows sum to 1 to that precision only.
     eps = np.finfo(given.dtype).eps if given.dtype.kind == "f" else 0.0
     tolerance = max(1e-6, float(np.sqrt(eps)))
     shares = given.astype(np.float64)

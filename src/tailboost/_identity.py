@@ -1,4 +1,4 @@
-"""What a fit is, by value: by which one that goes on, in memory or from files, knows that it is the same."""
+"""The identity of a fit, by value: only a fit with the same identity may continue its rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-# In front of the description of a value that cannot be told from others of its kind.
+# Prefix of the description of a value that cannot be compared with others of its type.
 _UNKNOWN = "? "
 # Values of these types describe themselves, up to this length.
 _PLAIN = (type(None), bool, int, float, complex, str)
@@ -25,7 +25,7 @@ _EVERYWHERE = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
 
 
 def describe(value: Any) -> str:
-    """Return a short text that is the same for equal values, in every process, and another for others.
+    """Return a short text: the same for equal values, in every process, and a different one otherwise.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def describe(value: Any) -> str:
 
 
 def describe_params(estimator: Any, but: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Return an estimator's parameters, those of nested estimators too, each as `describe` says it.
+    """Return an estimator's parameters, those of nested estimators too, each as the text of `describe`.
 
     Those named in ``but`` are left out. See `unknown` for values that cannot be described.
     """
@@ -56,12 +56,12 @@ def describe_params(estimator: Any, but: frozenset[str] = frozenset()) -> dict[s
 
 
 def unknown(params: Mapping[str, str]) -> dict[str, str]:
-    """Return the names, with the reasons, of described parameters that cannot be told from other values."""
+    """Return the described parameters that cannot be compared by value, each with the reason."""
     return {k: v.removeprefix(_UNKNOWN) for k, v in params.items() if v.startswith(_UNKNOWN)}
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the names of described parameters that changed, or of which that cannot be known."""
+    """Return the names of described parameters that changed or cannot be compared."""
     names = before.keys() | now.keys()
     return sorted(k for k in names if before.get(k) != now.get(k) or k in unknown(now))
 
@@ -99,11 +99,11 @@ class Identity:
         return cls(owner, data, entropy, params, _versions(content.libraries))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the identity as what JSON can hold."""
+        """Return the identity as plain types, for JSON."""
         return asdict(self)
 
     def objection(self, other: Mapping[str, Any]) -> str:
-        """Say how the identity of another fit (`as_dict`) differs; nothing where it is the same."""
+        """Return in words how another fit's identity (`as_dict`) differs; empty if it does not."""
         versions = {k: (other["versions"].get(k), v) for k, v in self.versions.items()}
         versions |= {k: (v, None) for k, v in other["versions"].items() if k not in self.versions}
         changed = [f"{k} {_or_none(a)}, here is {_or_none(b)}" for k, (a, b) in versions.items() if a != b]
@@ -141,12 +141,12 @@ def _params(content: _Content, estimator: Any, but: frozenset[str]) -> Iterable[
             continue
         try:
             yield name, content.text(value)
-        except Exception as error:  # an object without a state to show raises almost anything
+        except Exception as error:  # objects without a state to pickle raise exceptions of many types
             yield name, f"{_UNKNOWN}{type(value).__name__}: {error}"
 
 
 def _by_params(value: Any) -> bool:
-    """Whether parameters are all that a copy of an estimator takes over: it is cloned as usual."""
+    """Whether an estimator's parameters describe it fully, because a clone keeps nothing else."""
     if isinstance(value, type) or not hasattr(value, "get_params"):
         return False
     cloned = getattr(type(value), "__sklearn_clone__", None)
@@ -154,12 +154,12 @@ def _by_params(value: Any) -> bool:
 
 
 class _Content:
-    """Digests of values, and the libraries whose classes and functions were met in them."""
+    """Digests of values, and the libraries whose classes and functions occur in them."""
 
     def __init__(self) -> None:
         self.libraries: set[str] = set()
-        self._around: list[int] = []  # the objects that hold the one that is looked at
-        self._frozen = False  # whether one of them is an estimator that is copied with what it has learnt
+        self._around: list[int] = []  # the objects that contain the current one
+        self._frozen = False  # whether one of them is an estimator whose copies keep the fitted state
 
     def text(self, value: Any) -> str:
         """Return what `describe` does."""
@@ -174,7 +174,7 @@ class _Content:
         module = value.__module__ or ""
         roots = {c.__module__.partition(".")[0] for c in getattr(value, "__mro__", ())}
         self.libraries |= roots | {module.partition(".")[0]}
-        if module.startswith("tailboost.torch"):  # what it is made of, its own ancestors do not show
+        if module.startswith("tailboost.torch"):  # its base classes do not show that it needs PyTorch
             self.libraries.add("torch")
         return f"{module}.{value.__qualname__}"
 
@@ -200,7 +200,7 @@ class _Content:
 
     @contextmanager
     def _inside(self, value: Any) -> Any:
-        """Give how many steps up a value holds itself, 0 where it does not."""
+        """Return how many levels up a value contains itself; 0 if it does not."""
         around = self._around
         depth = len(around) - around.index(id(value)) if id(value) in around else 0
         around.append(id(value))
@@ -215,7 +215,7 @@ class _Content:
             return _hash(kind.__name__, *map(self.digest, value))
         if kind in (set, frozenset):
             return _hash(kind.__name__, *sorted(map(self.digest, value)))
-        if kind is dict:  # its order counts no more than when two are compared
+        if kind is dict:  # equal dicts may differ in order
             return _hash("dict", *sorted(self.digest(k) + self.digest(v) for k, v in value.items()))
         if kind in (np.ndarray, np.memmap):
             return _hash("objects", str(value.dtype).encode(), self.digest(value.tolist()))
@@ -229,7 +229,7 @@ class _Content:
         if not self._frozen and _by_params(value):
             return _hash("estimator", name, self.digest(value.get_params(deep=False)))
         if torch is not None and isinstance(value, torch.nn.Module):
-            # Hooks, which some modules hang on themselves, carry numbers that count up within a process.
+            # Some modules register hooks on themselves; their numbers count up within a process.
             state = {k: v for k, v in vars(value).items() if "hook" not in k}
             return _hash("module", name, self.digest(state))
         outside, self._frozen = self._frozen, self._frozen or hasattr(value, "get_params")
@@ -241,7 +241,7 @@ class _Content:
     def _of_state(self, value: Any) -> Iterable[bytes]:
         reduce = copyreg.dispatch_table.get(type(value))
         reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        if isinstance(reduced, str):  # the name of something there is one of
+        if isinstance(reduced, str):  # the name of a global object
             return [f"{getattr(value, '__module__', '')}.{reduced}".encode()]
         make, args, state, items, pairs = (*reduced, None, None, None)[:5]
         items = None if items is None else list(items)
@@ -270,7 +270,7 @@ class _Content:
 
 
 def _hash(kind: str, *parts: bytes) -> bytes:
-    """Return the digest of contents, each told from the next by its length."""
+    """Return the digest of contents; each is preceded by its length, so that boundaries count."""
     whole = hashlib.blake2b(digest_size=16)
     for part in (kind.encode(), *parts):
         whole.update(len(part).to_bytes(8, "little"))

@@ -18,7 +18,7 @@ _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
 @contextmanager
 def noticing_interrupts() -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether SIGINT came since; what SIGINT does otherwise stays as it is.
+    """Yield a function that returns whether SIGINT has arrived; SIGINT keeps its other effects.
 
     Signals reach the main thread alone: in others, and where SIGINT is ignored, the answer is always no.
 
@@ -46,10 +46,10 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def ending_at_interrupts() -> Iterator[None]:
-    """End the block with KeyboardInterrupt at the first SIGINT, whatever the code in it catches.
+    """End the block with KeyboardInterrupt at the first SIGINT, even if code inside catches that.
 
-    For work of which a part is of no use. In the block SIGINT raises an exception that no library knows, so
-    that none takes it for a wish to stop early and go on with the rest. Outside of the main thread, and where
+    For work that is useless when unfinished. In the block SIGINT raises an exception that no library knows,
+    so that none treats it as a request to stop early and carries on. Outside of the main thread, and where
     SIGINT is ignored, nothing changes.
     """
     came = False
@@ -67,7 +67,7 @@ def ending_at_interrupts() -> Iterator[None]:
             yield
     except _End:
         raise KeyboardInterrupt from None
-    if came:  # swallowed all the same, by code that catches everything
+    if came:  # code inside caught even this
         raise KeyboardInterrupt
 
 
@@ -77,7 +77,7 @@ class _End(BaseException):
 
 @contextmanager
 def _handling(answering: Callable[[_Handler], _Handler]) -> Iterator[None]:
-    """Let SIGINT be handled otherwise in the block; it stays as it is where it is ignored or not ours."""
+    """Replace the handler of SIGINT in the block; not where SIGINT is ignored or handled by others."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,6 +1,6 @@
-"""Checks of numbers and of arrays of numbers, one wording for each, with NumPy alone: solvers ask here.
+"""Checks of numbers and arrays of numbers, with NumPy alone, so that solvers can use them.
 
-What only data sets need (labels, tables, probabilities) is in `tailboost._checks`, which has these too.
+Checks of labels, tables and probabilities are in `tailboost._checks`, which exports these too.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ def check_number(
     ValueError
         If ``value`` is not such a number.
     """
+    if isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be a number, got {value!r}")
     try:
         number = float(value)
     except (TypeError, ValueError) as error:

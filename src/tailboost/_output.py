@@ -16,7 +16,7 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
     Raises
     ------
     OSError
-        Names the file and the reason (no space left, say).
+        Names the file and the reason (such as no space left).
     """
     target = Path(path)
     data = content.encode() if isinstance(content, str) else content
@@ -28,7 +28,7 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two paths lead to the same file, through links or other spellings too, be it there or not."""
+    """Whether two paths name the same file, also through links or other spellings; it need not exist."""
     try:
         return os.path.samefile(one, other)
     except OSError:

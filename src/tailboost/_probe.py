@@ -1,4 +1,4 @@
-"""Probe rows: what a model answers to them shows whether it is still the model that was saved."""
+"""Probe rows: a loaded model must answer them as it did when it was saved."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def probe_rows(X: Any, seed: int) -> Any:
     """Make up a few rows like those of a table, to ask a model about later.
 
     No row is one of the table's: every column is drawn by itself from the values that a small sample of the
-    rows has there, so single values are kept and what belongs together is not. Draws come from a generator of
-    their own, so a fit's random numbers stay what they are.
+    rows has there, so single values are kept but not their combinations. Draws come from a separate
+    generator, so a fit's random numbers do not change.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _matrix(rows: Any, rng: np.random.Generator) -> ProbeMatrix | None:
     if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
         kept = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
         return _matrix(rows[: int(entries.row[kept])], rng) if entries.row[kept] else None
-    # The entries of every column that has any move to other rows, each column by its own permutation.
+    # Permute each column that has entries by itself: its entries move to other rows.
     _, column = np.unique(entries.col, return_inverse=True)
     places = np.tile(np.arange(rows.shape[0]), (column.max(initial=-1) + 1, 1))
     moved = rng.permuted(places, axis=1)[column, entries.row] if len(column) else entries.row
@@ -152,7 +152,7 @@ def _frame(rows: Any, rng: np.random.Generator) -> ProbeFrame | None:
 
 
 def _storable(values: list[Any]) -> bool:
-    """Whether a model file can hold the values: dates and objects of the user's own it cannot."""
+    """Whether a model file can hold the values; it cannot hold dates and objects of other types."""
     return all(v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values)
 
 
@@ -177,7 +177,7 @@ def _classifier(model: Any) -> Any:
 
 @dataclass
 class Answers:
-    """What a model says about its probe rows.
+    """A model's answers to its probe rows.
 
     Parameters
     ----------
@@ -210,8 +210,8 @@ def answers(model: Any, rows: Any) -> Answers:
     Parameters
     ----------
     model : estimator
-        A classifier with ``classes_``, or a pipeline that ends in one: the classifier is asked, for the rows
-        are of the table that it was given.
+        A classifier with ``classes_``, or a pipeline that ends in one: the classifier is asked, because the
+        rows are like those of its own table.
     rows : ndarray, ProbeMatrix or ProbeFrame
         From `probe_rows`.
 

@@ -1,17 +1,23 @@
-"""Rows by content: fingerprints, and the draws that depend on what a row is, never on where it stands."""
+"""Rows by content: fingerprints, and draws that depend on a row's values, never on its position."""
 
 from __future__ import annotations
 
 import hashlib
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Hashes, Ints
+
+# Fingerprints kept with a model, of four bytes each.
+MOST_KEPT = 50_000
+# Fresh rows that meet others by chance do so in no larger share than this beyond what is expected.
+CHANCE, STANDARD_ERRORS = 0.05, 3.0
 
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -54,7 +60,7 @@ def _columns(X: Any) -> Iterator[Hashes]:
         if getattr(column.dtype, "kind", "O") in "fiub":
             yield _words(column.to_numpy(dtype=np.float64, na_value=np.nan) if frame else column)
         elif frame:
-            from pandas.util import hash_pandas_object  # a data frame is here, so pandas is
+            from pandas.util import hash_pandas_object  # X is a data frame, so pandas is installed
 
             yield np.asarray(hash_pandas_object(column, index=False), dtype=np.uint64)
         else:
@@ -74,7 +80,7 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
     Returns
     -------
     ndarray of shape (n,), uint64
-        Equal rows have equal hashes, wherever they stand; different rows almost surely different ones.
+        Equal rows have equal hashes at any position; different rows almost surely different ones.
     """
     if sp.issparse(X):
         rows = sp.csr_matrix(X)
@@ -107,15 +113,65 @@ def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
     return first, index
 
 
+@dataclass(frozen=True)
+class Sketch:
+    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one.
+
+    Parameters
+    ----------
+    kept : ndarray of uint32
+        The smallest hashes, sorted; equal rows are there once.
+    limit : int
+        Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
+    repeated : float
+        Share of the rows that have an equal one among the others: about as many of fresh rows from the same
+        source are known by chance.
+    """
+
+    kept: NDArray[np.uint32]
+    limit: int
+    repeated: float
+
+    @classmethod
+    def of(cls, hashes: Hashes, most: int = MOST_KEPT) -> Self:
+        """Return the sketch of rows by their hashes (see `hash_rows`); at most so many are kept."""
+        short, counts = np.unique(_short(hashes), return_counts=True)
+        kept = short[:most]
+        limit = 2**32 - 1 if len(kept) == len(short) else int(kept[-1])
+        return cls(kept, limit, float(counts[counts > 1].sum() / counts.sum()))
+
+    def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Mark the known ones among those rows that a sketch of this limit samples."""
+        short = _short(hashes)
+        return np.isin(short[short <= self.limit], self.kept)
+
+    def share(self, hashes: Hashes) -> float:
+        """Return the share of rows that are known; NaN where none is in the sample."""
+        known = self.knows(hashes)
+        return float(known.mean()) if len(known) else float("nan")
+
+    def beyond_chance(self, hashes: Hashes) -> bool:
+        """Whether more rows are known than equal rows from the same source explain."""
+        known, r = self.knows(hashes), self.repeated
+        if not len(known):
+            return False
+        by_chance = r + max(CHANCE, STANDARD_ERRORS * float(np.sqrt(r * (1 - r) / len(known))))
+        return bool(known.mean() > min(by_chance, (1 + r) / 2))
+
+
+def _short(hashes: Hashes) -> NDArray[np.uint32]:
+    return (hashes >> np.uint64(32)).astype(np.uint32)
+
+
 def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
-    """Line the distinct rows up, stratum by stratum and within a stratum by lot, by content alone.
+    """Order the distinct rows by stratum, and at random within a stratum, by content alone.
 
     Every k-th place, or any even thinning of the places, is then a stratified draw.
 
     Parameters
     ----------
     hashes : ndarray of shape (n,)
-        Row hashes under the fit's own seed: they are the lot each row draws.
+        Row hashes under the fit's own seed: they decide the random order.
     strata : ndarray of shape (n,)
         Class (or class × group) of each row. Equal rows of different strata count for the heavier one.
     weight : ndarray of shape (n,)
@@ -140,7 +196,7 @@ def unit_name(unit: Any) -> str:
 
 
 def fingerprint(*parts: NDArray[Any]) -> str:
-    """Return a short digest of arrays, to recognise the same data when a fit goes on."""
+    """Return a short digest of arrays, to recognise the data when a fit is continued."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         digest.update(np.ascontiguousarray(part).tobytes())

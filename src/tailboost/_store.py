@@ -38,17 +38,17 @@ def write(path: Path, content: bytes, what: str, *, durable: bool = True) -> Non
     path : Path
         The file; what was there is replaced.
     content : bytes
-        What it shall hold.
+        What is written.
     what : str
         Names the file in an error.
     durable : bool
-        Whether it must outlast the machine, not only the process: without, nobody waits for the disk, and
-        after a power cut the file may be there without its content.
+        Whether the file must survive a crash of the machine, not only of the process. If not, the call
+        does not wait for the disk, and after a power cut the file may be empty or damaged.
 
     Raises
     ------
     OSError
-        Names ``what`` and the reason (no space left, say); what was there before is still there.
+        Names ``what`` and the reason (such as no space left); what was there before is still there.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
@@ -84,9 +84,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_parts(folder: Path, *names: str) -> None:
-    """Remove what processes that are dead had half written, of files whose names begin with one of ``names``.
+    """Remove unfinished files of dead processes; their names begin with one of ``names``.
 
-    Files of others stay, those of living processes too.
+    Other files and those of living processes stay.
     """
     for path in folder.glob("*.part"):
         part = _PART.fullmatch(path.name)
@@ -95,7 +95,7 @@ def remove_parts(folder: Path, *names: str) -> None:
 
 
 def _is_alive(process: int) -> bool:
-    if sys.platform == "win32":  # where asking with signal 0 would end the process
+    if sys.platform == "win32":  # there os.kill(process, 0) would end the process
         return True
     try:
         os.kill(process, 0)
@@ -122,7 +122,7 @@ def read_sealed(path: Path) -> bytes:
     ------
     ValueError
         If a byte of the file is not what was written, the end is missing, it was written under another name
-        (whatever it holds then answers another question), or in a format of another version.
+        (so it belongs to something else), or in a format of another version.
     OSError
         If it cannot be read.
     """
@@ -153,7 +153,7 @@ def make_folder(folder: Any, name: str) -> Path:
 
 
 class Lock:
-    """A file that one holder at a time has; the system takes it back when the holder's process dies.
+    """A lock file with one holder at a time; the system releases it when the holder's process dies.
 
     Its text names the holder. Two holders in one process exclude each other as well.
     """
@@ -179,7 +179,7 @@ class Lock:
                 with suppress(OSError):
                     holder = path.read_text(errors="replace")
                 raise BlockingIOError(holder or "another process") from None
-            # Its last holder may have removed the file while this one waited at the door.
+            # The last holder may have removed the file between our opening and locking it.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
                     break
@@ -189,13 +189,13 @@ class Lock:
 
     def release(self) -> None:
         """Give the lock back and remove its file."""
-        with suppress(OSError):  # a folder that is gone has no lock to remove, and Windows keeps open files
+        with suppress(OSError):  # the folder may have been deleted, and Windows does not remove open files
             self._path.unlink()
         _unlock(self._file.fileno())
         self._file.close()
 
 
-# File systems without locks: there, one fit at a time is up to who starts them.
+# Errors of file systems without locks; users must then start one fit at a time themselves.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 if sys.platform == "win32":
@@ -223,5 +223,5 @@ else:
                 raise
 
     def _unlock(handle: int) -> None:
-        with suppress(OSError):  # for processes forked meanwhile, too, which closing alone would not do
+        with suppress(OSError):  # closing alone would keep the lock for processes forked meanwhile
             fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""Datasets of PyTorch as arrays. PyTorch is never imported here: who has a Dataset has imported it."""
+"""Datasets of PyTorch as arrays. PyTorch is never imported here: a user with a Dataset has imported it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return a torch Dataset as arrays, with its labels where ``y`` is missing; other tables as they are."""
+    """Return a torch Dataset as arrays, with its labels where ``y`` is missing; other tables unchanged."""
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(X, data.Dataset):
         return X, y

@@ -17,5 +17,5 @@ Bits = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 #: Fingerprints of rows.
 Hashes = NDArray[np.uint64]
-#: Labels or groups as they are given: numbers or text.
+#: Labels or groups as the user gives them: numbers or text.
 Labels = NDArray[Any]

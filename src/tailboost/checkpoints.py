@@ -2,7 +2,7 @@
 
 A file is a seal over its name and content, the identity of its fit as JSON, and a pickle: members are any
 estimators, so nothing less holds them. The pickle is opened only when seal and identity are right; both can
-be forged, so a folder from someone else is to be trusted as much as a program from there.
+be forged, so use a folder from someone else only if you would run a program from them.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Checkpoints:
     def __init__(self, folder: Path | None, identity: Identity, interrupted: Callable[[], bool]) -> None:
         self.folder, self.identity, self._interrupted = folder, identity, interrupted
         self._header = json.dumps(identity.as_dict(), sort_keys=True).encode()
-        self._shared: dict[str, Any] = {}  # by file name: what several members hold, such as their table
-        self._asked: list[Path] = []  # files of answers that are needed until the next round is written
-        self._questions = False  # whether this fit has asked since the last round
+        self._shared: dict[str, Any] = {}  # by file name: parts that members share, such as their table
+        self._asked: list[Path] = []  # files with answers, kept until the next round is written
+        self._questions = False  # whether answers were recorded since the last round
         self._lock: Lock | None = None
 
     @classmethod
@@ -79,14 +79,14 @@ class Checkpoints:
         folder : path or None
         identity : Identity
         learner : estimator, optional
-            What makes the members: it must be one that pickle takes.
+            The base learner, which pickle must be able to store.
         interrupted : callable, optional
 
         Raises
         ------
         ValueError
-            If the folder cannot be made, another fit uses it, or the learner or a parameter is not such that
-            a fit can be resumed; the parameter is named.
+            If the folder cannot be made, another fit uses it, or the learner or a parameter (which is named)
+            does not allow a fit to be resumed.
         OSError
             If the folder cannot be written to.
         """
@@ -99,7 +99,7 @@ class Checkpoints:
             )
         try:
             pickle.dumps(learner)
-        except Exception as error:  # what cannot be pickled raises almost anything
+        except Exception as error:  # pickling fails with exceptions of many types
             raise ValueError(
                 f"checkpoint_dir needs an estimator that can be pickled, this one cannot ({error}); "
                 "functions that it holds, as a net's, must be defined at the top of a module"
@@ -120,15 +120,15 @@ class Checkpoints:
         except OSError as error:
             message = f"checkpoint_dir={str(self.folder)!r} cannot be written to ({error.strerror})"
             raise OSError(error.errno, message) from error
-        remove_parts(self.folder, *_OURS)  # what a killed fit was writing
-        self._asked = list(self.folder.glob("answers-*.npy"))  # of this fit, or of one that was given up
+        remove_parts(self.folder, *_OURS)  # unfinished files of a killed fit
+        self._asked = list(self.folder.glob("answers-*.npy"))  # answers of this fit, or of an abandoned one
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *error: object) -> None:
         if kind is None and not self._interrupted() and not self._questions:
-            self._drop_answers()  # of a fit that was killed right after it had written its last round
+            self._drop_answers()  # answers of a fit that was killed right after its last round was written
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -136,7 +136,7 @@ class Checkpoints:
     # -- rounds ----------------------------------------------------------------------------------------
 
     def read(self, t: int) -> tuple[Response, Round] | None:
-        """Return what round ``t``, counted from 1, left behind; None where it has no file.
+        """Return the response and record of round ``t``, counted from 1; None if it has no file.
 
         Raises
         ------
@@ -156,20 +156,20 @@ class Checkpoints:
         KeyboardInterrupt
             If Ctrl-C came before: the member may be half trained.
         OSError
-            If there is no space, say; the files written before are good.
+            If there is no space, for example; the files written before stay valid.
         """
         self._write(_round(t), f"the checkpoint of round {t}", response=response, round=played)
 
-    # -- what is asked before and within rounds --------------------------------------------------------
+    # -- answers recorded before and within rounds -----------------------------------------------------
 
     def scheme(self, scheme: Scheme) -> Scheme:
-        """Return a scheme for what is asked before the first round: its answers are kept, like rounds."""
+        """Wrap the scheme for fits before the first round, so that their answers are kept like rounds."""
         return scheme if self.folder is None else _Kept(scheme, self)
 
     def remember(self, question: bytes, ask: Callable[[], Ints]) -> Ints:
-        """Return the answers to a question asked within a round, from a file if it was asked before.
+        """Return the answers to a question within a round, from its file if there is one.
 
-        A fit that was killed in the middle of a round so takes it up where it was. Several threads may ask.
+        So a fit that was killed in the middle of a round resumes there. Several threads may ask at a time.
 
         Parameters
         ----------
@@ -183,11 +183,11 @@ class Checkpoints:
         path = self.folder / f"answers-{digest(self._header + question)}.npy"
         self._asked.append(path)
         self._questions = True
-        with suppress(OSError, ValueError):  # not there, or what a power cut left: ask again
+        with suppress(OSError, ValueError):  # absent, or damaged by a power cut: ask again
             return _to_answers(read_sealed(path))
         answers = ask()
         if not self._interrupted():
-            # The round is written durably; until then it is enough to outlive the process.
+            # Only the whole round must survive a crash of the machine; this must survive the process.
             write_sealed(path, _from_answers(answers), "the answers of a fold", durable=False)
         return answers
 
@@ -213,7 +213,7 @@ class Checkpoints:
         self._questions = False
 
     def _share(self, part: Any) -> str:
-        """Return the name of the file of something that several members hold; written once."""
+        """Return the file name of a part that several members share; it is written once."""
         assert self.folder is not None
         for name, known in self._shared.items():
             if known is part:
@@ -254,7 +254,7 @@ class Checkpoints:
                 ) from error
             message = f"checkpoint {str(path)!r} cannot be read ({error.strerror})"
             raise OSError(error.errno, message) from error
-        except Exception as error:  # what is not as it was written raises almost anything
+        except Exception as error:  # damaged content raises exceptions of many types
             raise ValueError(
                 f"checkpoint {str(path)!r} is damaged ({error}); delete it to resume before it"
             ) from error
@@ -300,7 +300,7 @@ def _to_answers(content: bytes) -> Ints:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A scheme whose answers are kept: to the same question a file gives them the next time."""
+    """A scheme whose answers are kept in files and read from there the next time."""
 
     scheme: Scheme
     checkpoints: Checkpoints

@@ -53,7 +53,7 @@ from tailboost.reproduce import EXPERIMENTS, Settings, get_experiment
 
 __all__ = ["app", "main"]
 
-# Chosen to end within two minutes on two cores.
+# Chosen so that the demo ends within two minutes on two cores.
 DEMO_METHODS = (
     "adalpboost", "lpboost", "regularizedlpboost", "averageboost", "groupdroboost", "groupdroboost-classes",
     "worstclassboost", "erm", "forest", "xgboost",
@@ -62,7 +62,7 @@ REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 12000
 DEMO_REPEATS = 5
 LONGEST_LINE = 300
-INTERRUPTED = 130  # what a shell says of a process that Ctrl-C ended
+INTERRUPTED = 130  # the exit code shells give a process that Ctrl-C ended
 
 app = typer.Typer(
     name="tailboost",
@@ -85,8 +85,8 @@ Groups = Annotated[
     list[str] | None, typer.Option("--group", metavar="COL", help="A column of groups; may be repeated.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-# One by default: threads of the tree library wait for each other in a loop, and where cores are shared a fit
-# on a table of a few thousand rows was seen to take fifty times as long with two.
+# One by default: the tree library's threads spin while they wait for each other. On shared cores a fit on a
+# table of a few thousand rows took fifty times as long with two threads.
 Jobs = Annotated[
     int, typer.Option(callback=_checked_jobs, help="Processor cores per fit; -1 takes all: for large tables.")
 ]
@@ -213,9 +213,9 @@ def fit(
 ) -> None:
     """Fit one method on a table and store it, preparation included.
 
-    The model keeps how each column was read, and reads later tables so: text stays the text of the file (zip
-    code 01234), and a row gets the same answer alone and among others. Labels of a CSV file stay the text
-    they are.
+    The model stores how each column was read and reads later tables in the same way: text stays the text of
+    the file (zip code 01234), and a row gets the same answer alone and among others. Labels of a CSV file
+    stay text.
     """
     with _exit_codes(verbose):
         with _bad_input("--method: "):
@@ -236,7 +236,7 @@ def fit(
         extra = {"classifier__groups": joint_groups(table.groups)} if group else {}
         _say(f"Fitting {chosen.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
         start = time.perf_counter()
-        # A model that is half trained is of no use here, and must not look like a whole one.
+        # A half-trained model must not be stored as if it were a whole one.
         with ending_at_interrupts(), _bad_input(), _warnings_as_lines():
             pipeline.fit(table.data, table.target, **extra)
         _say(f"Fitted in {time.perf_counter() - start:.1f} s.")
@@ -317,7 +317,7 @@ def reproduce(
     jobs: Jobs = 1,
     verbose: Verbose = False,
 ) -> None:
-    """Run a published experiment; one that was interrupted goes on where it stopped."""
+    """Run a published experiment; after an interrupt the same call continues it."""
     with _exit_codes(verbose):
         with _bad_input():
             experiment = get_experiment(name)
@@ -338,7 +338,7 @@ def reproduce(
             scale=scale,
             say=_say_aside,
         )
-        with ending_at_interrupts():  # finished cells are kept; what goes on is for the next call
+        with ending_at_interrupts():  # finished cells are kept for the next call
             text = experiment.run(settings)
         print(text)
         _say_aside(f"Results: {out / name}.json, .md and .png")
@@ -380,7 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Parameters
     ----------
     arguments : sequence of str, default=None
-        What follows ``tailboost``; None takes it from the process.
+        The arguments after ``tailboost``; None takes those of the process.
     """
     # Typer brings its own copy of click, or uses the one installed: both call this UsageError.
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
@@ -388,7 +388,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         code = _fail(error.format_message(), 2)
-    except (KeyboardInterrupt, typer.Abort):  # before or after the command itself
+    except (KeyboardInterrupt, typer.Abort):  # they may stand before or after the command
         code = _fail("stopped by Ctrl-C", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -412,7 +412,7 @@ def _exit_codes(verbose: bool) -> Iterator[None]:
 
 @contextmanager
 def _bad_input(where: str = "") -> Iterator[None]:
-    """Take the errors raised inside for the user's: they are about what was given."""
+    """Turn errors raised inside into `BadInput`: they are about what the user gave."""
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
@@ -421,14 +421,14 @@ def _bad_input(where: str = "") -> Iterator[None]:
 
 def _fail(message: str, code: int) -> int:
     line = f"tailboost: {_printable(' '.join(message.split()))}"
-    if len(line) > LONGEST_LINE:  # what is wrong stands in front, what to do about it often at the end
+    if len(line) > LONGEST_LINE:  # the start says what is wrong, the end often what to do
         line = f"{line[: LONGEST_LINE - 100]} … {line[-90:]}"
     print(line, file=sys.stderr)
     return code
 
 
 def _printable(text: str) -> str:
-    """Return a text that any UTF-8 output takes: names of files need not be UTF-8."""
+    """Return a text that can be written as UTF-8: file names need not be UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -443,7 +443,7 @@ def _warnings_as_lines() -> Iterator[None]:
 
 def _console(*, stderr: bool = False) -> Console:
     console = Console(stderr=stderr, highlight=False)
-    # Written to a file or a pipe, a table needs no narrow screen to fit on.
+    # In a file or a pipe a table need not fit the width of a screen.
     return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=130)
 
 
@@ -471,7 +471,7 @@ def _make_folder(folder: Path) -> None:
 
 def _installed(name: str) -> Method:
     method = get_method(name)
-    method.make()  # what needs a package that is not there says so
+    method.make()  # methods that need a missing package raise ImportError
     return method
 
 
@@ -511,24 +511,24 @@ def _configured(method: Method, settings: Sequence[str], seed: int, jobs: int) -
                 f"--set: {method.name} has no parameter {name!r}{meant} It has {', '.join(sorted(known))}"
             )
         classifier.set_params(**{name: _literal(text)})
-    if hasattr(classifier, "_parameter_constraints"):  # XGBoost's own has none and checks while fitting
+    if hasattr(classifier, "_parameter_constraints"):  # XGBoost's checks while it fits
         with _bad_input("--set: "):
             classifier._validate_params()
     return classifier
 
 
 def _name_labels(classifier: Any, labels: Sequence[Any]) -> None:
-    """Let parameters that go by label know them as the table has them: labels of a CSV file are text."""
+    """Convert labels in parameters to those of the table: labels of a CSV file are text."""
     names = set(labels)
     for name, value in classifier.get_params(deep=False).items():
-        # In class_weight scikit-learn by itself takes labels that spell whole numbers for numbers.
+        # In class_weight scikit-learn itself reads text such as "1" as a number.
         if isinstance(value, dict) and name != "class_weight":
             named = {str(k) if k not in names and str(k) in names else k: v for k, v in value.items()}
             classifier.set_params(**{name: named})
 
 
 def _describe(classifier: Any) -> None:
-    """Say what is guaranteed; the model is stored by now, and stays so if this cannot be said."""
+    """Print the guarantee; if this fails, the model that is already stored stays."""
     try:
         if hasattr(classifier, "guarantee_"):
             _say(str(classifier.guarantee_))
@@ -537,12 +537,12 @@ def _describe(classifier: Any) -> None:
 
 
 def _reads_text(model: Any) -> bool:
-    """Whether a model knows how the columns of a table are to be read, and takes a CSV file's text."""
+    """Whether a model has a schema of its columns, so that it reads a CSV file's text itself."""
     return isinstance(model, Pipeline) and isinstance(model.steps[0][1], TableEncoder)
 
 
 def _escaped(labels: Sequence[Any]) -> list[Any]:
-    """Put an apostrophe before labels that spreadsheets take for formulas, so that they show them as text."""
+    """Put an apostrophe before labels that spreadsheets would run as formulas."""
     marks = ("=", "+", "-", "@", "\t", "\r")
     return [
         f"'{x}" if isinstance(x, str) and x.startswith(marks) and not _is_number(x) else x for x in labels

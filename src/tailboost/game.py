@@ -2,7 +2,7 @@
 
 Symbols are those of the literature: ``p`` the base measure over units, ``w`` the player's weights on
 the simplex, ``u = w / p`` their density, ``ℓ`` the loss vector of the newest hypothesis, ``T`` rounds.
-A unit is whatever carries weight: a sample, a class or a group. Nothing here knows which.
+A unit is what carries weight: a sample, a class or a group. This module does not need to know which.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tailboost._typing import Floats, Ints
 
 State = TypeVar("State")
 
-# A class or group game has few units and its weights are worth keeping round by round;
-# a sample game has too many.
+# Weights are kept round by round up to this number of units: games over classes or groups have few, games
+# over samples too many.
 KEEP_WEIGHTS_UP_TO = 1000
 
 
@@ -35,8 +35,8 @@ class Units:
         Base measure ``p`` over the units, positive: the player starts there; sums to 1.
     mass : ndarray of shape (m,)
         Share of the total sample weight that lies in each unit; sums to 1.
-    count : float
-        What formulas call ``n``: the number of units, rows counted with their sample weight.
+    total : float
+        Sum of the sample weights of the rows in the units.
     index : ndarray of shape (n,) or None
         Unit of each row, −1 for a row outside the game; ``None`` when every row is a unit of its own.
     loss_index, loss_share : ndarray of shape (n_losses,) or None
@@ -46,7 +46,7 @@ class Units:
 
     base: Floats
     mass: Floats
-    count: float
+    total: float
     index: Ints | None = None
     loss_index: Ints | None = None
     loss_share: Floats | None = None
@@ -57,7 +57,7 @@ class Units:
         index = None if rows is None else np.where(rows, np.cumsum(rows) - 1, -1)
         weight = sample_weight if rows is None else sample_weight[rows]
         total = float(weight.sum())
-        return cls(base=weight / total, mass=weight / total, count=total, index=index)
+        return cls(base=weight / total, mass=weight / total, total=total, index=index)
 
     @classmethod
     def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Self:
@@ -70,11 +70,29 @@ class Units:
         return cls(
             base=np.full(len(mass), 1.0 / len(mass)),
             mass=mass / mass.sum(),
-            count=float(len(mass)),
+            total=float(mass.sum()),
             index=index,
             loss_index=loss_index,
             loss_share=loss_weight / np.where(measured > 0, measured, 1.0)[loss_index],
         )
+
+    @property
+    def count(self) -> float:
+        """What regret bounds call n: ``1/min p``, the number of units where p is uniform.
+
+        The scale of the sample weights has no part in it: ``log n`` is the largest divergence of a
+        distribution over the units from p, and with the sum of the weights in its place bounds are false for
+        weights below 1.
+        """
+        least = float(self.base[self.base > 0].min())  # a weight may be too small for its share
+        return float(len(self.base)) if least == self.base.max() else 1.0 / least
+
+    @property
+    def sample_size(self) -> float:
+        """Equal rows that say as much as the weighted ones: Kish's ``(Σw)²/Σw²``."""
+        if self.base.min() == self.base.max():
+            return float(len(self.base))
+        return float(1.0 / (self.base @ self.base))
 
     @property
     def grouped(self) -> bool:
@@ -94,7 +112,7 @@ class Units:
 
 
 class StopKind(enum.Enum):
-    """Why a game ended; the words of a `Stop` are for people, this is for programs."""
+    """Why a game ended. Code decides by this; the words of a `Stop` are for people."""
 
     PLAYED = "all rounds played"
     PLATEAU = "the objective no longer falls"
@@ -122,7 +140,7 @@ class Stop:
     kind: StopKind
     words: str
 
-    # Model files know plain types and classes of ours, but no enumeration.
+    # Model files hold plain types and our classes, but no enumerations.
     def __getstate__(self) -> dict[str, str]:
         return {"kind": self.kind.name, "words": self.words}
 
@@ -132,7 +150,7 @@ class Stop:
 
     @property
     def early(self) -> bool:
-        """Whether the game was cut short from outside, so that the user should be told."""
+        """Whether the game was ended from outside (Ctrl-C, time limit), which needs a warning."""
         return self.kind in (StopKind.TIME, StopKind.INTERRUPT)
 
 
@@ -156,13 +174,13 @@ class Rule(Protocol[State]):
         return 0.0
 
     def finished(self, state: State) -> Stop | None:
-        """Return why no further round makes sense, or None to go on."""
+        """Return the reason to end the game, or None to go on."""
         return None
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What the learner is told in a round.
+    """What the learner gets in a round.
 
     Parameters
     ----------
@@ -184,7 +202,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Response:
-    """What the learner answers to weights: a hypothesis and its losses.
+    """The learner's answer to weights: a hypothesis and its losses.
 
     Parameters
     ----------
@@ -202,13 +220,13 @@ class Response:
 
 
 Oracle = Callable[[Turn], "Response | Stop"]
-# Takes a response and the player's new state into the ensemble; returns (value, gap) of the combination now.
+# Adds a response to the ensemble, given the player's new state; returns (value, gap) of the combination.
 Take = Callable[[Response, Any], tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Round:
-    """What one round left behind."""
+    """The record of one round."""
 
     weighted_loss: float
     effective_size: float
@@ -285,21 +303,21 @@ class Trace:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When further rounds are needless.
+    """When to stop before all rounds are played.
 
     Parameters
     ----------
     patience : int or None
         Stop when the last ``patience`` rounds together lowered the value by no more than ``tol``; ``None``
-        does not ask.
+        sets no such limit.
     tol : float
-        A fall must be larger to count.
+        The fall must be larger than this to count.
     max_time : float or None
-        Seconds after which no further round is begun.
+        Seconds after which no new round begins.
     zero : float or None
-        A value up to which nothing is left to gain; ``None`` does not ask.
+        Stop at a value up to this, the least possible; ``None`` sets no such limit.
     target : float or None
-        A value that is good enough; ``None`` does not ask.
+        Stop at a value up to this, which is good enough; ``None`` sets no such limit.
     """
 
     patience: int | None = None
@@ -329,7 +347,7 @@ class Stopping:
 
 @dataclass
 class Game(Generic[State]):
-    """A game under way: the player's state and the trace so far; `play` continues it."""
+    """The state of a game: the player's state and the trace so far; `play` continues it."""
 
     rule: Rule[State]
     units: Units
@@ -354,21 +372,21 @@ class Game(Generic[State]):
         return Game(self.rule, self.units, self.state, trace)
 
     def turn(self, entropy: int) -> Turn:
-        """Return what the learner is told in the coming round."""
+        """Return what the learner gets in the coming round."""
         w, t = self.rule.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
     def advance(self, w: Floats, response: Response, take: Take, began: float) -> None:
         """Add one whole round, in which the learner answered weights ``w`` with ``response``.
 
-        The game is changed at the very end, so that an interrupt leaves it as it was. ``began`` is the time
+        The game changes at the very end, so that an interrupt leaves it unchanged. ``began`` is the time
         (``time.perf_counter()``) at which the round began.
         """
         losses = self.units.losses(response.losses)
         state = self.rule.update(self.state, losses)
         value, gap = take(response, state)
         played = Round(
-            weighted_loss=float(w @ losses.astype(np.float64)),  # bits do not multiply fast
+            weighted_loss=float(w @ losses.astype(np.float64)),  # products of booleans are slow
             effective_size=float(1.0 / (w @ (w / self.units.base))),
             seconds=time.perf_counter() - began,
             gap=max(gap, self.rule.gap(self.state)),
@@ -405,20 +423,21 @@ def play(
         consistent whenever this function is left, also by an exception.
     oracle : callable
         ``oracle(turn) -> Response``: a learner fitted for the density ``turn.u`` of the rows; or a `Stop`
-        where it has no answer to give.
+        if it has no answer.
     n_rounds : int
-        Number of rounds the game has in all when it ends without other reason.
+        Number of rounds of the whole game, if nothing ends it earlier.
     entropy : int
-        Root of the seeds; round t gets the same seed whatever was played before.
+        Root of the seeds; the seed of round t depends on this and t only.
     take : callable
-        ``take(response, state) -> (value, gap)``: takes the response and the player's new state into the
-        ensemble and says how good the combination is now.
+        ``take(response, state) -> (value, gap)``: adds the response to the ensemble, given the player's new
+        state, and returns the objective of the combination and the gap of its solve.
     stopping : Stopping, optional
-        When further rounds are needless.
+        When to stop before ``n_rounds``.
     observe : callable
         ``observe(game, newest_response)``, called after every round; true ends the game.
     interrupted : callable
-        Whether Ctrl-C came. Learners may swallow it and answer half trained: such an answer is not taken.
+        Returns whether Ctrl-C came. A learner may have caught it and answered half trained: such an answer is
+        dropped.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Tables in: the preparation that travels inside a model.
+"""The preparation of tables that is stored inside a model.
 
 It needs the extra ``app`` (pandas), which is not imported before it is used.
 """

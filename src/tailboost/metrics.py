@@ -38,6 +38,7 @@ __all__ = [
     "expected_zero_one_losses",
     "group_errors",
     "make_cvar_scorer",
+    "make_worst_class_scorer",
     "worst_class_error",
     "worst_group_error",
 ]
@@ -444,6 +445,73 @@ class CVaRScorer(BaseEstimator):
         shares = estimator.predict_proba(X)
         return -cvar_zero_one_loss(
             y, shares, self.alpha, sample_weight=sample_weight, labels=estimator.classes_
+        )
+
+    __call__ = score
+
+
+def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
+    """Make a scorer of the largest error of a class, for ``GridSearchCV`` and friends.
+
+    Parameters
+    ----------
+    expected : bool, default=False
+        Whether to score the randomised rule with the label distribution ``predict_proba``, not ``predict``.
+
+    Returns
+    -------
+    WorstClassScorer
+        ``scorer(clf, X, y, sample_weight=None)`` is −(largest error): greater is better. Classes without rows
+        in y do not count.
+
+    Examples
+    --------
+    The target by validation worst-class error, as Saito et al. 2024 choose it:
+
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+    >>> from tailboost import WorstClassBoostClassifier
+    >>> from tailboost.learners import HistBoostClassifier
+    >>> from tailboost.metrics import make_worst_class_scorer
+    >>> X, y = load_wine(return_X_y=True)
+    >>> learner = HistBoostClassifier(n_estimators=5)
+    >>> clf = WorstClassBoostClassifier(learner, class_loss="error", random_state=0)
+    >>> search = GridSearchCV(
+    ...     clf,
+    ...     {"max_error": [0.05, 0.3, 0.6]},
+    ...     scoring=make_worst_class_scorer(),
+    ...     cv=StratifiedShuffleSplit(1, test_size=0.3, random_state=0),
+    ... )
+    >>> search.fit(X, y).best_params_["max_error"] in (0.05, 0.3, 0.6)
+    True
+    """
+    return WorstClassScorer(expected=expected)
+
+
+class WorstClassScorer(BaseEstimator):
+    """−(largest error of a class), made by `make_worst_class_scorer`.
+
+    A metadata consumer: ``set_score_request(sample_weight=True)`` asks for the weights of the test rows.
+
+    Parameters
+    ----------
+    expected : bool, default=False
+        Whether the error is 1 − ``predict_proba`` of the true class, not that of ``predict``.
+    """
+
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
+
+    def __init__(self, *, expected: bool = False) -> None:
+        self.expected = expected
+
+    def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Score a fitted classifier: −(largest error of a class), greater is better."""
+        if not self.expected:
+            return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
+        return -_worst(
+            expected_class_errors(
+                y, estimator.predict_proba(X), sample_weight=sample_weight, labels=estimator.classes_
+            )
         )
 
     __call__ = score

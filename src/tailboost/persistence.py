@@ -1,4 +1,4 @@
-"""Model files: skops files that run no code, hold shared parts once, and notice other answers."""
+"""Model files: skops files that run no code, hold shared parts once, and detect changed answers."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ SUFFIX = ".skops"
 MAX_BYTES = 2**30
 """Default limit for `load_model`: the bytes that a model file may hold once it is unpacked."""
 
-# The schema is text that becomes many small objects, about twenty times as large in memory.
+# The schema is text that becomes many small objects; they take about twenty times its memory.
 _SCHEMA, _SCHEMA_SHARE = "schema.json", 32
-# skops asks after the types of a shared part once for each reference to it.
+# skops collects the types of a shared part once for each reference to it.
 _MOST_VISITS = 5_000_000
 _RECORD, _FORMAT = "tailboost.json", 1
-_PIECE = 2**20  # bytes inflated at a time
-_LEVEL = 3  # level 6 makes the forests of large models a sixteenth smaller in more than twice the time
-# What each of these versions may change in an answer is decided by the probe rows.
+_PIECE = 2**20  # bytes decompressed at a time
+_LEVEL = 3  # level 6 makes large forests a sixteenth smaller but takes more than twice the time
+# Libraries whose versions are recorded; the probe rows decide whether another version changes answers.
 _ALWAYS = ("python", "tailboost", "numpy", "scikit-learn")
 _WHERE_USED = {"xgboost": ("xgboost.", "tailboost.learners._hist."), "torch": ("tailboost.torch.",)}
-_LONGEST = 150  # characters of names that a file may put into a message
+_LONGEST = 150  # the most characters of a file's names that a message shows
 
 
 class ModelVersionWarning(UserWarning):
-    """A model was saved with other versions than those here, and carries no probe rows to compare answers."""
+    """A model was saved with other library versions and has no probe rows to compare answers."""
 
 
 # -- what may be in a file ---------------------------------------------------------------------------------
@@ -71,9 +71,9 @@ def _is_trusted(name: str) -> bool:
             found = getattr(importlib.import_module(module), attribute, None)
         except ImportError:
             return False
-        if module == "tailboost.torch.nets":  # the makers of nets, which members name
+        if module == "tailboost.torch.nets":  # functions that make nets; members refer to them by name
             return attribute in importlib.import_module(module).__all__
-        # What our modules merely import, and every other function, stays out.
+        # Objects that our modules only import, and all other functions, are not trusted.
         return isinstance(found, type) and found.__module__ == module
     return name in _KNOWN_PARTS
 
@@ -99,7 +99,7 @@ def _skops() -> ModuleType:
 
 
 class _Reference:
-    """Stands for a part that is in the file already."""
+    """A reference to a part that is in the file already."""
 
     def __init__(self, part: Any) -> None:
         self.part = part
@@ -113,7 +113,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, type)
 
 
 class _StandIn:
-    """What skops writes as an object of another class, with a state that is at hand."""
+    """Stands for an object of another class with a given state, for skops to write."""
 
     state: Any
 
@@ -122,14 +122,14 @@ class _StandIn:
 
 
 class _Interning:
-    """Copies the skeleton of a model so that every part of it is there once and referred to elsewhere.
+    """Copy the structure of a model so that every part is there once and referred to elsewhere.
 
-    skops writes a part anew for each way that leads to it, 62 times for the forest that 31 members share;
-    when it reads, it knows by its number a part that it has read before.
+    skops writes a part again for each path that leads to it: 62 times for a forest that 31 members share.
+    When it reads, it recognises by its number a part that it has read before.
     """
 
     def __init__(self) -> None:
-        # By the address of a part: the part, held on to so that no other takes the address, and its copy.
+        # By the address of a part: the part (kept, so that its address is not reused) and its copy.
         self.known: dict[int, tuple[Any, Any]] = {}
         self.begun: set[int] = set()
         self.classes: dict[type, type] = {}
@@ -153,7 +153,7 @@ class _Interning:
             return type(part)(self(value) for value in part)
         if not _has_plain_state(type(part)):
             return part
-        if getattr(part, "path", None) and hasattr(part, "fetch"):  # a net that lies in a file of its own
+        if getattr(part, "path", None) and hasattr(part, "fetch"):  # a net whose state is in a file
             part = copy.copy(part)
             part.fetch()
         standing_in = self._class(type(part))()
@@ -240,8 +240,8 @@ def check_model_path(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        If the name does not end in ``.skops``: under another format's name a model is taken for what it is
-        not.
+        If the name does not end in ``.skops``: with another ending it would be mistaken for
+        another format.
     """
     path = Path(path)
     if path.suffix != SUFFIX:
@@ -255,8 +255,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     What several members share is written once. The file carries the versions that it was written with and,
     for classifiers of tailboost, the answers to at most 32 rows that ``fit`` made up from the columns of the
     training table: each column is drawn by itself, so that no row of a person is stored, though single values
-    are. `load_model` compares these answers. A model whose members cannot answer such rows is written
-    without them.
+    are. `load_model` compares these answers. A model whose members cannot answer such rows is written without
+    them. The file also carries fingerprints of the training rows, by which ``seen_share`` knows a row again
+    that somebody already has.
 
     Parameters
     ----------
@@ -271,7 +272,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     ImportError
         If skops is not installed.
     TypeError
-        If the model holds something that `load_model` would refuse (a net of the user's own, say); nothing
+        If the model holds something that `load_model` would refuse (such as a net of the user's own); nothing
         is written then.
     ValueError
         If the path does not end in ``.skops``, or the file of a net that lies in a folder is missing or
@@ -313,7 +314,7 @@ def _zipped(members: dict[str, bytes], how: int) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name in sorted(members):
-            # Without the time of day the same model is the same file.
+            # A fixed time: the same model gives the same file.
             archive.writestr(zipfile.ZipInfo(name), members[name], how, _LEVEL)
     return packed.getvalue()
 
@@ -330,7 +331,7 @@ def _consists_of(names: Iterable[str]) -> list[str]:
 
 
 def _versions(libraries: Iterable[str]) -> dict[str, str]:
-    """Return the versions that are here, of libraries that models consist of; empty where one is missing."""
+    """Return the installed versions of the libraries that models consist of; empty where one is missing."""
     return {name: _version(name) for name in libraries if name in (*_ALWAYS, *_WHERE_USED)}
 
 
@@ -351,12 +352,12 @@ def _answered(model: Any) -> dict[str, Any] | None:
         return None
     try:
         return asdict(answers(model, rows))
-    except Exception:  # members of the user's own may refuse, with anything, rows that never were
+    except Exception:  # members of other libraries may refuse made-up rows with exceptions of any type
         return None
 
 
 def _seal(members: dict[str, bytes], record: dict[str, Any]) -> str:
-    """Digest by which a file notices that a part of it is not what was written."""
+    """Digest that shows whether a part of a file was changed."""
     kept = {name: digest(content) for name, content in members.items() if name != _RECORD}
     return digest(
         json.dumps([kept, {k: v for k, v in record.items() if k != "seal"}], sort_keys=True).encode()
@@ -367,7 +368,7 @@ def _seal(members: dict[str, bytes], record: dict[str, Any]) -> str:
 
 
 class _Unreadable(Exception):
-    """What is wrong with a file, for a message that names the file."""
+    """A fault of a file, for a message that names the file."""
 
 
 def load_model(path: str | os.PathLike[str], *, check: bool = True, max_bytes: int = MAX_BYTES) -> Any:
@@ -385,8 +386,8 @@ def load_model(path: str | os.PathLike[str], *, check: bool = True, max_bytes: i
     path : path
         A file written by `save_model`.
     check : bool, default=True
-        Whether answers and versions are compared. With False the model is returned as it is, for those who
-        want it although it may answer otherwise than it did.
+        Whether answers and versions are compared. With False the model is returned although it may answer
+        differently than when it was saved.
     max_bytes : int, default=2**30
         Bytes that the file may hold once it is unpacked, at least 1. Loading needs about three times as much
         memory as the file then holds. A thirty-second of it is the limit of the file's schema.
@@ -404,8 +405,8 @@ def load_model(path: str | os.PathLike[str], *, check: bool = True, max_bytes: i
         If there is no such file.
     ValueError
         If it is no model file, is damaged or larger than ``max_bytes`` when unpacked; if it holds other
-        types, which are named; or if it answers otherwise than when it was saved, with both versions of what
-        differs.
+        types, which are named; or if it answers differently than when it was saved; the message gives both
+        versions of the libraries that differ.
     """
     skops = _skops()
     if not Path(path).is_file():
@@ -443,7 +444,7 @@ def _load(skops: ModuleType, path: Path, check: bool, max_bytes: int) -> Any:
 
 
 def _foreign(skops: ModuleType, bare: bytes) -> _Unreadable:
-    """Say why a skops file is not one of ours."""
+    """Return why a skops file was not written by `save_model`."""
     if refused := _refused(skops.get_untrusted_types(data=bare)):
         return _Unreadable(f"is refused: it holds types that are not trusted, {_shortened(refused)}")
     return _Unreadable("was not written by tailboost.save_model; skops.io reads other skops files")
@@ -451,7 +452,7 @@ def _foreign(skops: ModuleType, bare: bytes) -> _Unreadable:
 
 @contextmanager
 def _reading(words: str = "is not a model file, or is damaged") -> Iterator[None]:
-    """Say in these words what goes wrong within: a foreign or forged file raises anything."""
+    """Turn errors inside into this message: foreign or forged files raise exceptions of any type."""
     try:
         yield
     except _Unreadable:
@@ -461,7 +462,7 @@ def _reading(words: str = "is not a model file, or is damaged") -> Iterator[None
 
 
 class _Unpacking:
-    """Unpacks a file piece by piece, so that nothing larger than stated limits is ever held.
+    """Unpack a file piece by piece, so that memory stays within stated limits.
 
     Parameters
     ----------
@@ -515,7 +516,7 @@ class _Unpacking:
 
 
 def _check_array(content: bytes) -> None:
-    """Check that an array is as large as its header says: NumPy takes the memory before it reads."""
+    """Check that an array is as large as its header says: NumPy allocates the memory before it reads."""
     stream = io.BytesIO(content)
     read = {
         (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
@@ -527,7 +528,7 @@ def _check_array(content: bytes) -> None:
 
 
 def _check_visits(schema: Any) -> None:
-    """Check that references do not multiply: a few kilobytes of them can take for ever to go through."""
+    """Check that references do not multiply: a few kilobytes of nested ones could take forever to follow."""
     known: dict[Any, int] = {}
 
     def visits(part: Any) -> int:
@@ -539,7 +540,7 @@ def _check_visits(schema: Any) -> None:
         if number in known:
             return known[number]
         if number is not None:
-            known[number] = _MOST_VISITS  # a part that contains itself goes on without end
+            known[number] = _MOST_VISITS  # a part that contains itself would never end
         known[number] = total = 1 + sum(map(visits, part.values()))
         return total
 
@@ -548,7 +549,7 @@ def _check_visits(schema: Any) -> None:
 
 
 def _check_constructors(schema: Any) -> None:
-    """Check that no class of ours or of XGBoost is called: their objects are built from a state."""
+    """Check that the file calls no class of tailboost or XGBoost: their objects are built from a state."""
     for node in _nodes(schema):
         called = node["__loader__"] == "ConstructorFromReduceNode"
         if called and str(node["__module__"]).partition(".")[0] in ("tailboost", "xgboost"):
@@ -556,7 +557,7 @@ def _check_constructors(schema: Any) -> None:
 
 
 def _record(members: dict[str, bytes]) -> dict[str, Any] | None:
-    """Take the record out of a file's members; it is sealed with them."""
+    """Remove the record from a file's members and return it; its digest covers them."""
     if _RECORD not in members:
         return None
     record: dict[str, Any] = json.loads(members.pop(_RECORD))
@@ -568,12 +569,12 @@ def _record(members: dict[str, bytes]) -> dict[str, Any] | None:
 
 
 def _changed(then: dict[str, str], here: dict[str, str]) -> str:
-    """Say which versions differ, empty if none does."""
+    """Return in words which versions differ; empty if none does."""
     return ", ".join(f"{name} {then[name]} (here {here[name]})" for name in here if then[name] != here[name])
 
 
 def _compare(model: Any, kept: dict[str, Any] | None, changed: str) -> None:
-    """Compare what a model answers here with what it answered when it was saved."""
+    """Compare a model's answers now with those when it was saved."""
     rows = rows_of(model)
     if kept is None or rows is None:
         if changed:

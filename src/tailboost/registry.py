@@ -43,7 +43,7 @@ class Method:
     factory : callable
         The estimator class, or what makes the estimator.
     ours : bool
-        Whether tailboost stands behind it; the others are baselines.
+        Whether it is a classifier of tailboost; the others are baselines.
     randomized : bool
         Whether ``predict_proba`` is the label distribution of a randomised rule.
     by_classes : bool

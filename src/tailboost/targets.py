@@ -1,4 +1,4 @@
-"""Errors that classes, groups or cells are allowed, and what follows from them: losses, and the edge γ."""
+"""The errors that classes, groups or cells are allowed, and the losses and the edge γ that follow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tailboost._typing import Floats, Ints
 from tailboost.data import Rows
 from tailboost.game import Units
 
-# Sums of weights in another order may differ by less than this.
+# More than the rounding error of a sum of weights in another order.
 DECIMALS = 9
-# max_error = "auto" chooses among these; the paper's θ is 1 − max_error.
+# max_error="auto" chooses among these; the paper's θ is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 # ε of γ = ⌊qK⌋/K − ½ − ε.
 EPSILON = 5e-4
@@ -50,8 +50,8 @@ class TargetUnits(Units):
     allowed : ndarray of shape (m,)
         Error allowed to each unit, 1 − θ.
     indicator : bool
-        Whether the loss is ``1[R_k ≥ 1 − θ_k]``, or the error itself; where the targets differ the error plus
-        what is allowed to the least strict beyond it, brought to [0, 1].
+        Whether the loss of a unit is ``1[R_k ≥ 1 − θ_k]``; otherwise it is the error. Where targets differ,
+        the penalty (the largest allowed error less the unit's own) is added and the sum scaled to [0, 1].
     measured : ndarray of shape (m,)
         Whether a unit has rows to be measured on; the loss of one without is 0.
     """
@@ -62,12 +62,20 @@ class TargetUnits(Units):
 
     @property
     def penalty(self) -> Floats:
-        """What is allowed to the least strict unit beyond each."""
+        """The largest allowed error less each unit's own."""
         return self.allowed.max() - self.allowed
 
     def errors(self, row_losses: NDArray[Any]) -> Floats:
         """Error R_k of each unit, NaN where none was measured."""
         return np.where(self.measured, super().losses(row_losses), np.nan)
+
+    def met(self, beyond: Floats | float) -> NDArray[np.bool_]:
+        """Whether errors so far beyond what is allowed meet the target.
+
+        The indicator loss is 1 where an error equals what is allowed, so it must be below; else it may be it.
+        """
+        rounded = np.asarray(beyond).round(DECIMALS)
+        return np.asarray(rounded < 0 if self.indicator else rounded <= 0)
 
     def excess(self, errors: Floats) -> float:
         """Largest error, each with its penalty: at most ``allowed.max()`` where all targets are met."""
@@ -77,13 +85,13 @@ class TargetUnits(Units):
         """Loss ℓ_k in [0, 1] of each unit."""
         R = super().losses(row_losses)
         if self.indicator:
-            return (np.round(R - self.allowed, DECIMALS) >= 0).astype(np.float64)
+            return (~self.met(R - self.allowed)).astype(np.float64)
         return np.where(self.measured, (R + self.penalty) / (1.0 + self.penalty.max()), 0.0)
 
 
 @dataclass(frozen=True)
 class NamedUnits:
-    """Which classes, groups or class × group cells have targets, and what they are called.
+    """The classes, groups or class × group cells that have targets, with their names.
 
     Parameters
     ----------
@@ -145,7 +153,7 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
     Raises
     ------
     ValueError
-        If a target is no number in (0, 1], or a unit has none, or one is for no unit.
+        If a target is not in (0, 1], a unit has none, or a target names no unit.
     """
     if not isinstance(max_error, Mapping):
         return np.full(len(units), np.nan if max_error == "auto" else float(max_error))

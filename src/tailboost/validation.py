@@ -23,27 +23,27 @@ from tailboost.game import Response
 from tailboost.learners.protocols import Session
 from tailboost.learners.session import grown, predict_members, stages
 
-# What one stage of a learner's growth shows: the losses that drive the player, and the answers by which it
-# is judged.
+# What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
 Look = tuple[NDArray[Any], Ints]
-# Distance of what a stage shows from what is asked for: growth ends at the first stage with 0 or less.
+# How far a stage is from being good enough: growth ends at the first stage with 0 or less.
 Goal = Callable[[NDArray[Any], Ints], float]
-# Gives the answers to a question, by asking or, where the fit was killed after it had asked, from memory.
+# Returns the answers to a question: from a file if a killed fit recorded them, otherwise by asking.
 Memory = Callable[[bytes, Callable[[], Ints]], Ints]
 
-# "auto": cross-fitting costs 6 fits a round, a held-out fifth 2; from here on the fifth is large enough.
+# "auto" cross-fits up to this many distinct rows: that costs 6 fits a round, a held-out fifth 2, and beyond
+# it a fifth is large enough.
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
 HELD_OUT = 0.2
-LEAST_HELD_OUT = 20  # rows that a held-out fifth of the smallest class or group must have
+LEAST_HELD_OUT = 20  # least number of rows of the smallest class or group in a held-out fifth
 
 SIGNIFICANT_BITS = 16
-# A density below this is a solver's way of saying 0.
+# A density below this is 0 up to the solver's precision.
 NEGLIGIBLE = 2.0**-32
 
 
 def round_significant(x: Floats, bits: int = SIGNIFICANT_BITS) -> Floats:
-    """Round to ``bits`` significant bits, so that equal rows get equal weights whatever the order of sums."""
+    """Round to ``bits`` significant bits, so that equal rows get equal weights in any order of summation."""
     x = np.where(x < NEGLIGIBLE, 0.0, x)
     mantissa, exponent = np.frexp(x)
     scale = float(2**bits)
@@ -64,15 +64,15 @@ class Scheme(Protocol):
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit for the density ``u`` of the rows, shape (n,); with a goal, grow until it is reached.
 
-        Where it is not, the stage that came closest is taken.
+        If none reaches it, the stage that came closest is taken.
         """
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The stage of a growth that was taken: its number from 1, and what it showed.
+    """The chosen stage of a growth: its number, from 1, its losses and its answers.
 
-    ``model`` is None where growth went on beyond it, so that it has to be grown again.
+    ``model`` is None if growth went on beyond it: the stage must then be grown again.
     """
 
     number: int
@@ -97,14 +97,14 @@ def choose_stage(growing: Generator[Any], look: Callable[[Any], Look], goal: Goa
 
 
 def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
-    """Weights for a fit without the held rows: where the player left the others none at all, plain ERM."""
+    """Weights for a fit without the held rows; the rows' own weights if the player gives the others none."""
     return weight if weight[~held].any() else train.weight
 
 
 def fit_to_all(
     session: Session, weight: Floats, seed: int, look: Callable[[Any], Look], goal: Goal | None
 ) -> Response:
-    """Answer with a member fitted to all rows, whose own losses end its growth."""
+    """Answer with a member fitted to all rows, whose losses, measured by ``look``, end its growth."""
     grow = goal is not None
     stage = choose_stage(stages(session, weight, seed, grow=grow), look, goal)
     member = stage.model
@@ -115,7 +115,7 @@ def fit_to_all(
 
 @dataclass(frozen=True)
 class Resubstitution:
-    """Losses on the rows the member was fitted on: what the papers do for small data."""
+    """Losses on the rows the member was fitted on, as the papers do for small data."""
 
     session: Session
     train: Rows
@@ -124,7 +124,7 @@ class Resubstitution:
     player_rows = None
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit on all rows and look at the same rows."""
+        """Fit and measure on all rows."""
 
         def look(model: Any) -> Look:
             answers = self.session.predict(model)
@@ -135,7 +135,7 @@ class Resubstitution:
 
 @dataclass(frozen=True)
 class External:
-    """λ from a validation set of the user's; the player lives on training losses."""
+    """λ from a validation set given by the user; training losses drive the player."""
 
     session: Session
     train: Rows
@@ -187,7 +187,7 @@ class HeldOut:
 
 
 def ask_anew(question: bytes, ask: Callable[[], Ints]) -> Ints:
-    """Remember nothing."""
+    """Ask every time: keep no answers."""
     return ask()
 
 
@@ -195,7 +195,7 @@ def ask_anew(question: bytes, ask: Callable[[], Ints]) -> Ints:
 class CrossFitted:
     """Out-of-fold losses for player and λ; the member that stays is fitted on all rows.
 
-    The answers of a fold fitted whole are given to ``memory`` as they come.
+    ``memory`` records the answers of each fold that is fitted without growth.
     """
 
     session: Session
@@ -243,7 +243,7 @@ class CrossFitted:
 
 
 def folds(places: Ints, k: int) -> Ints:
-    """Deal places (see `draw_lots`) into ``k`` folds."""
+    """Distribute places (see `draw_lots`) over ``k`` folds."""
     return places % k
 
 
@@ -280,19 +280,19 @@ def choose_scheme(
     n_jobs : int or None
         Threads over the folds.
     memory : callable
-        Where the answers of folds are kept, for a fit that may be killed within a round.
+        Keeps the answers of folds, for a fit that may be killed within a round.
 
     Raises
     ------
     ValueError
         If the scheme leaves no rows to fit or to judge on.
     """
-    X, train = problem.X, problem.rows
+    X, train, given = problem.X, problem.rows, validation
     if problem.validation is not None:
         X_val, judged = problem.validation
         return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
-        return Resubstitution(session, train, train)
+        return Resubstitution(session, train, replace(train, fitted=True))
     hashes = hash_rows(X, seed=seed)
     strata = train.y
     if train.groups is not None:
@@ -306,7 +306,10 @@ def choose_scheme(
     if validation == "cv":
         k = min(N_FOLDS, n_distinct)
         if k < 2:
-            raise ValueError("validation='cv' needs at least two distinct rows in X")
+            raise ValueError(
+                f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
+                "held out; at least two distinct rows are needed, or validation='train'"
+            )
         words = f"out-of-fold losses of the {len(train.y):,} training rows ({k} folds)"
         return CrossFitted(session, train, replace(train, words=words), folds(places, k), n_jobs, memory)
     held = held_out(places, validation)
@@ -315,15 +318,14 @@ def choose_scheme(
             f"validation={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
             f"of {n_distinct} distinct ones; use 'cv', another fraction or more rows"
         )
-    groups = None if train.groups is None else train.groups[held]
-    judged = Rows(train.y[held], train.weight[held], groups, f"the {held.sum():,} held-out rows")
+    judged = replace(train.part(held), words=f"the {held.sum():,} held-out rows")
     return HeldOut(session, train, judged, held, refit)
 
 
 def judge_only_known_classes(scheme: Scheme, problem: Problem) -> Scheme:
-    """Take rows out of the units whose class no model that is judged on them can know.
+    """Exclude rows whose class is unknown to every model that is judged on them.
 
-    A class that lies on one side of the split only is not known to the models that are judged there.
+    A model does not know a class that lies entirely on the side of the split on which it is judged.
     """
     if isinstance(scheme, CrossFitted):
         side = scheme.fold
@@ -336,6 +338,6 @@ def judge_only_known_classes(scheme: Scheme, problem: Problem) -> Scheme:
     np.maximum.at(last, problem.y, side)
     judged = scheme.judged
     known = (first < last)[judged.y]
-    if judged.groups is None or not known.any():  # a row per class: better a bad number than none
+    if judged.groups is None or not known.any():  # one row per class: a rough error is better than none
         return scheme
     return replace(scheme, judged=replace(judged, groups=np.where(known, judged.groups, -1)))

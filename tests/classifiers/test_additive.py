@@ -3,42 +3,44 @@
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import noisy
+from conftest import ADDITIVE, noisy
+from conftest import make as make_classifier
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import AdaBoostClassifier as PeerAdaBoost
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
+from tailboost.game import StopKind
 from tailboost.learners import HistTreeClassifier, StumpClassifier
 
 TREE = HistTreeClassifier(max_depth=2)
 STUMP = StumpClassifier()
-BINARY = {
-    "adaboost": tb.AdaBoostClassifier(STUMP),
-    "vadaboost": tb.VadaBoostClassifier(STUMP),
-    "vadaboost, lambda 0": tb.VadaBoostClassifier(STUMP, variance_weight=0.0),
-    "vadaboost, lambda 1": tb.VadaBoostClassifier(TREE, variance_weight=1.0),
-    "ebboost": tb.EBBoostClassifier(),
-    "rlp": tb.SoftMarginBoostClassifier(STUMP, loss="linear"),
-    "rqp": tb.SoftMarginBoostClassifier(TREE, loss="quadratic"),
+#: The additive classifiers of the registry with a learner that suits them, and settings worth a second look.
+CASES = {name: (name, {"estimator": TREE}) for name in ADDITIVE} | {
+    "adaboost, stumps": ("adaboost", {"estimator": STUMP}),
+    "vadaboost, no weight": ("vadaboost", {"estimator": STUMP, "variance_weight": 0.0}),
+    "vadaboost, all weight": ("vadaboost", {"estimator": TREE, "variance_weight": 1.0}),
+    "softmarginboost, quadratic": ("softmarginboost", {"estimator": TREE, "loss": "quadratic"}),
 }
-MANY = {
-    "adaboost": tb.AdaBoostClassifier(TREE),
-    "vadaboost": tb.VadaBoostClassifier(TREE),
-    "rlp": tb.SoftMarginBoostClassifier(TREE, loss="linear"),
-    "rqp": tb.SoftMarginBoostClassifier(TREE, loss="quadratic"),
-}
-both = pytest.mark.parametrize(
-    ("name", "K"), [*((name, 2) for name in BINARY), *((name, 4) for name in MANY)]
-)
+STEPS_ARE_CHOSEN_ANEW = ("softmarginboost", "softmarginboost, quadratic")
 
 
-def make(name, K=2, rounds=8, **params):
-    return clone((BINARY if K == 2 else MANY)[name]).set_params(n_estimators=rounds, **params)
+def make(case, rounds=8, **params):
+    name, own = CASES[case]
+    return make_classifier(name, n_estimators=rounds, **(own | params))
+
+
+def takes(case, K):
+    """Whether a case has an answer for K classes."""
+    return K == 2 or get_tags(make(case)).classifier_tags.multi_class
+
+
+both = pytest.mark.parametrize(("name", "K"), [(case, K) for case in CASES for K in (2, 4) if takes(case, K)])
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_digits])
@@ -84,7 +86,7 @@ class Fixed(ClassifierMixin, BaseEstimator):
 @both
 def test_decisions_are_the_weighted_answers(name, K):
     X, y = noisy(1, K=K)
-    clf = make(name, K).fit(X, y)
+    clf = make(name).fit(X, y)
     f = np.zeros((len(y), K))
     for a, member in zip(clf.estimator_weights_, clf.estimators_, strict=True):
         f += a * np.where(member.predict(X)[:, None] == np.arange(K), 1.0, -1.0 / (K - 1))
@@ -107,8 +109,8 @@ def test_weight_is_repetition(name, K, validation):
         s[:K] = 1
         rows = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), s))
         params = {"validation": validation, "random_state": 0}
-        one = make(name, K, **params).fit(X, y, sample_weight=s)
-        two = make(name, K, **params).fit(X[rows], y[rows])
+        one = make(name, **params).fit(X, y, sample_weight=s)
+        two = make(name, **params).fit(X[rows], y[rows])
         np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), rtol=0, atol=1e-5)
 
 
@@ -116,22 +118,34 @@ def test_weight_is_repetition(name, K, validation):
 def test_best_prefix_is_kept(name, K):
     X, y = noisy(4, n=400, K=K)
     X, X_val, y, y_val = train_test_split(X, y, random_state=0)
-    clf = make(name, K, rounds=60, n_iter_no_change=5).fit(X, y, X_val=X_val, y_val=y_val)
+    clf = make(name, rounds=60, n_iter_no_change=5).fit(X, y, X_val=X_val, y_val=y_val)
     errors = clf.trace_.value
     assert len(errors) == clf.n_iter_ < 60
     assert errors[:-5].min() <= errors[-5:].min()  # the last five did not help
-    if name not in ("rlp", "rqp"):
+    if name not in STEPS_ARE_CHOSEN_ANEW:
         assert len(clf.estimators_) == errors.argmin() + 1
         assert np.mean(clf.predict(X_val) != y_val) == pytest.approx(errors.min(), abs=1e-12)
 
 
 @both
+def test_early_stopping_holds_out_a_fifth(name, K):
+    """Without it no row is spared."""
+    X, y = noisy(6, n=200, K=K)
+    for patience, validation in ((3, 0.2), (None, "train")):
+        params = {"rounds": 20, "n_iter_no_change": patience, "random_state": 0}
+        auto = make(name, **params).fit(X, y)
+        same = make(name, validation=validation, **params).fit(X, y)
+        np.testing.assert_array_equal(auto.decision_function(X), same.decision_function(X))
+        np.testing.assert_array_equal(auto.trace_.value, same.trace_.value)
+
+
+@both
 def test_warm_start_and_checkpoints(name, K, tmp_path):
     X, y = noisy(2, K=K)
-    cold = make(name, K, rounds=7).fit(X, y)
-    warm = make(name, K, rounds=3, warm_start=True).fit(X, y).set_params(n_estimators=7).fit(X, y)
-    make(name, K, rounds=4, checkpoint_dir=tmp_path, random_state=0).fit(X, y)
-    resumed = make(name, K, rounds=7, checkpoint_dir=tmp_path, random_state=0).fit(X, y)
+    cold = make(name, rounds=7).fit(X, y)
+    warm = make(name, rounds=3, warm_start=True).fit(X, y).set_params(n_estimators=7).fit(X, y)
+    make(name, rounds=4, checkpoint_dir=tmp_path, random_state=0).fit(X, y)
+    resumed = make(name, rounds=7, checkpoint_dir=tmp_path, random_state=0).fit(X, y)
     for other in (warm, resumed):
         np.testing.assert_array_equal(cold.decision_function(X), other.decision_function(X))
         np.testing.assert_array_equal(cold.log_costs_, other.log_costs_)
@@ -142,15 +156,15 @@ def test_grid_search():
     for clf, grid in (
         (make("vadaboost"), {"variance_weight": [0.0, 0.5, 1.0]}),
         (make("ebboost"), {"variance_weight": [0.1, 0.9]}),
-        (make("rlp"), {"C": [0.05, 0.5]}),
-        (make("rqp"), {"C": [0.05, 0.5]}),
+        (make("softmarginboost"), {"C": [0.05, 0.5]}),
+        (make("softmarginboost, quadratic"), {"C": [0.05, 0.5]}),
     ):
         assert GridSearchCV(clf, grid, cv=3).fit(X, y).best_params_.keys() == grid.keys()
 
 
 def test_soft_margins_reweigh_adaboost():
     X, y = noisy(0, n=300)
-    ada = make("adaboost", rounds=20).fit(X, y)
+    ada = make("adaboost, stumps", rounds=20).fit(X, y)
     wrong = np.array([member.predict(X) != y for member in ada.estimators_])
     for loss in ("linear", "quadratic"):
         clf = tb.SoftMarginBoostClassifier(STUMP, n_estimators=20, loss=loss, C=0.01).fit(X, y)
@@ -163,15 +177,127 @@ def test_soft_margins_reweigh_adaboost():
 
 
 @both
-def test_perfect_hypothesis_is_taken_alone(name, K):
+def test_perfect_first_hypothesis_is_all_there_is(name, K):
     y = np.arange(40) % K
     X = y[:, None].astype(float)
     learner = {} if name == "ebboost" else {"estimator": HistTreeClassifier(max_depth=4)}
-    clf = make(name, K, **learner).fit(X, y)
+    clf = make(name, **learner).fit(X, y)
     assert (clf.n_iter_, len(clf.estimators_)) == (1, 1)
     assert np.isfinite(clf.estimator_weights_).all()
     assert (clf.predict(X) == y).all()
     assert "no error" in clf.trace_.stop_reason
+
+
+class Scripted(ClassifierMixin, BaseEstimator):
+    """Errs on the rows of the first column's name in the first two rounds, then on none."""
+
+    rounds = 0
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.column_ = Scripted.rounds % 3
+        Scripted.rounds += 1
+        return self
+
+    def predict(self, X):
+        truth, first, second = np.asarray(X).astype(int).T
+        wrong = np.zeros(len(truth), dtype=bool) if self.column_ == 2 else (first, second)[self.column_] > 0
+        return np.where(wrong, (truth + 1) % len(self.classes_), truth)
+
+
+PEERS = {
+    "adaboost": tb.AdaBoostClassifier,
+    "vadaboost": tb.VadaBoostClassifier,
+    "dro": tb.DROBoostClassifier,
+    "slow": lambda *args, **kwargs: tb.AdaBoostClassifier(*args, **kwargs, learning_rate=0.3),
+}
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("name", PEERS)
+def test_perfect_hypothesis_joins_those_before_it(name, K):
+    n = 60
+    y = np.arange(n) % K
+    X = np.column_stack([y, np.arange(n) < 6, np.arange(n) >= 50])
+    Scripted.rounds = 0
+    options = {"radius": 0.001} if name == "dro" else {}
+    clf = PEERS[name](Scripted(), n_estimators=10, **options).fit(X, y)
+    assert clf.n_iter_ == len(clf.estimators_) == 3
+    assert "no error" in clf.trace_.stop_reason
+    first, second, last = clf.estimator_weights_
+    assert last == max(first, second)
+    assert (np.diff(clf.log_costs_) < 0).all()
+    assert (clf.predict(X) == y).all()
+    # The members before it have their say: where all three agree the score is larger.
+    assert clf.margins(X[20:21], y[20:21]) > clf.margins(X[:1], y[:1])
+    # Weight 2 is the row twice, and the scale of the weights means nothing.
+    s = 1.0 + (np.arange(n) % 4 == 0)
+    twice = np.repeat(np.arange(n), s.astype(int))
+    found = []
+    for rows, weight in ((slice(None), s), (twice, None), (slice(None), s / 1e6)):
+        Scripted.rounds = 0
+        found.append(PEERS[name](Scripted(), n_estimators=10, **options).fit(X[rows], y[rows], weight))
+    for clf in found[1:]:
+        np.testing.assert_allclose(clf.estimator_weights_, found[0].estimator_weights_, rtol=1e-12)
+
+
+def test_perfect_hypotheses_leave_better_ensembles():
+    """Breast cancer, trees of depth 5: the ensemble is better than the perfect tree alone."""
+    X, y = load_breast_cancer(return_X_y=True)
+    ours, peer, alone = [], [], []
+    for seed in range(6):
+        X_train, X_test, y_train, y_test = train_test_split(
+            X, y, stratify=y, test_size=0.4, random_state=seed
+        )
+        tree = DecisionTreeClassifier(max_depth=5)
+        clf = tb.AdaBoostClassifier(tree, random_state=0).fit(X_train, y_train)
+        ours.append(clf.score(X_test, y_test))
+        alone.append(clf.estimators_[-1].score(X_test, y_test))
+        peer.append(PeerAdaBoost(tree, random_state=0).fit(X_train, y_train).score(X_test, y_test))
+    assert np.mean(ours) > np.mean(alone) + 0.01
+    assert np.mean(ours) >= np.mean(peer) - 0.005
+
+
+def test_a_perfect_hypothesis_ends_a_watched_fit():
+    """Where rounds are chosen on held-out rows, the best prefix is kept whether or not it ends perfectly."""
+    X, y = load_breast_cancer(return_X_y=True)
+    clf = tb.AdaBoostClassifier(
+        DecisionTreeClassifier(max_depth=5), n_iter_no_change=20, validation=0.3, random_state=0
+    ).fit(X, y)
+    assert "no error" in clf.trace_.stop_reason
+    assert len(clf.estimators_) == clf.trace_.value.argmin() + 1
+
+
+@pytest.mark.parametrize("make_it", [tb.AdaBoostClassifier, tb.VadaBoostClassifier])
+@pytest.mark.parametrize("K", [2, 3])
+def test_learning_rate_is_the_share_of_the_step(make_it, K):
+    X, y = noisy(0, K=K)
+    full = make_it(TREE, n_estimators=12).fit(X, y)
+    slow = make_it(TREE, n_estimators=12, learning_rate=0.25).fit(X, y)
+    assert slow.estimator_weights_[0] == 0.25 * full.estimator_weights_[0]
+    assert (np.diff(np.append(0.0, slow.log_costs_)) < 0).all()
+    assert slow.log_costs_[-1] > full.log_costs_[-1]
+    same = make_it(TREE, n_estimators=12, learning_rate=1.0).fit(X, y)
+    np.testing.assert_array_equal(same.estimator_weights_, full.estimator_weights_)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_learning_rate_is_the_peers(rate):
+    X, y = noisy(1)
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    ours = tb.AdaBoostClassifier(tree, n_estimators=15, learning_rate=rate).fit(X, y)
+    peer = PeerAdaBoost(tree, n_estimators=15, learning_rate=rate).fit(X, y)
+    # Two classes: half of scikit-learn's step, whose weights move on the errors only.
+    np.testing.assert_allclose(2 * ours.estimator_weights_, peer.estimator_weights_, rtol=1e-3)
+    assert (ours.predict(X) == peer.predict(X)).mean() > 0.99
+
+
+def test_learning_rate_of_stumps():
+    X, y = noisy(0)
+    slow = tb.EBBoostClassifier(n_estimators=12, learning_rate=0.25).fit(X, y)
+    full = tb.EBBoostClassifier(n_estimators=12).fit(X, y)
+    assert slow.estimator_weights_[0] == 0.25 * full.estimator_weights_[0]
+    assert (np.diff(slow.log_costs_) < 0).all()
 
 
 @both
@@ -180,19 +306,19 @@ def test_chance_leaves_the_best_constant(name, K):
         pytest.skip("its stumps are its own")
     X, y = noisy(0, K=K)
     learner = DummyClassifier(strategy="constant", constant=int(np.bincount(y).argmin()))
-    clf = make(name, K, estimator=learner).fit(X, y)
+    clf = make(name, estimator=learner).fit(X, y)
     assert len(clf.estimators_) == 1
     assert (clf.predict(X) == np.bincount(y).argmax()).all()
-    assert "chance" in clf.trace_.stop_reason
+    assert clf.trace_.stop.kind is StopKind.RULE
 
 
 @both
 def test_constant_columns_and_repeated_rows(name, K):
     y = np.repeat(np.arange(K), np.arange(K) + 3)
-    clf = make(name, K).fit(np.ones((len(y), 2)), y)
+    clf = make(name).fit(np.ones((len(y), 2)), y)
     assert (clf.predict(np.ones((2, 2))) == K - 1).all()
     X, y = noisy(0, n=20, K=K)
-    clf = make(name, K).fit(np.repeat(X, 9, axis=0), np.repeat(y, 9))
+    clf = make(name).fit(np.repeat(X, 9, axis=0), np.repeat(y, 9))
     assert np.isfinite(clf.decision_function(X)).all()
 
 
@@ -202,12 +328,12 @@ def test_huge_weights(name, K, factor):
     X, y = noisy(0, K=K)
     s = np.ones(len(y))
     s[::7] = factor
-    if name == "rlp":  # its price counts weight
-        clf = make(name, K, C=10 / s.sum()).fit(X, y, sample_weight=s)
+    if name == "softmarginboost":  # its price counts weight
+        clf = make(name, C=10 / s.sum()).fit(X, y, sample_weight=s)
     else:
-        clf = make(name, K).fit(X, y, sample_weight=s)
+        clf = make(name).fit(X, y, sample_weight=s)
     assert np.isfinite(clf.decision_function(X)).all()
-    if factor > 1 and name != "rlp":
+    if factor > 1 and name != "softmarginboost":
         assert np.mean(clf.predict(X[::7]) == y[::7]) >= 0.8
 
 
@@ -215,7 +341,7 @@ def test_huge_weights(name, K, factor):
 @pytest.mark.parametrize("rounds", [100, pytest.param(1500, marks=pytest.mark.slow)])
 def test_many_rounds(name, K, rounds):
     X, y = noisy(0, n=60, K=K)
-    clf = make(name, K, rounds=rounds).fit(X, y)
+    clf = make(name, rounds=rounds).fit(X, y)
     assert np.isfinite(clf.log_costs_).all()
     assert np.isfinite(clf.decision_function(X)).all()
 
@@ -228,6 +354,9 @@ def test_many_rounds(name, K, rounds):
     [
         (tb.VadaBoostClassifier(variance_weight=-0.1), "'variance_weight' parameter.*-0.1"),
         (tb.VadaBoostClassifier(variance_weight=1.5), "'variance_weight' parameter.*1.5"),
+        (tb.EBBoostClassifier(variance_weight=-0.5), "'variance_weight' parameter.*-0.5"),
+        (tb.EBBoostClassifier(learning_rate=0.0), "'learning_rate' parameter"),
+        (tb.AdaBoostClassifier(learning_rate=1.5), "'learning_rate' parameter"),
         (tb.EBBoostClassifier(variance_weight=np.nan), "'variance_weight' parameter"),
         (tb.SoftMarginBoostClassifier(loss="l1"), "'loss' parameter.*'l1'"),
         (tb.SoftMarginBoostClassifier(C=0.0), "'C' parameter"),

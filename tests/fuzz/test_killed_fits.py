@@ -14,10 +14,10 @@ import test_checkpoints as checkpoints
 pytestmark = pytest.mark.fuzz
 PART = "checkpoints: kills"
 CASES = [
-    ("ada", {"validation": "cv"}),
-    ("lp", {"validation": 0.3}),
-    ("worst", {}),
-    ("average", {"rounds": 6}),
+    ("adalpboost", {"validation": "cv"}),
+    ("lpboost", {"validation": 0.3}),
+    ("worstclassboost", {}),
+    ("averageboost", {"rounds": 6}),
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from tailboost.learners import StumpClassifier
 from tailboost.learners._stumps import SortedColumns
 
-LAMBDAS = (0.0, 0.3, 0.7, 1.0)
+LAMBDAS = (0.0, 0.3, 0.7, 1.0, 4.0)
 
 
 def every_stump(X):
@@ -80,7 +80,7 @@ def test_weight_is_repetition_and_order_means_nothing():
         rng = np.random.default_rng(seed)
         # A density rounded to 16 bits, as the game hands it over.
         u = np.rint(np.exp(rng.normal(size=len(y)) * 3) * 2**12) / 2**12 + 2**-12
-        lam = LAMBDAS[seed % 4]
+        lam = LAMBDAS[seed % 5]
         one = StumpClassifier(variance_weight=lam).open_session(X, y, 2, s).fit(s * u, 0)
         rows = rng.permutation(np.repeat(np.arange(len(y)), s.astype(int)))
         two = (
@@ -165,7 +165,7 @@ def test_data_frames():
         ([[0.0], [1.0], [2.0]], [0, 1, 2], {}, "Only binary classification is supported.*3"),
         ([[0.0], [1.0]], [1, 1], {}, "one class only"),
         ([[0.0], [np.nan]], [0, 1], {}, "NaN"),
-        ([[0.0], [1.0]], [0, 1], {"variance_weight": 1.5}, "variance_weight"),
+        ([[0.0], [1.0]], [0, 1], {"variance_weight": -0.5}, "variance_weight"),
     ],
 )
 def test_refusals(X, y, params, match):

@@ -83,7 +83,17 @@ def test_splits_and_choice():
     assert [len(part) for part in parts] == [51, 26, 26]
     assert sorted(np.concatenate(parts).ravel()) == list(range(103))
     runs = [{"validation": 0.2, "lam": 1}, {"validation": 0.1, "lam": 2}, {"validation": 0.1, "lam": 3}]
-    assert variance._best(runs)["lam"] == 2
+    assert variance.best_validated(runs)["lam"] == 2
+
+
+def test_the_chosen_lambda_is_recorded(monkeypatch):
+    monkeypatch.setattr(variance, "MOST_ROUNDS", 3)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    split = variance.halves(Data(X, (X[:, 0] + rng.normal(size=80) > 0).astype(int)), 0)
+    outcome = variance.with_stumps(split, 1)
+    assert outcome["EBBoost"]["lam"] in variance.LAMBDAS
+    assert outcome["VadaBoost"]["lam"] in variance.LAMBDAS
 
 
 def test_every_printed_set_has_a_task():

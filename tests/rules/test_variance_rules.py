@@ -74,7 +74,7 @@ def test_vadaboost_is_the_papers_algorithm(lam, base):
 
 
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
-@pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("lam", [0.0, 0.5, 1.0, 2.5, 100.0])
 def test_ebboost_is_the_papers_algorithm(lam, base):
     X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)
@@ -216,3 +216,32 @@ def test_underflown_weights_end_the_game_without_losing_it():
     assert after.steps == (0.5, 0.0)
     assert "without weight" in rule.finished(after).words
     assert rule.start(Units.samples(np.ones(3))).steps == ()
+
+
+@pytest.mark.parametrize("lam", [1.5, 30.0])
+def test_more_variance_weight_than_one(lam):
+    """The step is the exact line search, the cost is that of the definition, and it falls at every round."""
+    X, labels = noisy(3, n=120, d=5)
+    clf = tb.EBBoostClassifier(variance_weight=lam, n_estimators=60).fit(X, labels)
+    state = clf.game_.state
+    e = np.exp(-state.margins)
+    assert clf.log_costs_[-1] == pytest.approx(np.log(e.mean() ** 2 + lam * e.var()), abs=1e-9)
+    assert (np.diff(np.append(0.0, clf.log_costs_)) < 0).all()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        rule = EBBoost(2, lam)
+        start = AdditiveState(np.full(120, 1 / 120), rng.normal(size=120))
+        wrong = rng.random(120) < 0.3
+        best = rule.step(wrong, start)
+        z = np.where(wrong, -1.0, 1.0)
+        costs = [
+            variance_cost(start.margins + a * z, start.base, lam).cost
+            for a in best + np.array([0, 1e-3, -1e-3])
+        ]
+        assert costs[0] == min(costs)
+    # Equal margins have no variance; rows of next to no weight do not end in nan.
+    assert variance_cost(np.full(3, 2.0), np.full(3, 1 / 3), lam).cost == pytest.approx(-4.0)
+    u = np.r_[np.full(60, 1e-200), np.ones(60)]
+    assert np.isfinite(
+        StumpClassifier(variance_weight=lam).open_session(X, labels, 2, np.ones(120)).fit(u, 0).cost_
+    )

@@ -26,6 +26,15 @@ def check(solution, losses, alpha, beta, base):
     assert solution.mixture.sum() == pytest.approx(1)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", [438, 708])
+def test_no_overflow_at_a_large_beta(seed):
+    rng = np.random.default_rng(seed)
+    n, T = int(rng.integers(3, 80)), int(rng.integers(1, 12))
+    losses = rng.random((T, n)) * 10.0 ** rng.integers(-3, 1)
+    check(entropic_weights(losses, 0.5, 1e4, None), losses, 0.5, 1e4, None)
+
+
 def test_closes_the_gap_for_every_beta_and_family():
     for seed in range(1500):
         losses, alpha, base = random_game(seed)
@@ -54,9 +63,12 @@ def test_against_cvxpy():
     assert compared > 30
 
 
-@pytest.mark.parametrize("method", ["_by_newton", "_by_path", "_by_interior_point"])
+NEWTON, *_ = METHODS = entropic_module.METHODS
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_alone(method, monkeypatch):
-    monkeypatch.setattr(entropic_module, "METHODS", (getattr(entropic_module, method),))
+    monkeypatch.setattr(entropic_module, "METHODS", (method,))
     for seed in range(40):
         losses, _, base = random_game(seed)
         check(entropic_weights(losses, 0.3, 20.0, base), losses, 0.3, 20.0, base)
@@ -67,7 +79,7 @@ def test_hands_over_and_gives_up_with_an_error(monkeypatch):
         return start, problem.p, 0, "useless"
 
     losses = np.random.default_rng(0).random((4, 30)) < 0.3
-    monkeypatch.setattr(entropic_module, "METHODS", (useless, entropic_module._by_newton))
+    monkeypatch.setattr(entropic_module, "METHODS", (useless, NEWTON))
     assert entropic_weights(losses, 0.3, 100.0).method == "newton"
     monkeypatch.setattr(entropic_module, "METHODS", (useless,))
     with pytest.raises(SolverError, match="entropic_weights: no method closed"):

@@ -34,7 +34,7 @@ def fit_on_training_rows(name, learner, seed, n=90, **params):
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("seed", range(6))
 def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, seed):
-    clf, X, y, weight = fit_on_training_rows("ada", learner, seed, alpha=0.3)
+    clf, X, y, weight = fit_on_training_rows("adalpboost", learner, seed, alpha=0.3)
     answers = [np.eye(len(clf.classes_))[member.predict(X)] for member in clf.estimators_[: clf.n_iter_]]
     rivals = {
         "erm": answers[0],
@@ -50,7 +50,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
             assert value <= cvar_zero_one_loss(y, shares, alpha, sample_weight=weight) + 1e-8, rival
 
 
-@pytest.mark.parametrize("name", ["lp", "reg"])
+@pytest.mark.parametrize("name", ["lpboost", "regularizedlpboost"])
 @pytest.mark.parametrize("alpha", [0.05, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
@@ -70,7 +70,7 @@ def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
     assert bound.bound is None or alone <= bound.bound + 1e-12
 
 
-@pytest.mark.parametrize("name", ["ada", "lp", "reg"])
+@pytest.mark.parametrize("name", ["adalpboost", "lpboost", "regularizedlpboost"])
 def test_first_hypothesis_is_plain_erm(name):
     clf, X, y, weight = fit_on_training_rows(name, "tree", 2, alpha=0.3)
     # Its seed differs, so compare the error: a deterministic tree of least Gini has one training error.
@@ -203,14 +203,59 @@ def test_promised_bound_is_given_where_its_rounds_and_beta_are():
     T = math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta))
     beta = max(2 / delta * math.log(1 / alpha), 0.5)
     params = {"alpha": alpha, "n_estimators": T, "beta": beta}
-    clf, _, _, _ = fit_on_training_rows("reg", "tree", 3, **params)
+    clf, _, _, _ = fit_on_training_rows("regularizedlpboost", "tree", 3, **params)
     (promise,) = clf.guarantee_.promised
     assert promise.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta, abs=0.02)
     assert promise.achieved <= promise.bound
-    early, _, _, _ = fit_on_training_rows("reg", "tree", 3, **(params | {"n_estimators": 3}))
+    early, _, _, _ = fit_on_training_rows("regularizedlpboost", "tree", 3, **(params | {"n_estimators": 3}))
     (promise,) = early.guarantee_.promised
     assert promise.bound is None
     assert f"T ≥ {T}" in promise.note
+
+
+@pytest.mark.parametrize("n_estimators", [0, "all"])
+def test_parameters_of_the_rate_are_checked(n_estimators):
+    X, y = noisy(2, n=60)
+    for params in ({"n_estimators": n_estimators}, {"delta": 0.0}, {"beta": "auto"}):
+        with pytest.raises(ValueError, match=f"'{next(iter(params))}' parameter"):
+            make("regularizedlpboost", **params).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "delta", "beta", "rounds"),
+    [
+        (0.5, 0.5, 2.772589, 89),  # 4 log 2 and 128 log 2
+        (0.5, 0.1, 13.862944, 2219),
+        (1.0, 0.5, 0.5, 16),
+        (0.95, 0.5, 0.5, 16),  # β by its least value
+    ],
+)
+def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
+    X, y = noisy(2, n=60)
+    clf = make(
+        "regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators="auto", validation="train"
+    )
+    clf.set_params(estimator=DecisionTreeClassifier(max_depth=1), n_iter_no_change=None, random_state=0)
+    if rounds < 100:
+        clf.fit(X, y)
+        assert clf.n_iter_ == rounds
+        (bound,) = clf.guarantee_.promised
+        assert bound.bound == pytest.approx(clf.trace_.weighted_loss.max() + delta)
+        assert bound.achieved <= bound.bound
+        shorter = make("regularizedlpboost", alpha=alpha, beta="theory", delta=delta, n_estimators=rounds - 1)
+        shorter.set_params(estimator=DecisionTreeClassifier(max_depth=1), validation="train")
+        (unmet,) = shorter.set_params(n_iter_no_change=None).fit(X, y).guarantee_.promised
+        assert unmet.bound is None
+        assert f"needs T ≥ {rounds}" in unmet.note
+    else:
+        clf.set_params(n_iter_no_change=3).fit(X, y)
+        assert clf.n_iter_ < rounds
+    assert clf.beta_ == pytest.approx(beta, abs=1e-6)
+    given = make("regularizedlpboost", alpha=alpha, beta=clf.beta_, n_estimators=3, validation="train")
+    given.set_params(estimator=DecisionTreeClassifier(max_depth=1), n_iter_no_change=None, random_state=0)
+    given.fit(X, y)
+    assert given.beta_ == clf.beta_
+    np.testing.assert_array_equal(given.trace_.weighted_loss, clf.trace_.weighted_loss[:3])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -236,7 +281,7 @@ def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
     assert 0.5 * np.sum((w - p) ** 2 / p) <= other + 1e-6
 
 
-@pytest.mark.parametrize("name", ["ada", "lp", "reg"])
+@pytest.mark.parametrize("name", ["adalpboost", "lpboost", "regularizedlpboost"])
 def test_outliers_are_left_out_of_the_objective(name):
     """With a share ε of flipped labels dropped, what is achieved is the CVaR over the rows that are kept."""
     clf, _, y, _ = fit_on_training_rows(name, "tree", 1, alpha=0.3, outlier_fraction=0.1)

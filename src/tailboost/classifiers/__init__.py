@@ -1,6 +1,10 @@
-"""The scikit-learn faces of the games."""
+"""The boosting classifiers.
+
+Comments and docstrings name papers as docs/references.md does.
+"""
 
 from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers._mixture import ResubstitutionWarning
 from tailboost.classifiers._plan import BoundNotMetWarning
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
@@ -31,6 +35,7 @@ __all__ = [
     "LPBoostClassifier",
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
+    "ResubstitutionWarning",
     "SoftMarginBoostClassifier",
     "VadaBoostClassifier",
     "WorstClassBoostClassifier",

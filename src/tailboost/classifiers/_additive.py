@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import _fit_context
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -134,11 +134,17 @@ class AdditiveClassifier(BaseBoostClassifier):
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the scores ``f``: shape (n,) for two classes (positive is ``classes_[1]``), else (n, K).
+        """Return the scores ``f``.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.
         """
         return self._decisions(self._scores(X))
 
@@ -148,12 +154,14 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
         y : array-like of shape (n,)
             Labels seen in fit.
 
         Returns
         -------
         ndarray of shape (n,)
+            For two classes positive where `predict` is right, negative where it is wrong.
         """
         f = self.decision_function(X)
         k = label_numbers(self.classes_, y)
@@ -173,10 +181,12 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
         ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         f = self.decision_function(X)
         return self._labels(f)
@@ -187,12 +197,29 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
+        """
+        return self._softmax(self.decision_function(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
 
         Returns
         -------
         ndarray of shape (n, K)
         """
-        return self._softmax(self.decision_function(X))
+        f = self.decision_function(X)
+        P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
+        return P
 
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield `decision_function` after 1, 2, … kept hypotheses.
@@ -200,6 +227,12 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,) or (n, K)
+            The last is that of all kept hypotheses.
         """
         check_is_fitted(self)
         for scores in self.ensemble_.staged_scores(self._checked(X)):
@@ -211,6 +244,12 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The last is that of all kept hypotheses.
         """
         for f in self.staged_decision_function(X):
             yield self._labels(f)
@@ -221,6 +260,12 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Yields
+        ------
+        ndarray of shape (n, K)
+            The last is that of all kept hypotheses.
         """
         for f in self.staged_decision_function(X):
             yield self._softmax(f)

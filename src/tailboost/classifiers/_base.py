@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import (
@@ -27,6 +29,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from tailboost._identity import Identity, differing
 from tailboost._interrupts import noticing_interrupts
 from tailboost._probe import probe_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost.checkpoints import Checkpoints, keep
@@ -45,7 +48,7 @@ from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
 from tailboost.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.session import open_session
+from tailboost.learners.session import is_constant, open_session
 from tailboost.validation import Memory, Scheme, choose_scheme
 
 try:
@@ -65,7 +68,7 @@ class FitInterruptedWarning(UserWarning):
     """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
 
 
-# What may change from one fit to the next that continues it.
+# Parameters that may change when a fit is continued.
 FREE = frozenset(
     {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
 )
@@ -73,26 +76,26 @@ FREE = frozenset(
 
 @dataclass
 class Run:
-    """A game with its plan, and by what a later fit recognises that it may go on with it."""
+    """A game with its plan, and the identity that a fit needs to continue it."""
 
     plan: Plan
     game: Game[Any]
     identity: Identity
 
     def take(self, watched: bool, response: Response, state: Any) -> tuple[float, float]:
-        """Take a response into the ensemble; an interrupt may have left one half taken in before."""
+        """Add a response to the ensemble, after dropping one that an interrupt left half added."""
         self.trim()
         return self.plan.combiner.take(response, state, watched)
 
     def trim(self) -> None:
-        """Drop from the ensemble what is no whole round of the game."""
+        """Drop from the ensemble what does not belong to a finished round of the game."""
         self.plan.combiner.first(self.game.n_rounds)
 
 
 class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """The scikit-learn face of a boosting game.
 
-    A classifier says what game it is by `_plan`; its family how the ensemble answers. Data, validation
+    A classifier defines its game in `_plan`; its family defines how the ensemble predicts. Data, validation
     scheme, checkpoints, warm start, interrupts and callbacks are the same for all and handled here.
     """
 
@@ -101,7 +104,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     ensemble_: Ensemble
     _run: Run
 
-    n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule says how many
+    n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule gives the number
     max_time: float | None
     checkpoint_dir: Any
     warm_start: bool
@@ -124,26 +127,30 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         "verbose": ["verbose"],
     }
 
-    # -- what a classifier says ----------------------------------------------------------------------
+    # -- what a classifier defines -------------------------------------------------------------------
 
     @abstractmethod
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         """Return units, rule, combiner and demand of the game on a checked problem.
 
-        What a plan has to fit before it is complete, it asks of the scheme, with the seed of round 1.
+        If the plan needs a fitted model first, it gets it from the scheme, with the seed of round 1.
         """
 
     @abstractmethod
     def _schedule(self, plan: Plan) -> Schedule:
-        """Return how long the game is played."""
+        """Return how many rounds are played and when they stop early."""
 
     @abstractmethod
     def _validation(self) -> Any:
-        """Return what `choose_scheme` knows as ``validation``."""
+        """Return the validation scheme in the form `choose_scheme` takes."""
 
     @abstractmethod
     def _set_ensemble(self, ensemble: Any) -> None:
-        """Set what a fitted classifier shows of its ensemble."""
+        """Set the fitted attributes that depend on the ensemble."""
+
+    def _most_rounds(self) -> int:
+        """Return the largest number of rounds."""
+        return int(self.n_estimators)
 
     def _default_learner(self) -> Any:
         """Return the learner for ``estimator=None``."""
@@ -162,7 +169,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         return scheme
 
     def _tied_to_rounds(self) -> str:
-        """Name what depends on the number of rounds, so that none can be added; empty if nothing does."""
+        """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
         return ""
 
     # -- fitting -------------------------------------------------------------------------------------
@@ -209,7 +216,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         return Identity.of(self, data=data, entropy=entropy, but=free)
 
     def _goes_on(self, data: str) -> bool:
-        """Whether this fit goes on with the rounds of the last one."""
+        """Whether this fit continues the rounds of the last one."""
         if not (self.warm_start and hasattr(self, "ensemble_")):
             return False
         if tied := self._tied_to_rounds():
@@ -270,8 +277,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 self.__dict__.update(before)
                 raise
             self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
+            self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
             if not goes_on:
-                self.__dict__.pop("ensemble_", None)  # unfitted until there is a round
+                self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
             self._play(problem, scheme, checkpoints, interrupted, context)
         self._settle()
         return problem
@@ -370,18 +378,89 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     @property
     def combiner_(self) -> Combiner:
-        """What made the ensemble of the hypotheses, with their losses on the judged rows."""
+        """The object that combined the hypotheses, with their losses on the judged rows."""
         return self._run.plan.combiner
 
     @property
     def estimators_(self) -> list[Any]:
-        """The members of the ensemble: the boosted hypotheses in order, then what joined them."""
+        """The members of the ensemble: the boosted hypotheses in order, then ERM and constants if added."""
         return self.ensemble_.members
 
     @property
     def estimator_weights_(self) -> Floats:
         """Weight of each member: its share λ, or its step."""
         return self.ensemble_.weights
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each feature, shape (d,): the members' own, weighted by `estimator_weights_`.
+
+        They sum to 1, or are all 0 where λ is on constants alone: these take no part. What the members'
+        importances mean, the members say: impurity, gain, or something else.
+
+        Raises
+        ------
+        AttributeError
+            If a member has no ``feature_importances_``.
+        """
+        check_is_fitted(self)
+        total = np.zeros(self.n_features_in_)
+        for weight, member in zip(self.estimator_weights_, self.estimators_, strict=True):
+            if not is_constant(member):
+                total += weight * np.asarray(member.feature_importances_, dtype=np.float64)
+        return total / total.sum() if total.any() else total
+
+    @abstractmethod
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield ``predict`` after each round or kept hypothesis."""
+
+    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
+        """Yield the accuracy of each prediction of `staged_predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            True labels.
+        sample_weight : array-like of shape (n,), optional
+
+        Yields
+        ------
+        float
+            From 0 to 1; the last is `score`.
+        """
+        for labels in self.staged_predict(X):
+            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
+
+    def seen_share(self, X: Any) -> float:
+        """Return the share of some rows that members were fitted on: errors on such rows say little.
+
+        Rows are known by their content, labels aside, from fingerprints kept with the model
+        (``seen_rows_``, also in its file): of all training rows up to 50,000 different ones, else of a sample
+        of so many. Whoever has the model can so find out whether a row that he knows was among them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows; in a table with few different values fresh rows may equal others by chance.
+
+        Returns
+        -------
+        float
+            From 0 to 1, each row counting once; NaN where the sample has nothing to say, as of a few rows
+            beside millions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tailboost import AdaBoostClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
+        >>> clf.seen_share(X[::2])
+        1.0
+        """
+        check_is_fitted(self)
+        return self.seen_rows_.share(hash_rows(self._checked(X)))
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)

@@ -20,22 +20,25 @@ alpha : float in (0, 1], default=0.5
     Tail mass: 1 is the mean loss, towards 0 the largest.
 
 validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
-    The losses that choose λ: out-of-fold losses of five-fold cross-fitting ("cv"; they drive the weights
-    too), a held-out fraction (members are refitted on all rows), or the training losses ("train", the
-    papers' choice for small data; a strong learner leaves none). "auto" is "cv" up to 50,000 distinct
-    rows and 0.2 beyond, or the explicit validation set given to `fit`.
+    The losses on which λ is chosen. "cv": out-of-fold losses of five-fold cross-fitting, which drive the
+    weights too. A fraction: losses on held-out rows; members are then refitted on all rows. "train": the
+    training losses, the papers' choice for small data; with a strong learner they are nearly zero and say
+    nothing. "auto" is the explicit validation set where `fit` is given one, else "cv" up to 50,000
+    distinct rows and 0.2 beyond.
 
 include_constants : bool, default=True
-    Whether the K constant classifiers join the mixture; an even mixture of them is a coin flip.
+    Whether the K constant classifiers may enter the mixture; an even mixture of them is a coin flip.
 
 outlier_fraction : float in [0, 1), default=0.0
-    Mass of the rows with the highest cumulative loss that is left out of the weights and of λ.
+    Share of the weight, taken from the rows with the highest cumulative loss, that the player and λ
+    ignore: a guard against label noise.
 
 class_weight : dict, "balanced" or None
     Factors on the sample weights; they change the distribution the guarantee is about.
 
 n_iter_no_change : int or None, default=3
-    Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all.
+    Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all
+    rounds.
 
 tol : float, default=1e-3
     The least fall of the objective that counts.
@@ -44,24 +47,24 @@ max_time : float or None
     Seconds after which no further round is begun.
 
 checkpoint_dir : path or None
-    Folder for the state after each round and, in a round of cross-fitting, each fold of a learner that
-    is fitted whole; the same call resumes from it, to the bit. One fit at a time uses it. Other data,
-    parameters (compared by value), class or library versions are refused. The members in its files are
-    pickles, which run code when they are read: resume only from a folder that you trust as you would
-    trust a program.
+    Folder for the state after each round and, in cross-fitting with a learner that does not grow, after
+    each fold. The same call resumes from it and gives the same model to the bit. One fit at a time may use
+    it. A fit with other data, parameters (compared by value), class or library versions is refused. The
+    files hold pickles, which run code when they are read: resume only from a folder that you trust as you
+    would trust a program.
 
 warm_start : bool, default=False
     Whether the next `fit` on the same data adds rounds to this one.
 
 n_jobs : int or None
-    Most threads: of the default learner, or over the folds of cross-fitting for other learners. Small
-    tables use fewer.
+    The most threads: of the default learner, or over the folds of cross-fitting for other learners.
+    Small tables use fewer.
 
 random_state : int, RandomState or None
-    Seeds the folds and the learners.
+    Seed of the folds and the learners.
 
 verbose : int, default=0
-    Whether to print a line per round.
+    Print a line per round if not 0.
 """
 
 _ADDITIVE = """
@@ -71,10 +74,13 @@ additive_estimator : classifier, optional
 additive_n_estimators : int, default=50
     Largest number of rounds.
 
+additive_learning_rate : float in (0, 1], default=1.0
+    Share of each step that is taken; a smaller one needs more rounds.
+
 additive_validation : {"auto", "train"} or float in (0, 1), default="auto"
-    Rows held out to decide when to stop; no hypothesis is fitted on them. "auto" is 0.2 where
-    ``n_iter_no_change`` is given, or the explicit validation set given to `fit`, and otherwise "train":
-    every row is fitted on and all rounds are played.
+    The fraction of rows held out to decide when to stop; no hypothesis is fitted on them. "train" holds
+    none out and plays all rounds. "auto" is the explicit validation set where `fit` is given one, else 0.2
+    where ``n_iter_no_change`` is given and "train" where it is not.
 
 additive_n_iter_no_change : int or None, default=None
     Stop when this many rounds together lowered the error on the held-out rows by no more than ``tol``,
@@ -92,7 +98,8 @@ ensemble_ : MixtureEnsemble
     Members and shares as one object; what predicts.
 
 estimators_ : list
-    The boosted hypotheses in order (the first is plain ERM: w = p), then the constants.
+    The boosted hypotheses in order (the first is plain empirical risk minimisation, ERM: w = p), then the
+    constants.
 
 estimator_weights_ : ndarray
     λ, one share per member of ``estimators_``; sums to 1. Among optimal λ the one with the least mean
@@ -108,13 +115,13 @@ gap_ : float
     Largest optimality gap of any solve.
 
 objective_ : Objective
-    What λ minimises, or what the mixture is judged by.
+    What λ minimises; for a vote or an even mixture, what it is judged by.
 
 guarantee_ : Guarantee
-    Promised, observed, achieved; print it.
+    The promised and observed bounds and the achieved objective; ``print`` shows them.
 
 n_features_in_, feature_names_in_
-    As in scikit-learn.
+    The number of columns in `fit`, and their names where all are text.
 
 additive_ensemble_ : AdditiveEnsemble
     Members and steps as one object; what predicts.
@@ -177,7 +184,7 @@ def documented(thing: T) -> T:
     Raises
     ------
     KeyError
-        If a text is named that there is none of.
+        If a line names a text that does not exist.
     """
 
     def text(found: re.Match[str]) -> str:

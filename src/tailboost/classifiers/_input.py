@@ -1,4 +1,4 @@
-"""From what the user gives to a checked `Problem`: every refusal happens here, before anything is fitted."""
+"""Check the user's arguments and build a `Problem`, before anything is fitted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from tailboost._checks import (
     refuse_empty,
     refuse_missing,
 )
+from tailboost._rows import hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
-from tailboost.data import Problem, Rows, take
-from tailboost.learners._sklearn import is_skorch
+from tailboost.data import Given, Problem, Rows, lots, take
+from tailboost.learners._sklearn import is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
 LIGHT = 0.01
@@ -51,9 +52,9 @@ class ValidationRows:
 
 
 def input_tags(learner: Any) -> InputTags:
-    """Return what tables a learner takes; a pipeline takes what its first step takes."""
+    """Return the tags of the tables that a learner accepts: for a pipeline, those of its first step."""
     tags = get_tags(learner).input_tags
-    tags.three_d_array |= is_skorch(learner)  # its nets do not say so
+    tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images but have no tag that says so
     if isinstance(learner, Pipeline):
         first = get_tags(learner.steps[0][1]).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
@@ -61,18 +62,27 @@ def input_tags(learner: Any) -> InputTags:
 
 
 def refuse_learner(estimator: Any, learner: Any) -> None:
-    """Raise if the base learner is a class, or no classifier."""
+    """Raise if the base learner is a class instead of an instance, or not a classifier."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
     if is_regressor(learner):
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
+    steps = learner.steps if isinstance(learner, Pipeline) else []
+    sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
+    if sampler is not None and weight_parameter(learner) is not None:
+        raise ValueError(
+            f"estimator={estimator!r}: step {sampler!r} drops or adds rows, which leaves boosting's weights "
+            "without theirs; put the classifier at the end of such a pipeline instead, or use class_weight"
+        )
 
 
 def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
-    """Check a table (with ``y``, the one to be learnt from, together with it) for a classifier's learner."""
+    """Check a table for a classifier's learner; with ``y`` it is the training table."""
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
+    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow: learners know pandas' columns
+        X = X.to_pandas()
     check_row_shape(classifier, X, reset)
     if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
         refuse_empty(X)
@@ -146,7 +156,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
 def judged_rows(
     classifier: Any, learner: Any, given: ValidationRows, suffix: str, words: str
 ) -> tuple[Any, Rows]:
-    """Check rows to judge members on; the classifier knows its classes, and its groups if it has any.
+    """Check the rows on which members are judged.
 
     Parameters
     ----------
@@ -174,7 +184,9 @@ def judged_rows(
         numbers = positions(groups, classifier.groups_, name, "groups not seen in fit")
     used = weight > 0
     numbers = None if numbers is None else numbers[used]
-    return take(X, used), Rows(index[used], weight[used], numbers, words.format(int(used.sum())))
+    X = take(X, used)
+    words, place = words.format(n_rows_of(X)), Given(n).part(used)
+    return X, Rows(index[used], weight[used], numbers, words, lots(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:
@@ -229,4 +241,4 @@ def read_problem(
         groups = checked_groups(groups, "groups", len(y))
         classifier.groups_, numbers = np.unique(groups[used], return_inverse=True)
     kept = X if used.all() else take(X, used)
-    return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), None)
+    return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)

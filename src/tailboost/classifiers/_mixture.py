@@ -15,18 +15,24 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_number
+from tailboost._checks import check_number, refuse_missing
+from tailboost._rows import hash_rows
 from tailboost._torch_rows import unpack
-from tailboost._typing import Floats
+from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import CVaR, Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.ensemble import draw
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
 from tailboost.data import Rows
 from tailboost.solvers import mixture_path
+
+
+class ResubstitutionWarning(UserWarning):
+    """λ is chosen on rows that members were fitted on, whose losses are too small."""
 
 
 class MixtureClassifier(BaseBoostClassifier):
@@ -74,14 +80,16 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X, y : optional
-            Rows to choose λ on; without them the losses kept with the model serve.
+            Rows to choose λ on, which the members were not fitted on; without them the losses kept with the
+            model serve: out-of-fold losses of the training rows, or those of a held-out part or of ``X_val``.
         alpha : float in (0, 1], optional
             Tail mass for ``objective="cvar"``; by default the classifier's own.
         objective : {"cvar", "worst_class", "worst_group"}, optional
-            What λ shall minimise; by default "cvar" where an ``alpha`` is known, else what the classifier was
+            What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
             fitted for.
         groups : array-like of shape (n,), optional
-            Group of each row of X.
+            Group of each row of X or, without X and for "worst_group", of each row that was given where the
+            losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
 
@@ -89,6 +97,16 @@ class MixtureClassifier(BaseBoostClassifier):
         -------
         classifier
             Of the same class; this one is unchanged.
+
+        Warns
+        -----
+        ResubstitutionWarning
+            Where members were fitted on the rows (see `seen_share`): they err less there than on fresh rows.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described, or a group has no row whose loss is known.
         """
         check_is_fitted(self)
         alpha = getattr(self, "alpha", None) if alpha is None and objective in (None, "cvar") else alpha
@@ -105,6 +123,7 @@ class MixtureClassifier(BaseBoostClassifier):
             new.alpha = alpha
         combiner: Mixture | Vote = self.combiner_
         X, y = unpack(X, y)
+        numbers = None
         if X is not None or y is not None:
             if X is None or y is None:
                 raise ValueError("reweight needs both X and y, or neither")
@@ -114,10 +133,15 @@ class MixtureClassifier(BaseBoostClassifier):
                 raise ValueError("objective='worst_group' needs groups")
             given = ValidationRows(X, y, groups, sample_weight)
             X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
+            rows = self._noting_seen(X, rows)
             combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows)
-        elif groups is not None or sample_weight is not None:
-            raise ValueError("groups and sample_weight belong to rows: give X and y with them")
-        combiner = combiner.aiming_at(aim)
+        elif sample_weight is not None:
+            raise ValueError("sample_weight belongs to rows: give X and y with it")
+        elif groups is not None:
+            if objective != "worst_group":
+                raise ValueError("groups without X and y need objective='worst_group'")
+            new.groups_, numbers = self._groups_of_judged(groups)
+        combiner = combiner.aiming_at(aim, numbers)
         # More rounds for this classifier must not reach the new one, nor the other way round.
         new._run = replace(
             self._run, plan=replace(self._run.plan, combiner=combiner), game=self.game_.snapshot()
@@ -125,6 +149,48 @@ class MixtureClassifier(BaseBoostClassifier):
         new.trace_ = new.game_.trace
         new._set_ensemble(combiner.settle(new.game_))
         return new
+
+    def _noting_seen(self, X: Any, rows: Rows) -> Rows:
+        """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
+        hashes = hash_rows(X)
+        if not self.seen_rows_.beyond_chance(hashes):
+            return rows
+        share = self.seen_rows_.share(hashes)
+        warn_user(
+            f"{share:.0%} of the rows given to reweight were fitted on, and members err less there than on "
+            "fresh rows: give rows that were not given to fit, or leave X and y out for the losses kept with "
+            "the model (objective='worst_group' then takes the groups of the training rows alone)",
+            ResubstitutionWarning,
+        )
+        return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
+
+    def _groups_of_judged(self, groups: Any) -> tuple[NDArray[Any], Ints]:
+        """Return the names of groups, and the numbers of those of the rows whose losses are kept."""
+        rows = self.combiner_.pool.ledger.rows
+        given = rows.given
+        if given is None:
+            raise ValueError("groups without X and y: it is not known to which rows the losses kept belong")
+        refuse_missing(groups, "groups")
+        groups = column_or_1d(groups)
+        if len(groups) != given.n_rows:
+            raise ValueError(
+                f"groups has {len(groups)} entries, but the losses kept are of {rows.words}, from a table "
+                f"given with {given.n_rows:,} rows: one group for each of those is needed"
+            )
+        names, numbers = np.unique(groups, return_inverse=True)
+        kept = numbers if given.index is None else numbers[given.index]
+        if len(absent := np.setdiff1d(np.arange(len(names)), kept)):
+            raise ValueError(
+                f"the losses kept, of {rows.words}, are of no row in group(s) {names[absent].tolist()}: give "
+                "X and y with rows of every group, or fit with validation='cv'"
+            )
+        if rows.fitted:
+            warn_user(
+                f"the losses kept are of {rows.words}, which members were fitted on, and smaller than on "
+                "fresh rows: fit with another validation than 'train', or give rows that were not fitted on",
+                ResubstitutionWarning,
+            )
+        return names, kept
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return λ for many α, without training anything.
@@ -152,7 +218,12 @@ class MixtureClassifier(BaseBoostClassifier):
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
             self._guarantee = guarantee(
-                self.game_, self.combiner_, self.estimator_weights_, self.gap_, self._bounds()
+                self.game_,
+                self.combiner_,
+                self.estimator_weights_,
+                self.gap_,
+                self._bounds(),
+                self.classes_.tolist(),
             )
         return self._guarantee
 
@@ -173,6 +244,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
@@ -180,6 +252,20 @@ class MixtureClassifier(BaseBoostClassifier):
             Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
         """
         return self._scores(X)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest share: deterministic, row by row.
@@ -190,10 +276,12 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Returns
         -------
         ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         shares = self._scores(X)
         return self.classes_[shares.argmax(axis=1)]
@@ -204,12 +292,14 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
         random_state : int, RandomState or None
             Seed of the draw.
 
         Returns
         -------
         ndarray of shape (n,)
+            Labels, as in `classes_`.
         """
         shares = self._scores(X)
         return self.classes_[draw(shares, check_random_state(random_state))]
@@ -220,6 +310,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Yields
         ------
@@ -238,6 +329,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            The rows, as in `fit`.
 
         Yields
         ------
@@ -264,9 +356,7 @@ class ValidatedMixtureClassifier(MixtureClassifier):
     }
 
     def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule.of(
-            int(self.n_estimators), self.n_iter_no_change, self.tol, self.max_time, self.verbose
-        )
+        return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)
 
     def _validation(self) -> Any:
         return self.validation

@@ -1,4 +1,4 @@
-"""What a classifier says about its game: units, rule, combiner, demand, and how long it is played."""
+"""What defines a classifier's game: units, rule, combiner, demand, and how long it is played."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from tailboost.validation import Goal, Scheme
 
 
 class BoundNotMetWarning(UserWarning):
-    """What was aimed at is not met, or could not be measured; the message names the class, group or round."""
+    """A target or condition was missed or could not be measured; the message names the class or round."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """The weighted loss down to which a learner that can grow is grown.
+    """The weighted loss at which a learner stops growing.
 
     Parameters
     ----------
     weighted_loss : float
         ``Σ_k w_k ℓ_k`` that is good enough.
     required : bool
-        Whether a learner that is fully grown and does not reach it ends the game (the weak-learning
-        condition, ½ − γ); one that fails in round 1 leaves that round alone.
+        Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ).
+        If that happens in round 1, the game keeps this one round.
     """
 
     weighted_loss: float
     required: bool = False
 
     def goal(self, w: Floats, units: Units) -> Goal:
-        """Return the distance from what is asked for, under the player's weights."""
+        """Return how far a weighted loss is above the demand: 0 or less is good enough."""
         return lambda losses, answers: self._distance(float(w @ units.losses(losses)))
 
     def _distance(self, weighted_loss: float) -> float:
@@ -55,7 +55,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a classifier says about its game.
+    """Everything that defines a classifier's game.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Plan:
     rule : Rule
         The weight player.
     combiner : Combiner
-        Hypotheses to one classifier.
+        Turns the hypotheses into one classifier.
     demand : Demand, optional
         How far a learner is grown; without one learners are fitted whole.
     """
@@ -75,7 +75,7 @@ class Plan:
     demand: Demand | None = None
 
     def respond(self, scheme: Scheme, game: Game[Any], turn: Turn) -> Response | Stop:
-        """Let the learner answer the player's weights, grown as far as is asked for."""
+        """Fit the learner to the player's weights, grown as far as the demand asks."""
         demand = self.demand
         if demand is not None and turn.t == 2:
             refusal = demand.refusal(1, game.trace.rounds[0].weighted_loss)
@@ -107,13 +107,13 @@ class Schedule:
     Parameters
     ----------
     planned : int
-        T, the number of rounds that theorems and ``eta="theory"`` speak of.
+        T, the number of rounds in theorems and in ``eta="theory"``.
     last : int
-        The number of rounds after which no further one is played.
+        The most rounds that are played.
     stopping : Stopping
         When further rounds are needless.
     watched : bool
-        Whether anyone looks at the objective after every round.
+        Whether the objective is needed after every round.
     """
 
     planned: int
@@ -125,7 +125,7 @@ class Schedule:
     def of(
         cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: Any
     ) -> Schedule:
-        """Return the schedule of so many rounds, or fewer where the objective no longer falls."""
+        """Return the schedule of this many rounds, or fewer if the objective no longer falls."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
         return cls(n_rounds, n_rounds, stopping, watched=patience is not None or bool(verbose))
 

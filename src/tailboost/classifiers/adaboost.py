@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
 
 from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers._docs import documented
@@ -20,6 +23,7 @@ class AdaBoostClassifier(AdditiveClassifier):
     ----------
     {{additive_estimator}}
     {{additive_n_estimators}}
+    {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
     {{additive_n_iter_no_change}}
@@ -65,11 +69,17 @@ class AdaBoostClassifier(AdditiveClassifier):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdditiveClassifier._parameter_constraints,
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+    }
+
     def __init__(
         self,
         estimator: Any = None,
         *,
         n_estimators: int = 50,
+        learning_rate: float = 1.0,
         validation: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
@@ -83,6 +93,7 @@ class AdaBoostClassifier(AdditiveClassifier):
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
         self.validation = validation
         self.class_weight = class_weight
         self.n_iter_no_change = n_iter_no_change
@@ -95,4 +106,4 @@ class AdaBoostClassifier(AdditiveClassifier):
         self.verbose = verbose
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdaBoost:
-        return AdaBoost(problem.n_classes)
+        return AdaBoost(problem.n_classes, learning_rate=float(self.learning_rate))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 from sklearn.base import _fit_context
@@ -22,7 +22,9 @@ from tailboost.combiners.guarantee import (
 )
 from tailboost.data import Problem
 from tailboost.game import Rule, Units
-from tailboost.rules import EntropicLP, Hedge, TotallyCorrectiveLP, eta_for
+from tailboost.rules.entropic import EntropicLP, entropic_theory
+from tailboost.rules.hedge import Hedge, eta_for
+from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.validation import Scheme
 
 
@@ -118,8 +120,8 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     {{outlier_fraction}}
     {{class_weight}}
     {{n_iter_no_change}}
-        On most tables the first round has it all; in the same trials stopping cost less than .001 against 20
-        rounds.
+        On most tables the first round brings nearly all of the gain; in the same trials stopping cost less
+        than .001 against 20 rounds.
     {{tol}}
     {{max_time}}
     {{checkpoint_dir}}
@@ -144,7 +146,7 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     See Also
     --------
     LPBoostClassifier : Hypotheses trained for one α.
-    WorstClassBoostClassifier : When classes or groups are what must not be sacrificed.
+    WorstClassBoostClassifier : For the worst class or group instead of the worst rows.
 
     References
     ----------
@@ -327,11 +329,15 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
     Parameters
     ----------
     {{estimator}}
-    n_estimators : int, default=10
-        Largest number of rounds T.
+    n_estimators : int or "auto", default=10
+        Largest number of rounds T; "auto" is the T above, for ``delta``. The theorem is about all of them:
+        ``n_iter_no_change=None`` plays them.
     {{alpha}}
-    beta : float, default=100.0
-        Inverse strength of the regularisation; large β comes close to `LPBoostClassifier`.
+    beta : float or "theory", default=100.0
+        Inverse strength of the regularisation; large β comes close to `LPBoostClassifier`. "theory" is the β
+        above, for ``delta``.
+    delta : float in (0, 1), default=0.1
+        δ, where β or T is chosen for it: T is 2,219 for α = ½ and δ = 0.1, and 89 for δ = ½.
     {{validation}}
     {{include_constants}}
     {{outlier_fraction}}
@@ -351,6 +357,8 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
     {{ensemble_}}
     {{estimators_}}
     {{estimator_weights_}}
+    beta_ : float
+        β.
     {{n_iter_}}
     {{trace_}}
     {{gap_}}
@@ -383,9 +391,10 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
         self,
         estimator: Any = None,
         *,
-        n_estimators: int = 10,
+        n_estimators: int | str = 10,
         alpha: float = 0.5,
-        beta: float = 100.0,
+        beta: float | str = 100.0,
+        delta: float = 0.1,
         validation: Any = "auto",
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
@@ -403,6 +412,7 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
         self.n_estimators = n_estimators
         self.alpha = alpha
         self.beta = beta
+        self.delta = delta
         self.validation = validation
         self.include_constants = include_constants
         self.outlier_fraction = outlier_fraction
@@ -418,14 +428,23 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_CVaRClassifier._parameter_constraints,
-        "beta": [Interval(Real, 0, None, closed="neither")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "beta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
     }
 
     def _rule(self, units: Units) -> Rule[Any]:
-        return EntropicLP(self.alpha, self.beta, self.outlier_fraction)
+        by_theory = isinstance(self.beta, str)
+        self.beta_ = entropic_theory(self.alpha, self.delta)[0] if by_theory else float(self.beta)
+        return EntropicLP(self.alpha, self.beta_, self.outlier_fraction)
+
+    def _most_rounds(self) -> int:
+        if isinstance(self.n_estimators, str):
+            return entropic_theory(self.alpha, self.delta)[1]
+        return super()._most_rounds()
 
     def _bounds(self) -> Bounds:
-        return entropic_bounds(self.game_)
+        return entropic_bounds(self.game_, self.delta if isinstance(self.beta, str) else None)
 
 
 @documented
@@ -433,8 +452,8 @@ class AverageBoostClassifier(MixtureClassifier):
     """AdaBoost + average: Hedge trains the hypotheses, their even mixture answers.
 
     The even mixture bounds every row's loss at once: ``max_i (1/T) Σ_t ℓ_i^t ≤ V + log(1/min p)/(ηT) + η/8``
-    with V the mean weighted loss. Player and bound live on training losses, so a base learner that leaves
-    none (the default, on many data sets) makes the bound empty; `guarantee_` shows it.
+    with V the mean weighted loss. Player and bound use training losses. If the base learner leaves almost
+    none (as the default does on many data sets), the bound says nothing; `guarantee_` shows it.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem
 from tailboost.game import Units
-from tailboost.rules import Hedge, eta_for
+from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.validation import Scheme
 
 
@@ -35,7 +35,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     ----------
     {{estimator}}
     n_estimators : int, default=30
-        Largest number of rounds; on bank marketing the objective still fell after ten.
+        Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0
         Learning rate of Hedge; ``"theory"`` is √(8 log m / T) for m groups.
     combine : {"mixture", "average"}, default="mixture"

@@ -19,10 +19,10 @@ from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem
 from tailboost.game import StopKind, Stopping, Units
 from tailboost.learners import HistTreeClassifier
-from tailboost.rules import Hedge, eta_for, theory_rounds
+from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
 from tailboost.validation import Scheme
 
-# γ = "auto": what a single shallow tree can be asked for on most tables.
+# γ for "auto": an edge that one shallow tree reaches on most tables.
 GAMMA = 0.1
 
 
@@ -30,7 +30,7 @@ GAMMA = 0.1
 class OCOBoostClassifier(MixtureClassifier):
     """OCO boosting: Hedge over samples against a weak learner with edge γ, then the majority vote.
 
-    If every round has weighted error at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉ rounds`` more than half of
+    If every round has weighted error at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉`` rounds more than half of
     the voters are right on every training row, and so is their majority.
 
     Parameters
@@ -41,7 +41,8 @@ class OCOBoostClassifier(MixtureClassifier):
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ; "auto" is 0.1. A learner that does not reach ½ − γ ends the game; the rounds so far vote.
     n_estimators : int or "auto", default="auto"
-        Rounds T; "auto" is ``⌈2 ln n/γ²⌉``, n the sum of the sample weights.
+        Rounds T; "auto" is ``⌈2 ln n/γ²⌉`` for n rows; where their weights differ
+        n is the sum of the weights divided by the smallest.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln n/T).
     outlier_fraction : float in [0, 1), default=0.0
@@ -61,7 +62,7 @@ class OCOBoostClassifier(MixtureClassifier):
     estimators_ : list
         The voters in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
-        1/T each; `predict_proba` has the shares of the votes.
+        1/T each; `predict_proba` gives the shares of the votes.
     {{n_iter_}}
     {{trace_}}
     {{gap_}}

@@ -23,8 +23,9 @@ from tailboost.rules.vada import VadaBoost
 from tailboost.solvers.soft_margin import check_price
 from tailboost.validation import Scheme
 
-# C Σs where C is None. Which price serves depends on the noise: at RLP's α = 1/(C Σs) = 0.1 no weights of
-# trees that err on 13 % of Adult are worth more than a coin flip, and an optimum may err on six rows of ten.
+# Values of C Σs that are tried where C is None. The right price depends on the noise: at RLP's
+# α = 1/(C Σs) = 0.1 no weights of trees that err on 13 % of Adult beat a coin flip, and an optimum may err on
+# six rows of ten.
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
 
 
@@ -45,6 +46,7 @@ class VadaBoostClassifier(AdditiveClassifier):
         AdaBoost's 100 rounds were needed for the same exponential loss on 18 data sets.
     variance_weight : float in [0, 1], default=0.5
         λ, the weight of the variance.
+    {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
     {{additive_n_iter_no_change}}
@@ -92,6 +94,7 @@ class VadaBoostClassifier(AdditiveClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdditiveClassifier._parameter_constraints,
         "variance_weight": [Interval(Real, 0, 1, closed="both")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
     }
 
     def __init__(
@@ -100,6 +103,7 @@ class VadaBoostClassifier(AdditiveClassifier):
         *,
         n_estimators: int = 50,
         variance_weight: float = 0.5,
+        learning_rate: float = 1.0,
         validation: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
@@ -114,6 +118,7 @@ class VadaBoostClassifier(AdditiveClassifier):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.variance_weight = variance_weight
+        self.learning_rate = learning_rate
         self.validation = validation
         self.class_weight = class_weight
         self.n_iter_no_change = n_iter_no_change
@@ -126,7 +131,8 @@ class VadaBoostClassifier(AdditiveClassifier):
         self.verbose = verbose
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> VadaBoost:
-        return VadaBoost(problem.n_classes, float(self.variance_weight))
+        rate = float(self.learning_rate)
+        return VadaBoost(problem.n_classes, float(self.variance_weight), learning_rate=rate)
 
 
 @documented
@@ -139,8 +145,9 @@ class EBBoostClassifier(AdditiveClassifier):
     Parameters
     ----------
     {{additive_n_estimators}}
-    variance_weight : float in [0, 1], default=0.5
-        λ, the weight of the variance.
+    variance_weight : float ≥ 0, default=0.5
+        λ, the weight of the variance; beyond 1 too, as in the paper, where VadaBoost ends.
+    {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
     {{additive_n_iter_no_change}}
@@ -170,7 +177,7 @@ class EBBoostClassifier(AdditiveClassifier):
     Raises
     ------
     ValueError
-        From ``fit``, for more than two classes, besides what every classifier refuses.
+        From ``fit``, for more than two classes, and for the reasons that `fit` lists.
 
     See Also
     --------
@@ -192,13 +199,18 @@ class EBBoostClassifier(AdditiveClassifier):
 
     estimator: Any = None  # stumps, always
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = VadaBoostClassifier._parameter_constraints
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdditiveClassifier._parameter_constraints,
+        "variance_weight": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+    }
 
     def __init__(
         self,
         *,
         n_estimators: int = 50,
         variance_weight: float = 0.5,
+        learning_rate: float = 1.0,
         validation: Any = "auto",
         class_weight: Any = None,
         n_iter_no_change: int | None = None,
@@ -212,6 +224,7 @@ class EBBoostClassifier(AdditiveClassifier):
     ) -> None:
         self.n_estimators = n_estimators
         self.variance_weight = variance_weight
+        self.learning_rate = learning_rate
         self.validation = validation
         self.class_weight = class_weight
         self.n_iter_no_change = n_iter_no_change
@@ -227,7 +240,8 @@ class EBBoostClassifier(AdditiveClassifier):
         return StumpClassifier(variance_weight=self.variance_weight)
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> EBBoost:
-        return EBBoost(problem.n_classes, float(self.variance_weight))
+        rate = float(self.learning_rate)
+        return EBBoost(problem.n_classes, float(self.variance_weight), learning_rate=rate)
 
 
 @documented
@@ -289,14 +303,14 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
     Raises
     ------
     ValueError
-        From ``fit``, for ``loss="linear"`` with C < 1/Σs, where the program is unbounded; and as every
-        classifier.
+        From ``fit``, for ``loss="linear"`` with C < 1/Σs, where the program is unbounded; and for the
+        reasons that `fit` lists.
 
     Warns
     -----
     UserWarning
-        From ``fit``, if no price leaves weights better than the constants, so that the best constant is all
-        there is; and if the vote errs on more of the held-out rows than the best constant does.
+        From ``fit``, if no price gives weights better than the constants, so that the classifier is the best
+        constant; and if the vote errs on more of the held-out rows than the best constant does.
 
     See Also
     --------
@@ -359,16 +373,16 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
         return AdaBoost(problem.n_classes)
 
     def _refit(self, problem: Problem, units: Units) -> SoftMargin:
-        tried = tuple(c / units.count for c in PRICES[self.loss])
+        tried = tuple(c / units.total for c in PRICES[self.loss])
         prices = tried if self.C is None else (float(self.C),)
         for price in prices:
-            check_price(price, units.count, self.loss)
+            check_price(price, units.total, self.loss)
         fitted = slice(None) if units.index is None else units.index >= 0
         class_weight: Floats = np.bincount(
             problem.y[fitted], weights=problem.weight[fitted], minlength=problem.n_classes
         ).astype(float)
         held_out = units.index is not None or problem.validation is not None
-        return SoftMargin(prices, units.count * units.base, class_weight, self.loss, held_out)
+        return SoftMargin(prices, units.total * units.base, class_weight, self.loss, held_out)
 
     def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
         super()._set_ensemble(ensemble)

@@ -1,10 +1,8 @@
-"""Boosting for the worst class (group, cell) by targets: Saito et al. 2024, and what really bounds it."""
+"""Boosting for the worst class (group, cell) by targets: Saito et al. 2024, and what is bounded."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -13,23 +11,30 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost._rows import unit_name
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments
 from tailboost.classifiers._mixture import ValidatedMixtureClassifier
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule, ask, tied_by
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers._plan import Plan, Schedule, tied_by
+from tailboost.classifiers._target_game import (
+    GameKind,
+    about_voters,
+    least_error_met,
+    target_bound,
+    target_units,
+    warn_of_missed,
+    warn_of_unmeasured,
+    with_least_allowed,
+)
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
-from tailboost.combiners.guarantee import Bound, Bounds, hedge_game_bounds
+from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
-from tailboost.rules import Hedge, eta_for, theory_rounds
+from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import (
     DECIMALS,
-    MAX_ERRORS,
     NamedUnits,
     TargetUnits,
     allowed_errors,
@@ -37,12 +42,8 @@ from tailboost.targets import (
 )
 from tailboost.validation import Scheme, judge_only_known_classes
 
-# Rounds of the error game, where no γ says how many.
-ERROR_ROUNDS = 30
 # Rounds without a lower value after which a game ends in which every round costs fits.
 PATIENCE = 10
-# Classes that a warning names.
-NAMED = 5
 # Values this close are equal after rounding to DECIMALS.
 TOLERANCE = 0.5 * 10.0**-DECIMALS
 
@@ -77,37 +78,39 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
         for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes
         the smallest of .05, .1, …, .9 for which the balanced model of round 1 meets the weak-learning
-        condition on the validation rows (indicator), or that the mixture meets there (error).
+        condition on the validation rows (indicator), or that the mixture meets there (error). The paper
+        fits with each of ten values and keeps the one with the least largest class error on validation rows:
+        that is ``GridSearchCV`` with `tailboost.metrics.make_worst_class_scorer`.
     gamma : float in (0, 0.5] or "auto", default="auto"
-        γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Takes no part in the error game.
+        γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Not used in the error game.
     q : float in (0, 1], default=0.8
         Share of the classes that must be fine in round 1, for ``gamma="auto"``.
     n_estimators : int or "auto", default="auto"
-        The most rounds; "auto" is T = ``⌈2 ln K/γ²⌉`` in the indicator game, which can be hundreds
-        (`n_iter_no_change` ends most games long before, without the theorem's conditions then), and 30 in the
-        error game.
+        The most rounds. "auto" is 30 in the error game and T = ``⌈2 ln K/γ²⌉`` in the indicator game. T can
+        be hundreds; `n_iter_no_change` ends most games long before, and then the theorem does not apply.
     until_met : bool, default=False
-        Stop as soon as all targets are met on the validation rows, and not before ``n_estimators`` rounds
-        otherwise; `n_iter_no_change` takes no part then. Needs ``max_error``.
+        Stop as soon as all targets are met on the validation rows, and otherwise play all ``n_estimators``
+        rounds: `n_iter_no_change` is not used. Needs ``max_error``.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
-        "auto" is the published game, "indicator", where a target is stated (``max_error`` or ``gamma``) and
-        γ > 0, else "error". To have a target met, whatever the game, say "error".
+        "auto" is the published game, "indicator", if ``max_error`` or ``gamma`` is given and γ > 0, else
+        "error". If what counts is that the targets are met, choose "error".
     combine : {"auto", "vote", "mixture"}, default="auto"
-        "vote" is the majority vote of the first rounds, as many as have the least largest class error on the
-        validation rows; "mixture" the optimal λ. "auto" is "vote" in the indicator game, else "mixture".
+        "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
+        the validation rows; "mixture" is the optimal λ. "auto" is "vote" in the indicator game, else
+        "mixture".
     units : {"auto", "class", "group", "cell"}, default="auto"
-        What has targets: "auto" is "group" where `fit` is given groups, else "class"; "cell" is class ×
-        group.
+        What has targets: "cell" is class × group; "auto" is "group" where `fit` is given groups, else
+        "class".
     {{validation}}
     {{include_constants}}
         A vote has neither them nor plain ERM.
     {{class_weight}}
     n_iter_no_change : int, None or "auto", default="auto"
-        Stop when so many rounds together lowered the largest class error of the combination by no more than
-        ``tol``; None plays all. "auto" is 10, or None with the default learner of the error game over
-        classes, whose rounds cost next to nothing.
+        Stop when this many rounds together lowered the largest class error of the combination by no more
+        than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game over
+        classes, whose rounds cost next to nothing, and 10 otherwise.
     {{tol}}
     {{max_time}}
     {{checkpoint_dir}}
@@ -128,22 +131,25 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     eta_ : float
         Learning rate of Hedge.
     unit_errors_ : ndarray of shape (m,)
-        Error of `predict` on the validation rows, on which λ was chosen, too (members refitted to all rows,
-        the errors those of their siblings that did not see the row); NaN where a unit has none, or only
-        rows that no sibling of another fold could learn from, such as a class with one row.
+        Error of `predict` on the validation rows, the same on which λ was chosen. Where members are refitted
+        on all rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
+        validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
-        The same of the randomised classifier with the label distribution `predict_proba`.
+        The same of the randomised classifier with the label distribution `predict_proba`. Both are measured
+        on the rows of the choice; for the largest of these ``guarantee_.estimate`` says what to expect on
+        others, unless rounds vote.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool
-        Whether every unit measured is within its target: by `unit_errors_` for a vote, by
-        `expected_unit_errors_`, that is the solver's value, for a mixture.
+        Whether every unit measured meets its target: by `unit_errors_` for a vote, by
+        `expected_unit_errors_`, that is the solver's value, for a mixture. In the indicator game an error of
+        ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
     unit_weights_ : ndarray of shape (T, m)
         The player's weights; None with more than 1,000 units.
     {{ensemble_}}
     estimators_ : list
-        The boosted hypotheses in order, the first the balanced model; for a mixture plain ERM and the
-        constants.
+        The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
+        ERM and the constants.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
     {{n_iter_}}
@@ -191,30 +197,13 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     }
 
     def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        max_error: Any = "auto",
-        gamma: float | str = "auto",
-        q: float = 0.8,
-        n_estimators: int | str = "auto",
-        until_met: bool = False,
-        eta: float | str = "theory",
-        class_loss: str = "auto",
-        combine: str = "auto",
-        units: str = "auto",
-        validation: Any = "auto",
-        include_constants: bool = True,
-        class_weight: Any = None,
-        n_iter_no_change: int | str | None = "auto",
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
+        self, estimator: Any = None, *, max_error: Any = "auto", gamma: float | str = "auto", q: float = 0.8,
+        n_estimators: int | str = "auto", until_met: bool = False, eta: float | str = "theory",
+        class_loss: str = "auto", combine: str = "auto", units: str = "auto", validation: Any = "auto",
+        include_constants: bool = True, class_weight: Any = None, n_iter_no_change: int | str | None = "auto",
+        tol: float = 1e-3, max_time: float | None = None, checkpoint_dir: Any = None,
+        warm_start: bool = False, n_jobs: int | None = None, random_state: Any = None, verbose: int = 0,
+    ) -> None:  # fmt: skip
         self.estimator = estimator
         self.max_error = max_error
         self.gamma = gamma
@@ -286,7 +275,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self._warn()
         return self
 
-    # Model files know no dictionary with the key None: a target for the rest goes into them as a pair.
+    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if isinstance(self.max_error, Mapping):
@@ -300,18 +289,15 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     # -- which game ----------------------------------------------------------------------------------
 
-    def _game_over(self, m: int) -> _GameKind:
-        """Return which game is played over ``m`` units."""
-        return _GameKind(
-            gamma=edge_from_share(self.q, m) if isinstance(self.gamma, str) else float(self.gamma),
+    @property
+    def _kind(self) -> GameKind:
+        """Which game is played over the units."""
+        return GameKind(
+            gamma=edge_from_share(self.q, len(self.units_)) if self.gamma == "auto" else float(self.gamma),
             aims=self.max_error != "auto" or self.gamma != "auto",
             class_loss=self.class_loss,
             combine=self.combine,
         )
-
-    @property
-    def _kind(self) -> _GameKind:
-        return self._game_over(len(self.units_))
 
     @property
     def units_(self) -> NDArray[Any]:
@@ -320,7 +306,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     @property
     def _by_argmax(self) -> bool:
-        """Whether the default learner is one that answers weights of classes without a fit."""
+        """Whether the default learner answers class weights without a new fit."""
         return self.estimator is None and self._named.kind == "class" and not self._kind.indicator
 
     def _learner(self, problem: Problem | None = None) -> Any:
@@ -354,56 +340,31 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     # -- the game ------------------------------------------------------------------------------------
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        game, units = self._kind, self._target_units(problem, scheme)
+        game, T = self._kind, self._rounds()
+        units = target_units(problem, scheme, self.max_error_, game.indicator)
         if game.indicator and self.max_error == "auto":
-            units = _with_least_allowed(units, scheme, seed, 0.5 - game.gamma)
-        m, T = len(self.units_), self._rounds()
+            units = with_least_allowed(units, scheme, seed, 0.5 - game.gamma)
         objective = WorstUnit(self._named.kind, tuple(units.penalty.tolist()))
         if game.votes:
             combiner: Vote | Mixture = Vote(objective, problem.n_classes, units)
         else:
+            constants = self.include_constants
             combiner = Mixture(
-                objective,
-                problem.n_classes,
-                with_erm=True,
-                with_constants=self.include_constants,
-                keep_answers=True,
+                objective, problem.n_classes, with_erm=True, with_constants=constants, keep_answers=True
             )
-        if game.indicator:
-            demand = Demand(0.5 - game.gamma, required=True)
-        elif self.max_error == "auto":  # as good as it gets
-            demand = Demand(0.0)
-        else:
-            # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
-            allowed = float(units.allowed.max() / (1.0 + units.penalty.max()))
-            demand = Demand(max(0.0, allowed - math.sqrt(math.log(float(m)) / (2 * T))))
-        return Plan(units, Hedge(eta_for(self.eta, float(m), T)), combiner, demand)
-
-    def _target_units(self, problem: Problem, scheme: Scheme) -> TargetUnits:
-        judged = scheme.judged
-        assert problem.groups is not None
-        assert judged.groups is not None
-        inside, m = judged.groups >= 0, len(self.units_)
-        measured = np.bincount(judged.groups[inside], weights=judged.weight[inside], minlength=m) > 0
-        weight = np.where(inside, judged.weight, 0.0)
-        units = TargetUnits.groups(problem.groups, problem.weight, judged.groups.clip(0), weight)
-        allowed: Floats = np.where(np.isnan(self.max_error_), 1.0, self.max_error_).round(DECIMALS)
-        allowed = np.where(measured, allowed, allowed[measured].max())
-        return replace(units, allowed=allowed, indicator=self._kind.indicator, measured=measured)
+        demand = game.demand(units, T, stated=self.max_error != "auto")
+        return Plan(units, Hedge(eta_for(self.eta, float(len(self.units_)), T)), combiner, demand)
 
     def _rounds(self) -> int:
-        """Return T, of which theorems speak."""
-        if isinstance(self.n_estimators, str):
-            game = self._kind
-            return theory_rounds(float(len(self.units_)), game.gamma) if game.indicator else ERROR_ROUNDS
-        return int(self.n_estimators)
+        return self._kind.rounds(self.n_estimators, len(self.units_))
 
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds()
         patience, target = self.n_iter_no_change, None
         if self.until_met:
             assert isinstance(plan.units, TargetUnits)
-            patience, target = None, float(plan.units.allowed.max()) + TOLERANCE
+            patience, target = None, float(plan.units.allowed.max())
+            target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
             patience = None if self._by_argmax else PATIENCE
         stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target)
@@ -429,26 +390,22 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
         answers, y = pool.answers, pool.ledger.rows.y
-        if answers is None:  # judged on other rows than those of the fit
+        if answers is None:  # `reweight` judged it on other rows
             for name in ("unit_errors_", "expected_unit_errors_", "bound_met_"):
                 self.__dict__.pop(name, None)
             return
         self.expected_unit_errors_ = units.errors(ensemble.loss_of(answers, y))
         self.unit_errors_ = units.errors(ensemble.scores_of(answers).argmax(axis=1) != y)
         reached = units.excess(self._promised_errors)
+        allowed = float(units.allowed.max())
         if self.max_error == "auto":
-            allowed = float(units.allowed.max())
-            if not game.indicator:  # the most demanding one that is met
-                met = [error for error in MAX_ERRORS if round(reached - error, DECIMALS) <= 0]
-                allowed = min(met, default=MAX_ERRORS[-1])
+            allowed = allowed if game.indicator else least_error_met(reached)
             self.max_error_ = np.full(len(self.units_), round(allowed, DECIMALS))
-        else:
-            allowed = float(units.allowed.max())
-        self.bound_met_ = round(reached - allowed, DECIMALS) <= 0
+        self.bound_met_ = bool(units.met(reached - allowed))
 
     @property
     def _promised_errors(self) -> Floats:
-        """Errors that targets are held against: of the vote, or of the randomised classifier."""
+        """Errors that are compared with the targets: of the vote, or of the randomised classifier."""
         return self.unit_errors_ if self._kind.votes else self.expected_unit_errors_
 
     @property
@@ -459,87 +416,19 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         return self.unit_errors_
 
     def _warn(self) -> None:
-        kind, errors = self._named.kind, self._promised_errors
-        names = [unit_name(unit) for unit in self.units_.tolist()]
-        unmeasured = [name for name, error in zip(names, errors, strict=True) if np.isnan(error)]
-        if unmeasured:
-            warn_user(
-                f"{kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
-                "learnt from, so nothing is said about it",
-                BoundNotMetWarning,
-            )
+        kind, units, errors = self._named.kind, self.units_.tolist(), self._promised_errors
+        warn_of_unmeasured(kind, units, errors)
         if not self.bound_met_:
-            missed = np.flatnonzero(np.round(errors - self.max_error_, DECIMALS) > 0)
-            words = [f"{names[k]} ({errors[k]:.3g}, allowed {self.max_error_[k]:.3g})" for k in missed]
-            more = " and others" if len(words) > NAMED else ""
-            warn_user(
-                f"the bound is not met on {self.combiner_.pool.ledger.rows.words} for {kind} "
-                f"{', '.join(words[:NAMED])}{more}; {self.trace_.stop_reason}",
-                BoundNotMetWarning,
+            words = self.combiner_.pool.ledger.rows.words
+            warn_of_missed(
+                kind, self._targets, units, errors, self.max_error_, words, self.trace_.stop_reason
             )
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
-        note = "loss of a voter: 1 where the error is max_error or more" if self._kind.indicator else ""
-        promised, observed = (
-            tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
-            for bounds in (promised, observed)
-        )
+        units, kind = self._targets, self._named.kind
+        promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
         if self.combiner_.pool.answers is not None:
             words = self.combiner_.pool.ledger.rows.words
-            predict = Bound(
-                f"largest error of predict on a {self._named.kind}, as measured on {words}",
-                "max_error",
-                float(np.nanmax(self.max_error_)),
-                self._targets.excess(self.unit_errors_),
-                "a target, not a theorem",
-            )
-            observed = (*observed, predict)
+            observed = (*observed, target_bound(kind, units, self.unit_errors_, self.max_error_, words))
         return promised, observed
-
-
-@dataclass(frozen=True)
-class _GameKind:
-    """Which of the games is played, and how its hypotheses are combined.
-
-    Parameters
-    ----------
-    gamma : float
-        γ, also where it takes no part.
-    aims : bool
-        Whether a target is stated; without one the worst error shall be as small as can be.
-    class_loss, combine : str
-        As given to the classifier.
-    """
-
-    gamma: float
-    aims: bool
-    class_loss: str
-    combine: str
-
-    @property
-    def indicator(self) -> bool:
-        """Whether the loss of a unit is the indicator."""
-        return self.class_loss == "indicator" or (self.class_loss == "auto" and self.aims and self.gamma > 0)
-
-    @property
-    def votes(self) -> bool:
-        """Whether the hypotheses vote."""
-        return self.combine == "vote" or (self.combine == "auto" and self.indicator)
-
-
-def _with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: float) -> TargetUnits:
-    """Allow the smallest error for which a stage of the balanced model meets the weak-learning condition."""
-    curve = []
-
-    def note(losses: NDArray[Any], answers: Ints) -> float:
-        curve.append(np.nan_to_num(units.errors(answers != scheme.judged.y)))
-        return 1.0
-
-    ask(scheme, units, units.density(units.base), seed, note)
-    R = np.array(curve)
-    feasible = [
-        error for error in MAX_ERRORS if ((np.round(R - error, DECIMALS) >= 0) @ units.base).min() <= demand
-    ]
-    allowed = min(feasible, default=MAX_ERRORS[-1])
-    return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))

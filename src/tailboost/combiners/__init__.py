@@ -33,19 +33,19 @@ __all__ = [
 
 
 class Combiner(Protocol):
-    """Turns the hypotheses of a game into one classifier, round by round."""
+    """Turn the hypotheses of a game into one classifier, round by round."""
 
     def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
         """Begin a new game, judged on ``rows``; ``erm`` fits plain ERM where it joins the pool."""
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Take in the newest hypothesis and the player's new state; return (objective, solver gap) now.
+        """Add the newest hypothesis; return the objective of the combination now and the solver gap.
 
-        Where nobody watches the objective, it may be left out (NaN) if it costs a solve.
+        If not ``watched``, the objective may be NaN where computing it needs a solve.
         """
 
     def first(self, n_rounds: int) -> None:
-        """Drop all but the first rounds: an interrupt may have come in the middle of `take`."""
+        """Drop all but the first rounds: an interrupt may have left `take` unfinished."""
 
     def settle(self, game: Game[Any]) -> Ensemble:
         """Return the classifier of the rounds so far."""

@@ -30,11 +30,11 @@ class Additive:
     rule : rule of an additive classifier
         The weight player, which knows the cost its steps lower.
     heaviest : int
-        The class number that a constant classifier had best answer.
+        Class number of the best constant classifier.
     best_prefix : bool
         Whether only the rounds up to the one with the least error on the judged rows are kept.
     refit : SoftMargin, optional
-        Chooses the weights of the kept hypotheses anew; ``choice`` says how that went.
+        Chooses the weights of the kept hypotheses anew; ``choice`` holds the result.
     """
 
     n_classes: int
@@ -48,7 +48,7 @@ class Additive:
     _votes: Floats = field(init=False)
     _newest: tuple[float, Ints] | None = field(init=False, default=None)
     _counted: int = field(init=False, default=0)
-    # What a later choice of the steps is made from: losses on the rows fitted on, answers on the judged rows.
+    # Kept for `refit`: losses on the rows fitted on, answers on the judged rows.
     _wrong: BitLosses | None = field(init=False, default=None)
     _said: list[NDArray[Any]] = field(init=False, default_factory=list)
     choice: Choice | None = field(init=False, default=None)
@@ -59,7 +59,7 @@ class Additive:
         self._votes = np.zeros((len(rows.y), self.n_classes))
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Take the newest hypothesis in; return the error of the ensemble now."""
+        """Add the newest hypothesis; return the error of the ensemble now."""
         self.boosted.append(response.member)
         self._newest = (state.steps[-1], response.answers)
         add_vote(self._votes, *self._newest)
@@ -73,7 +73,7 @@ class Additive:
         return float(np.average(wrong_now, weights=self.rows.weight)), 0.0
 
     def first(self, n_rounds: int) -> None:
-        """Undo a round that an interrupt left half taken in."""
+        """Undo a round that an interrupt left half added."""
         del self.boosted[n_rounds:]
         del self.log_costs[n_rounds:]
         if self._counted > n_rounds and self._newest is not None:
@@ -87,8 +87,6 @@ class Additive:
         """Return the classifier of the rounds so far."""
         steps: Floats = np.array(game.state.steps)
         best = int(game.trace.value.argmin()) + 1 if self.best_prefix else len(steps)
-        if steps[:best].sum() == 0.0 and steps.sum() > 0.0:  # a perfect hypothesis was taken alone
-            best = len(steps)
         kept = np.flatnonzero(steps[:best] > 0)
         weights, gap = steps[kept], 0.0
         if self.refit is not None and self._wrong is not None and len(kept):

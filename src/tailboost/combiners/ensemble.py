@@ -1,4 +1,4 @@
-"""Hypotheses and their weights as one classifier: what predicts, is re-weighted, saved and certified.
+"""Hypotheses and their weights as one classifier: it predicts, can be re-weighted and is saved.
 
 Answers are class numbers 0 … K − 1; the classifiers translate them into labels.
 """
@@ -57,7 +57,7 @@ class MixtureEnsemble:
     Parameters
     ----------
     members : list of classifiers
-        The pool: the boosted hypotheses in order, then what joined it without being boosted.
+        The pool: the boosted hypotheses in order, then the extras, which were not boosted.
     weights : ndarray of shape (n_members,)
         λ, sums to 1.
     n_classes : int
@@ -138,7 +138,7 @@ class AdditiveEnsemble:
         return _answers(self.members, X, members)
 
     def _staged_votes(self, X: Any) -> Iterator[Floats]:
-        """Yield what each class has been given so far: the same array every time, which grows."""
+        """Yield the votes of each class after every member: the same array every time, changed in place."""
         votes = np.zeros((n_rows_of(X), self.n_classes))
         for a, k in zip(self.weights, self.answers(X), strict=True):
             add_vote(votes, float(a), k)
@@ -195,9 +195,9 @@ def add_vote(scores: Floats, step: float, answers: Ints) -> None:
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:
     """Give every tie to the answer of the first member, in ``order``, that names one of the tied classes.
 
-    At small α the exact optimum is often a coin flip, and a bare argmax would then say the first class to
-    everyone. The winner is lifted by one unit in the last place above the others, so that the argmax of the
-    returned shares is the decision.
+    At small α the exact optimum is often a coin flip, and a bare argmax would then answer the first class
+    for every row. The winner is lifted by one unit in the last place above the others, so that the argmax of
+    the returned shares is the decision.
 
     Parameters
     ----------

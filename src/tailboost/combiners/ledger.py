@@ -1,4 +1,4 @@
-"""What every member of the pool said on the rows that decide the combination."""
+"""The losses of every member of the pool on the rows that decide the combination."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tailboost._typing import Bits, Floats, Ints
+from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost.data import Rows
 from tailboost.rules.outliers import keep
 from tailboost.solvers import BitLosses
 
 # Mean losses closer than this are equal.
 TIE_DECIMALS = 9
-# Errors of units are kept to this, so that the order in which rows are summed is not seen in λ.
+# Errors of units are rounded to this, so that λ does not depend on the order of the rows.
 LOSS_DECIMALS = 12
 
 
@@ -22,7 +22,7 @@ LOSS_DECIMALS = 12
 class Ledger:
     """Zero-one losses of every member of the pool on the rows that decide the combination.
 
-    The pool is the boosted hypotheses in order, then what joined it without being boosted.
+    The pool is the boosted hypotheses in order, then the extras.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Ledger:
     boosted : BitLosses of shape (T, n)
         Losses of the boosted hypotheses.
     extras : BitLosses of shape (E, n)
-        Losses of what joins the pool without being boosted: plain ERM in group games, the constants.
+        Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that is left out of the CVaR.
     """
@@ -40,7 +40,7 @@ class Ledger:
     boosted: BitLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
-    # Errors of the boosted hypotheses on the units of an objective: found once, asked for every round.
+    # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
 
     @classmethod
@@ -60,6 +60,15 @@ class Ledger:
         known = {name: errors[:n_rounds] for name, errors in self._known.items()}
         return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)), _known=known)
 
+    def part(self, chosen: Mask) -> Ledger:
+        """Return the ledger of some of the judged rows."""
+        boosted, extras = (bits.select(units=chosen) for bits in (self.boosted, self.extras))
+        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction)
+
+    def regrouped(self, groups: Ints) -> Ledger:
+        """Return the ledger with other groups of the same rows."""
+        return replace(self, rows=replace(self.rows, groups=groups), _known={})
+
     def pool(self, n_rounds: int | None = None) -> BitLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
         t = self.boosted.shape[0]
@@ -77,6 +86,28 @@ class Ledger:
         for s in range(t):
             cumulative += self.boosted.row(s)
         return keep(self.rows.base, cumulative, self.outlier_fraction)
+
+    @property
+    def whole(self) -> Ledger:
+        """The same losses with nothing left out."""
+        return replace(self, outlier_fraction=0.0)
+
+    @property
+    def dropped(self) -> float:
+        """Share of the weight that is left out: none before there are different losses."""
+        return 0.0 if np.array_equal(self.base(), self.rows.base) else self.outlier_fraction
+
+    def constant_answer(self, member: int) -> int | None:
+        """Return the class that a member of the pool answers to all judged rows; None if there are several.
+
+        Where the judged rows are of one class, losses do not tell.
+        """
+        t, y = self.boosted.shape[0], self.rows.y
+        wrong = self.boosted.row(member) if member < t else self.extras.row(member - t)
+        right = y[~wrong]
+        if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, y != right[0]):
+            return None
+        return int(right[0])
 
     def unit_errors(self, name: str, index: Ints, n_rounds: int | None = None) -> tuple[Floats, Ints]:
         """Error of every member of the pool on every unit that has rows.

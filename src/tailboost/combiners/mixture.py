@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost._typing import Floats
+from tailboost._typing import Floats, Ints
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.objective import Objective
 from tailboost.combiners.pool import Pool
@@ -58,7 +58,7 @@ class Mixture:
         )
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Take the newest hypothesis in; return the objective now and the gap of its solve."""
+        """Add the newest hypothesis; return the objective now and the gap of its solve."""
         self.pool.take(response)
         if self.even or not watched:
             return np.nan, 0.0
@@ -97,14 +97,33 @@ class Mixture:
         """Return the objective of any mixture of the pool."""
         return self.objective.evaluate(self.pool.ledger, mixture)
 
+    def value_elsewhere(self) -> float | None:
+        """Return the objective where each half of the judged rows is judged by the λ chosen on the other.
+
+        None where nothing was chosen on the rows, or where members were fitted on them.
+        """
+        ledger = self.pool.ledger
+        half = ledger.rows.halves()
+        if self.even or ledger.rows.fitted or half is None:
+            return None
+        losses = np.empty(len(half))
+        for chosen_on in (half, ~half):
+            mixture = self.objective.solve(ledger.part(chosen_on)).mixture
+            losses[~chosen_on] = ledger.part(~chosen_on).pool().combine(mixture)
+        return self.objective.of_losses(ledger, losses)
+
     def judged_on(self, X: Any, rows: Rows) -> Mixture:
         """Return the combiner with the same members, judged on other rows."""
         return _with_pool(self, self.pool.judged_on(X, rows))
 
-    def aiming_at(self, objective: Objective) -> Mixture:
-        """Return the combiner with the same members and another objective, never even."""
-        objective.check(self.pool.ledger.rows)
-        return _with_pool(replace(self, objective=objective, even=False), self.pool.snapshot())
+    def aiming_at(self, objective: Objective, groups: Ints | None = None) -> Mixture:
+        """Return the combiner with the same members and another objective, never even.
+
+        ``groups`` are other groups of the judged rows, for an objective over groups.
+        """
+        pool = self.pool.snapshot() if groups is None else self.pool.regrouped(groups)
+        objective.check(pool.ledger.rows)
+        return _with_pool(replace(self, objective=objective, even=False), pool)
 
     def snapshot(self) -> Mixture:
         """Return a copy that further rounds leave as it is."""

@@ -1,4 +1,4 @@
-"""What a mixture makes small: each objective knows its losses, value, solve, constants and words."""
+"""Objectives of a mixture: each has its losses, value, exact solver, constants and wording."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
 
 
 class Objective(Protocol):
-    """What is to be small, as a function of λ, on the rows of a ledger."""
+    """What λ minimises, as a function of λ, on the rows of a ledger."""
 
     @property
     def alpha(self) -> float | None:
         """Tail mass; None where the objective has none."""
 
     def check(self, rows: Rows) -> None:
-        """Raise ValueError if these rows do not say what the objective needs to know."""
+        """Raise ValueError if the rows lack what the objective needs, such as groups."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the objective of a mixture λ of the pool, shape (T + E,)."""
 
+    def of_losses(self, ledger: Ledger, losses: Floats) -> float:
+        """Return the objective of expected losses of the rows, shape (n,)."""
+
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Return the optimal mixture of the first ``n_rounds`` boosted hypotheses and the extras."""
 
-    def constants(self, ledger: Ledger, n_classes: int) -> float | None:
-        """Return the least value of a mixture of constants, which ignores the features; None if unknown."""
+    def coin(self, ledger: Ledger, n_classes: int) -> float:
+        """Return the value of the even mixture of all constants."""
+
+    def constants(self, ledger: Ledger, n_classes: int) -> float:
+        """Return the least value of a mixture of constants, which ignores the features."""
 
     def __str__(self) -> str:
         """Return the objective in words."""
@@ -49,17 +55,25 @@ class CVaR:
     alpha: float
 
     def check(self, rows: Rows) -> None:
-        """Any rows serve."""
+        """Accept any rows."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the CVaR of the mixture's loss."""
-        return cvar(ledger.pool().combine(mixture), self.alpha, ledger.base())
+        return self.of_losses(ledger, ledger.pool().combine(mixture))
+
+    def of_losses(self, ledger: Ledger, losses: Floats) -> float:
+        """Return the CVaR of losses of the rows."""
+        return cvar(losses, self.alpha, ledger.base())
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Solve the linear program (3) of Zhai et al. 2021."""
         return minimize_cvar_mixture(ledger.pool(n_rounds), self.alpha, ledger.base(n_rounds))
 
-    def constants(self, ledger: Ledger, n_classes: int) -> float | None:
+    def coin(self, ledger: Ledger, n_classes: int) -> float:
+        """Return ``1 − 1/K``, the coin's loss of every row."""
+        return 1.0 - 1.0 / n_classes
+
+    def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the best loaded coin: a constant's loss is the same all over a class."""
         mass = np.bincount(ledger.rows.y, weights=ledger.base(), minlength=n_classes)
         return minimize_cvar_mixture(1.0 - np.eye(n_classes), self.alpha, mass).value
@@ -75,20 +89,28 @@ class WorstRow:
     alpha = None
 
     def check(self, rows: Rows) -> None:
-        """Any rows serve."""
+        """Accept any rows."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest loss of a row that has weight."""
-        return float(ledger.pool().combine(mixture)[ledger.base() > 0].max())
+        return self.of_losses(ledger, ledger.pool().combine(mixture))
+
+    def of_losses(self, ledger: Ledger, losses: Floats) -> float:
+        """Return the largest of the losses of rows that have weight."""
+        return float(losses[ledger.base() > 0].max())
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Solve the minimax problem: at α = min p the cap ``p/α`` leaves the whole simplex."""
         p = ledger.base(n_rounds)
         return minimize_cvar_mixture(ledger.pool(n_rounds), float(p[p > 0].min()), p)
 
-    def constants(self, ledger: Ledger, n_classes: int) -> float | None:
+    def coin(self, ledger: Ledger, n_classes: int) -> float:
+        """Return ``1 − 1/K``, the coin's loss of every row."""
+        return 1.0 - 1.0 / n_classes
+
+    def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the even coin over the classes that have rows."""
-        return _even_coin(ledger)
+        return 1 - 1 / len(np.unique(ledger.rows.y[ledger.base() > 0]))
 
     def __str__(self) -> str:
         return "largest expected loss of any row"
@@ -103,8 +125,8 @@ class WorstUnit:
     unit : {"class", "group", "cell"}
         What the units are called.
     penalty : tuple of m floats, optional
-        What is added to the error of each unit before the largest is taken: what is allowed to the least
-        strict unit beyond it, where they are not all allowed the same.
+        What is added to the error of each unit before the largest is taken, where units are allowed different
+        errors: the largest allowed error less the unit's own.
     by_class : bool
         Whether the units are the classes of the rows; else they are the rows' groups.
     """
@@ -135,32 +157,62 @@ class WorstUnit:
         """Error of every member of the pool on every unit that has rows, penalties added, (T + E, m')."""
         name = "classes" if self.by_class else "groups"
         errors, used = ledger.unit_errors(name, self._index(ledger.rows), n_rounds)
-        return errors if self.penalty is None else errors + np.array(self.penalty)[used]
+        return errors + self._penalties(used)
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest error of a unit: errors are linear in λ."""
         return float((mixture @ self.losses(ledger)).max())
+
+    def of_losses(self, ledger: Ledger, losses: Floats) -> float:
+        """Return the largest mean loss of a unit, its penalty added."""
+        index = self._index(ledger.rows)
+        inside = index >= 0
+        index, weight = index[inside], ledger.rows.weight[inside]
+        mass = np.bincount(index, weights=weight)
+        used = np.flatnonzero(mass)
+        errors = np.bincount(index, weights=weight * losses[inside])[used] / mass[used]
+        return float((errors if self.penalty is None else errors + np.array(self.penalty)[used]).max())
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Solve the minimax problem over units."""
         losses = self.losses(ledger, n_rounds)
         return minimize_cvar_mixture(losses, 1.0 / losses.shape[1])  # cap 1: the whole simplex
 
-    def constants(self, ledger: Ledger, n_classes: int) -> float | None:
-        """Return the value of the even coin over classes; None over groups."""
-        return _even_coin(ledger) if self.by_class else None
+    def coin(self, ledger: Ledger, n_classes: int) -> float:
+        """Return the coin's loss of every row, ``1 − 1/K``, with the largest penalty."""
+        index = self._index(ledger.rows)
+        return 1.0 - 1.0 / n_classes + float(self._penalties(np.unique(index[index >= 0])).max())
+
+    def constants(self, ledger: Ledger, n_classes: int) -> float:
+        """Return the value of the best loaded coin: a constant errs on all other classes of a unit."""
+        rows, index = ledger.rows, self._index(ledger.rows)
+        inside = index >= 0
+        used, unit = np.unique(index[inside], return_inverse=True)
+        weight = np.bincount(
+            unit * n_classes + rows.y[inside],
+            weights=rows.weight[inside],
+            minlength=len(used) * n_classes,
+        ).reshape(len(used), n_classes)
+        penalties = self._penalties(used)
+        if np.all(np.count_nonzero(weight, axis=1) == 1):  # classes or cells: no program is needed
+            worst = np.full(n_classes, -np.inf)
+            np.maximum.at(worst, weight.argmax(axis=1), penalties)
+            # The least v with Σ_k max(0, 1 + penalty_k − v) ≤ 1: class k needs the share 1 + penalty_k − v.
+            needs = np.sort(1.0 + worst[np.isfinite(worst)])[::-1]
+            return float(((np.cumsum(needs) - 1.0) / np.arange(1, len(needs) + 1)).max())
+        errors = 1.0 - (weight / weight.sum(axis=1, keepdims=True)).T
+        return minimize_cvar_mixture(errors + penalties, 1.0 / len(used)).value
+
+    def _penalties(self, used: Ints) -> Floats:
+        return np.zeros(len(used)) if self.penalty is None else np.array(self.penalty)[used]
 
     def __str__(self) -> str:
         plus = " + its penalty" if self.penalised else ""
         return f"largest expected loss of any {self.unit}{plus}"
 
 
-def _even_coin(ledger: Ledger) -> float:
-    return 1 - 1 / len(np.unique(ledger.rows.y[ledger.base() > 0]))
-
-
 def objective_named(name: Any, alpha: float | None) -> Objective:
-    """Return the objective that `reweight` calls by a name: "cvar", "worst_class" or "worst_group"."""
+    """Return the objective by its name in `reweight`: "cvar", "worst_class" or "worst_group"."""
     if name == "cvar" and alpha is not None:
         return CVaR(alpha)
     if name == "worst_class":

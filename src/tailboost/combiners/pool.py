@@ -1,4 +1,4 @@
-"""The hypotheses of a fit, and what they say on the rows that decide the combination."""
+"""The hypotheses of a fit, with their losses and answers on the rows that decide the combination."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tailboost.learners.session import constant, predict_members
 
 @dataclass
 class Pool:
-    """Boosted hypotheses in order, then what joined them without being boosted, with their losses.
+    """Boosted hypotheses in order, then the extras (plain ERM, constants), with their losses.
 
     Parameters
     ----------
     ledger : Ledger
         Losses on the judged rows.
     extras : list
-        What joined without being boosted.
+        Members that were not boosted.
     boosted : list
         The hypotheses so far.
     said : list of ndarray, or None
@@ -97,14 +97,14 @@ class Pool:
         return None if self.said is None else [*self.said, *self.extras_said]
 
     def take(self, response: Response) -> None:
-        """Take the newest hypothesis in."""
+        """Add the newest hypothesis."""
         self.ledger = self.ledger.append(response.answers != self.ledger.rows.y)
         if self.said is not None:
             self.said.append(_compact(response.answers))
         self.boosted.append(response.member)
 
     def first(self, n_rounds: int) -> None:
-        """Drop all but the first hypotheses: an interrupt may have come in the middle of `take`."""
+        """Drop all but the first hypotheses: an interrupt may have left `take` unfinished."""
         del self.boosted[n_rounds:]
         if self.said is not None:
             del self.said[n_rounds:]
@@ -119,6 +119,10 @@ class Pool:
         for w in boosted:
             ledger = ledger.append(w)
         return replace(self, ledger=ledger, boosted=list(self.boosted), said=None, extras_said=[])
+
+    def regrouped(self, groups: Ints) -> Pool:
+        """Return a pool of the same members with other groups of the judged rows."""
+        return replace(self.snapshot(), ledger=self.ledger.regrouped(groups))
 
     def snapshot(self) -> Pool:
         """Return a copy that further rounds leave as it is."""

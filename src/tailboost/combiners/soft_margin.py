@@ -14,7 +14,7 @@ from tailboost.data import Rows
 from tailboost.solvers import BitLosses, soft_margin_weights
 from tailboost.solvers.soft_margin import SoftMarginSolution
 
-# What a program's value must gain over the constants', relative to 1 + theirs, to be more than rounding.
+# Least gain over the constants' value, relative to 1 + that value, that is more than rounding.
 LEAST_GAIN = 1e-7
 
 
@@ -25,7 +25,7 @@ class Choice:
     Parameters
     ----------
     weights : ndarray of shape (T,)
-        Zeros where no price leaves weights that are better than the constants.
+        Zeros where no price gives weights better than the constants.
     gap : float
         Duality gap of the program.
     price : float
@@ -80,7 +80,7 @@ class SoftMargin:
         rows : Rows
             The judged rows.
         constant : int
-            The class number that a constant classifier had best answer.
+            Class number of the best constant classifier.
         """
         K = len(self.class_weight)
         error_of_constant = float(np.average(rows.y != constant, weights=rows.weight))

@@ -27,9 +27,9 @@ class Tally:
         self.counted = 0
 
     def decide(self, said: list[NDArray[Any]], order: Ints) -> Ints:
-        """Count all that was said and return the majority's answers; ties go to the first in the order."""
+        """Count all answers and return the majority's; ties go to the first voter in the order."""
         rows = np.arange(len(self.counts))
-        if self.counted >= len(said):  # rounds were taken back
+        if self.counted >= len(said):  # an interrupt removed rounds: count anew
             self.counts[:], self.counted = 0.0, 0
         for k in said[self.counted :]:
             self.counts[rows, k] += 1.0
@@ -78,7 +78,7 @@ class Vote:
         self.tally = Tally(len(rows.y), self.n_classes)
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
-        """Take the newest voter in; return the least excess of any prefix so far."""
+        """Add the newest voter; return the least excess of any prefix so far."""
         self.pool.take(response)
         if self.units is None:
             return np.nan, 0.0
@@ -117,12 +117,15 @@ class Vote:
         """Return the objective of any mixture of the voters."""
         return self.objective.evaluate(self.pool.ledger, mixture)
 
-    def aiming_at(self, objective: Objective) -> Mixture:
-        """Return a mixture of the same members for an objective."""
-        objective.check(self.pool.ledger.rows)
+    def value_elsewhere(self) -> None:
+        """Without an estimate: how many rounds vote is chosen on all judged rows."""
+        return None
+
+    def aiming_at(self, objective: Objective, groups: Ints | None = None) -> Mixture:
+        """Return a mixture of the same members for an objective, over other groups if they are given."""
         mixture = Mixture(objective, self.n_classes, outlier_fraction=self.outlier_fraction)
-        mixture.pool = self.pool.snapshot()
-        return mixture
+        mixture.pool = self.pool
+        return mixture.aiming_at(objective, groups)
 
     def judged_on(self, X: Any, rows: Rows) -> Mixture:
         """Return an even mixture of the same members, judged on other rows."""

@@ -1,4 +1,4 @@
-"""What all loaders share: pandas on demand, group columns, and the shape of the answer."""
+"""What all loaders share: pandas on demand, group columns, and the returned Bunch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGE_BANDS = ("under 30", "30-39", "40-49", "50 and over")
 
 
 def import_pandas(needed_by: str) -> ModuleType:
-    """Import pandas, or say who needs it and how to get it."""
+    """Import pandas; if it is missing, raise ImportError naming what needs it and how to install it."""
     try:
         import pandas
     except ImportError as error:

@@ -19,7 +19,7 @@ _EDUCATION = {1: "graduate school", 2: "university", 3: "high school"}
 def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
     """Load the credit default clients that come with the package (binary classification).
 
-    30,000 credit card clients of a bank in Taiwan in 2005; the task is to foresee who defaults on next
+    30,000 credit card clients of a bank in Taiwan in 2005; the task is to predict who defaults on next
     month's payment. These are the data of the real experiment of [2]_. Nothing is fetched.
 
     ================   ==================================

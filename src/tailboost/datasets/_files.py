@@ -1,4 +1,4 @@
-"""Files of tables: what stands in them, before anything is made of it."""
+"""Tables as they stand in files, before values are converted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".csv.xz": lzma.open,
 }
 _PARQUET = (".parquet", ".pq")
-_MISSING = "?"  # besides what pandas takes for missing: empty, NA, NaN, null, None …
+_MISSING = "?"  # besides the words that pandas treats as missing: empty, NA, NaN, null, None …
 
 
 def is_csv(path: Path) -> bool:
@@ -45,7 +45,7 @@ def read_raw(path: Path) -> Any:
     try:
         if suffix in _OPENERS:
             _check_csv(path, _OPENERS[suffix])
-            # pandas takes surplus leading columns for an index unless told not to.
+            # Otherwise pandas would use surplus leading columns as an index.
             return pandas.read_csv(
                 path, dtype=str, na_values=[_MISSING], index_col=False, low_memory=False, encoding="utf-8-sig"
             )
@@ -57,7 +57,7 @@ def read_raw(path: Path) -> Any:
         return pandas.read_parquet(path)
     except (ImportError, MemoryError):
         raise
-    except Exception as error:  # whatever a damaged file makes its reader trip over, KeyError included
+    except Exception as error:  # damaged files raise exceptions of many types, KeyError included
         raise ValueError(f"{str(path)!r} cannot be read: {type(error).__name__}: {error}") from error
 
 

@@ -153,7 +153,7 @@ def _check_subset(loader: str, subset: str, allowed: Sequence[str] = ("train", "
 
 @contextmanager
 def _readable(loader: str, path: Path, source: str) -> Iterator[None]:
-    """Turn whatever a missing or damaged file raises into one sentence that says what belongs there."""
+    """Turn errors from a missing or damaged file into one sentence that says what is expected there."""
     try:
         yield
     except (OSError, EOFError, KeyError, IndexError, TypeError, ValueError, NotImplementedError,
@@ -229,7 +229,7 @@ def _upright(pixels: NDArray[Any]) -> Bytes:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Reads arrays, text, numbers and containers: a pickle can name any function, only these are called."""
+    """Unpickle only arrays, text, numbers and containers: a pickle can name any function to call."""
 
     _known = frozenset(
         [(f"numpy{core}.multiarray", "_reconstruct") for core in (".core", "._core")]

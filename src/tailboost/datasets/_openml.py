@@ -16,7 +16,7 @@ from tailboost.datasets._table import read_frame, split_table
 
 @dataclass(frozen=True)
 class _Table:
-    """One data set: where it is, how its columns are named, what must come out."""
+    """One data set: its source, its column names, and what a correct copy must contain."""
 
     name: str
     version: int

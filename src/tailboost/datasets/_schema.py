@@ -1,4 +1,4 @@
-"""What the columns of a table are, kept with a model so that later tables are read as the first one was."""
+"""Schemas of tables, kept with a model so that later tables are read in the same way as the first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tailboost.datasets._files import read_raw
 Kind: TypeAlias = Literal["number", "truth", "text"]
 
 _TRUTH = {"true": 1.0, "false": 0.0}
-_NAMED = 5  # columns that a warning or an error names before it counts the rest
+_NAMED = 5  # the most columns that a message names; it counts the rest
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
@@ -76,13 +76,13 @@ class TableSchema:
     number column                   numbers, and text that spells one; anything else is a missing value
     truth column                    true, false (in any case), 1 and 0; anything else is a missing value
     text column                     the text as it stands; of numbers without fraction, the whole number
-    a category not seen before      kept as it is: what it means is the model's to say
+    a category not seen before      kept as it is; the model decides what it means
     a column not in the schema      ignored
     a column of the schema missing  ValueError that names it
     infinite numbers, dates, lists  ValueError that names the column
     ==============================  ====================================================================
 
-    What is counted as missing, unseen or ignored is said in one `TableChangedWarning`.
+    One `TableChangedWarning` counts the missing, unseen and ignored values and columns.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class TableSchema:
         return cls(columns, None if target is None else ColumnSchema.of(target))
 
     def __getstate__(self) -> dict[str, str]:
-        # Text is small in a model file, and read without building any type that the file names.
+        # As text a schema is small in a model file, and reading it builds no type that the file names.
         return {"json": json.dumps(asdict(self))}
 
     def __setstate__(self, state: dict[str, str]) -> None:
@@ -133,7 +133,7 @@ class TableSchema:
         vars(self).update(columns=columns, target=None if target is None else column(target))
 
     def read(self, frame: Any) -> Any:
-        """Convert a table as the one that the schema was made from.
+        """Convert a table in the same way as the one that the schema was made from.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
 def number(value: Any) -> float | None:
     """Return the number that a value is, or that its text spells in ASCII digits; None where it is none."""
     if isinstance(value, str):
-        if not value.isascii() or "_" in value:  # which Python reads as numbers, and no other program
+        if not value.isascii() or "_" in value:  # only Python reads 1_000 as a number
             return None
         try:
             spelled = float(value)
@@ -286,7 +286,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def as_written(values: list[Any]) -> NDArray[Any] | None:
-    """Return a CSV file's column as what all of its values spell: numbers or truth values, else None.
+    """Convert a CSV file's column to numbers or truth values if all its values are such; else None.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def _all_numbers(texts: Iterable[str]) -> list[float] | None:
 
 
 def refuse_kinds(column: Any, what: str) -> str:
-    """Return pandas' word for what a column holds, or say that it is neither number, truth value nor text.
+    """Return pandas' name of a column's kind; raise if it is not numbers, truth values or text.
 
     Raises
     ------
@@ -334,7 +334,7 @@ def refuse_kinds(column: Any, what: str) -> str:
             f"{what} holds dates or times (such as {str(values.dropna().iloc[0])[:40]!r}); drop the column "
             "or turn it into numbers, for instance days before a fixed day"
         )
-    if kind in ("mixed", "mixed-integer"):  # of several types, or of one that pandas has no word for
+    if kind in ("mixed", "mixed-integer"):  # of several types, or of one that pandas does not name
         odd = sorted({type(v).__name__ for v in values.dropna() if not isinstance(v, _TYPES)})
         kind = odd[0] if odd else kind
     if kind not in _KINDS:

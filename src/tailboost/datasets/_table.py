@@ -1,4 +1,4 @@
-"""Any CSV or Parquet file as features, target and groups, or one sentence about what is wrong with it."""
+"""Load a CSV or Parquet file as features, target and groups, or say in one sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tailboost.datasets._schema import NUMBERS, TableSchema, as_written, refuse_
 _MAX_GROUPS = 100
 # Longer than any date: what follows a time of day may be anything, and on long text the search for an end of
 # it that fits would take time with the square of the length.
-_DATE_LENGTH = 64
-_DATE = re.compile(
+DATE_LENGTH = 64
+DATE = re.compile(
     r"\s*("
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?"  # 2024-01-31, 2024-01
     r"|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"  # 31.01.2024, 1/31/24
@@ -32,12 +32,12 @@ _DATE = re.compile(
 def load_table(
     path: str | Path, target: str, *, group: str | Sequence[str] = (), text_labels: bool = False
 ) -> Any:
-    """Load a CSV or Parquet file for classification, whatever its columns hold.
+    """Load a CSV or Parquet file with numbers, text and missing values for classification.
 
     Numbers stay numbers, text becomes a pandas category, missing values stay missing. In CSV files an empty
     field, ``?`` and pandas' usual words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values, and a
     column is numeric (or true/false) if each of its values is: one ``A1B`` among zip codes keeps all of them
-    as the text that stands in the file. What was found is in ``schema``, which reads a later file alike.
+    as the text that stands in the file. ``schema`` holds these kinds and reads a later file in the same way.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def load_table(
     ------
     ValueError
         The file cannot be read or is damaged, a column is missing or named twice, a column holds dates,
-        infinite numbers or what is neither number nor text, the target has missing values, one class,
-        continuous values or an own one for nearly every row, or a group column has more than 100 values. The
-        message names the file, column or line.
+        infinite numbers or something other than numbers and text, the target has missing values, one class,
+        continuous values or a different value in nearly every row, or a group column has more than 100
+        values. The message names the file, column or line.
     ImportError
         No pandas (or, for Parquet, no pyarrow).
     """
@@ -105,7 +105,7 @@ def split_table(
 ) -> Any:
     """Check a typed DataFrame and split it into features, target and groups, as `load_table` describes.
 
-    Of a CSV file ``written`` is the table as it stands there: it names the groups, and on demand the labels.
+    ``written`` is the text of a CSV file: it gives the names of groups and, if labels stay text, the labels.
     """
     names = checked_names(frame.columns, source)
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)
@@ -131,7 +131,7 @@ def split_table(
 
 
 def read_frame(path: Path) -> Any:
-    """Return a file's table; the columns of a CSV file as what all of their values spell."""
+    """Return a file's table; a CSV column is numbers or truth values if all its values are such."""
     raw = read_raw(path)
     return _typed(raw) if is_csv(path) else raw
 
@@ -159,7 +159,7 @@ def _labels(column: Any, source: str, written: Any = None) -> Any:
     what = f"target column {column.name!r} of {source}"
     if missing := int(column.isna().sum()):
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
-    if column.dtype == "category":  # its values are the labels: 0 and 1 shall not become text
+    if column.dtype == "category":  # its values are the labels, and 0 and 1 must not become text
         column = column.astype(column.cat.categories.dtype)
     column = _feature(column, source)
     y = np.asarray(column.astype(str), dtype=str) if column.dtype == "category" else np.asarray(column)
@@ -217,7 +217,7 @@ def _text(column: Any) -> Any:
 
 
 def _looks_like_a_date(value: str) -> bool:
-    return len(value) <= _DATE_LENGTH and _DATE.fullmatch(value) is not None
+    return len(value) <= DATE_LENGTH and DATE.fullmatch(value) is not None
 
 
 def _all_dates(column: Any) -> bool:

@@ -1,7 +1,6 @@
-"""Learners: what answers the weight player.
+"""Base learners that answer the weight player.
 
-What a learner of one's own may offer beyond scikit-learn's interface is described in
-`tailboost.learners.protocols`.
+`tailboost.learners.protocols` describes what your own learner may offer beyond scikit-learn's interface.
 """
 
 from __future__ import annotations

@@ -28,14 +28,14 @@ from tailboost.learners._table import TableReader
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.protocols import Learner, PreparedProba
 
-# What a forest has seen nowhere is not impossible: a class with enough weight must still be answered.
+# Least probability: a class that the forest gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-3
-# Share of the weight in a leaf of the forest: it bounds a tree's size where there are very many rows.
+# Least share of the weight in a leaf of the forest: it limits the size of trees on very many rows.
 SMALLEST_LEAF = 5e-5
 # A class's rows are multiplied by a number of few bits: sums of such weights are exact, whether a row weighs
 # 2 or is there twice.
 SIGNIFICANT_BITS = 10
-# Weights that agree to this are the same: the player's come rounded to 16 bits.
+# Relative tolerance within which weights are the same: the player's are rounded to 16 bits.
 SAME = 1e-3
 
 
@@ -55,6 +55,13 @@ class TableForest(ClassifierMixin, BaseEstimator):
             self.forest_ = forest.fit(table, y, sample_weight)
         self.classes_ = forest.classes_
         return self
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Those of the forest, shape (d,)."""
+        check_is_fitted(self)
+        own: Floats = self.forest_.feature_importances_
+        return own
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict class probabilities, shape (n, K)."""
@@ -123,6 +130,11 @@ class Adjusted:
     def __init__(self, table_: LogProbabilities, log_weight: Floats) -> None:
         self.table_, self.log_weight = table_, log_weight
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Mean of those of the classifiers behind the probabilities, shape (d,)."""
+        return np.mean([model.feature_importances_ for model in self.table_.models], axis=0)
+
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
         return (table + self.log_weight).argmax(axis=1)
@@ -162,14 +174,14 @@ class AdjustedSession:
         self.known: dict[tuple[bytes, bytes], Floats] = {}
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Return the best answer to the classes' weights; ``seed`` takes no part, so that fits are shared."""
+        """Return the best answer to the classes' weights; ``seed`` is ignored, so that fits can be shared."""
         used, own = (w if rows is None else np.where(rows, w, 0.0) for w in (weight, self.sample_weight))
         mass = np.bincount(self.y, weights=used, minlength=self.n_classes)
         if np.count_nonzero(mass) == 1:
             return constant(int(mass.argmax()), self.n_classes)
         with np.errstate(divide="ignore"):
             log_weight = np.log(mass / mass.sum())
-        played = mass[self.y] > 0.0  # a class without weight is silenced by its −∞
+        played = mass[self.y] > 0.0  # a class without weight is never answered: its logarithm is −∞
         if not np.allclose(self._share(used)[played], self._share(own)[played], rtol=SAME, atol=0.0):
             return Adjusted(self._fit(used, rows), log_weight)
         key = _key(rows)
@@ -235,17 +247,16 @@ def _key(rows: Mask | None) -> bytes:
 class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     """Answers weighted classes by shifting the thresholds of one fit, not by fitting again.
 
-    A strong learner that is fitted with weights per class hardly heeds them: it separates the training rows
-    whatever they weigh. So the class probabilities p_k are fitted with all classes weighing the same, and a
-    weighting w of the classes is answered by ``argmax_k w_k p_k(x)``, which is the best answer if the
-    probabilities are right [1]_, [2]_. In a game over classes every round after the first then costs an
-    argmax.
+    Weights per class hardly change a strong learner: it separates the training rows at any weights. So the
+    class probabilities p_k are fitted once, with all classes weighing the same. Weights w of the classes are
+    then answered by ``argmax_k w_k p_k(x)``, the best answer if the probabilities are right [1]_, [2]_. In a
+    game over classes every round after the first costs an argmax.
 
     Parameters
     ----------
     estimators : classifier or list of classifiers, optional
         With ``predict_proba`` and sample weights in ``fit``; the logarithms of their probabilities are
-        averaged. They are fitted anew, so a frozen classifier will not do. None takes boosted
+        averaged. They are fitted anew, so a frozen classifier is refused. None takes boosted
         trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per class, learning rate 0.1) and 100
         extremely randomised trees of at most 20,000 leaves, which err on different rows.
     n_jobs : int, optional
@@ -256,12 +267,32 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
+        The labels.
     n_features_in_ : int
+        Columns of X in ``fit``.
+
+    See Also
+    --------
+    tailboost.WorstClassBoostClassifier : Uses this learner by default in the error game over classes.
 
     References
     ----------
     .. [1] C. Elkan, "The Foundations of Cost-Sensitive Learning", IJCAI 2001, theorem 2.
     .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from tailboost.learners import LogitAdjustedClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X = X[:, :1]
+    >>> clf = LogitAdjustedClassifier(LogisticRegression())
+    >>> alike = clf.fit(X, y).predict(X)
+    >>> weighted = clf.fit(X, y, sample_weight=np.where(y == 2, 5.0, 1.0)).predict(X)
+    >>> bool((weighted == 2).sum() > (alike == 2).sum())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

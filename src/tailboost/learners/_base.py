@@ -1,4 +1,4 @@
-"""What several learners need: the checks of ``fit``, and constants."""
+"""Small helpers of several learners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.dummy import DummyClassifier
 
 
 def last(drawn: Iterable[Any]) -> Any:
-    """Draw everything and return what came last."""
+    """Exhaust an iterator and return its last item."""
     return deque(drawn, maxlen=1)[0]
 
 
@@ -19,3 +19,8 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
     """Return the classifier that answers class number ``k`` to every row."""
     labels = np.arange(n_classes)
     return DummyClassifier(strategy="constant", constant=k).fit(np.zeros((n_classes, 1)), labels)
+
+
+def is_constant(member: Any) -> bool:
+    """Whether a member answers the same to every row, as those of `constant` do."""
+    return isinstance(member, DummyClassifier)

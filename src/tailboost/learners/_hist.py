@@ -27,12 +27,12 @@ from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks
 
 try:
     import xgboost
-except ImportError:  # the extra is optional; scikit-learn's trees serve without it
+except ImportError:  # an optional extra; without it scikit-learn's trees are used
     xgboost = None
 
 # XGBoost keeps weights and gains in float32 and ignores gains below 1e-6. If the sum of the weights lies
 # outside these powers of 2, weights and penalties are multiplied by one power of 2 that brings the sum near
-# the number of rows. Multiplying both alike leaves the trees as they are.
+# the number of rows. Multiplying both alike does not change the trees.
 EXPONENTS = (-4, 40)
 HEAVIEST = 1e30
 
@@ -67,12 +67,12 @@ def _load(content: bytes) -> Any:
     """Return a booster that threads may share: predictions do not change it.
 
     XGBoost documents prediction as thread safe, but neither loading a model, nor setting a parameter, nor the
-    first call after these, which configures the booster. All three happen here, before anyone else sees it.
+    first call after these, which configures the booster. All three happen here, before other threads see it.
     One thread: `predict_in_blocks` brings more where they pay.
     """
     booster = xgboost.Booster({"nthread": 1})
     booster.load_model(bytearray(content))
-    booster.num_boosted_rounds()  # configures it
+    booster.num_boosted_rounds()  # this call configures the booster
     return booster
 
 
@@ -97,7 +97,7 @@ class HistSession:
             self.data.set_info(label=template._targets(y, n_classes))
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
-        """Fit on the rows: the others stay in the binned table with weight 0 and take no part."""
+        """Fit on the rows: the others stay in the binned table with weight 0, which excludes them."""
         if self.backend == "sklearn":
             return next(self._by_sklearn(fit_whole, weight, seed, rows))
         return last(self._by_xgboost(weight, rows))
@@ -121,12 +121,12 @@ class HistSession:
         inner = model._sklearn_estimator()
         set_seeds(inner, seed)
         dense = (self.table.toarray() if sp.issparse(self.table) else self.table)[chosen]
-        # scikit-learn cannot bin a column without a single number; a constant serves as well.
+        # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
         dense = np.where(np.isnan(dense).all(axis=0), np.float32(0), dense)
         threads = count_threads(model.n_jobs, dense.shape)
         growing = by(inner, dense, self.y[chosen], {"sample_weight": weight[chosen]})
         while True:
-            with sklearn_threads(threads):  # ends before the caller goes on with other work
+            with sklearn_threads(threads):  # ends before the generator yields to other work
                 fitted = next(growing, None)
             if fitted is None:
                 return
@@ -163,7 +163,7 @@ class HistSession:
             del model._booster
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
-        """Predict the opened rows; for the newest fit XGBoost has the answer on the binned table at hand."""
+        """Predict the opened rows; for the newest fit XGBoost has cached the answers for the binned table."""
         newest, booster = self.newest
         if model is not newest:
             return model.predict_table(self.table if rows is None else self.table[rows])
@@ -208,7 +208,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _sklearn_estimator(self) -> Any:
-        """Return the scikit-learn estimator that stands in without XGBoost."""
+        """Return the scikit-learn estimator that is used without XGBoost."""
 
     @abstractmethod
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -241,7 +241,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     ) -> HistSession:
         """Open the data for any number of fits; labels are class numbers 0 … K − 1.
 
-        The rows' own weights are taken by learners that need more than the weights of a fit; not by these.
+        ``sample_weight`` is part of the protocol and not needed here.
         """
         self._validate_params()
         return HistSession(self, X, y, n_classes)
@@ -294,7 +294,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         return self
 
-    # The booster is kept as bytes: they pickle, copy and pass through safe model files as they are.
+    # The booster is kept as bytes: they can be pickled, copied and stored in safe model files unchanged.
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_booster"}
@@ -307,6 +307,24 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             # Threads that come here at the same time each load one; all of them use the first that is kept.
             booster = self.__dict__.setdefault("_booster", _load(self.model_))
         return booster
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each column in the gain of all splits, shape (d,).
+
+        Raises
+        ------
+        AttributeError
+            If the backend is scikit-learn's and its model has none.
+        """
+        check_is_fitted(self, "model_")
+        if self.backend_ == "sklearn":
+            own: Floats = self.model_.feature_importances_
+            return own
+        total = np.zeros(self.booster_.num_features())
+        for name, gain in self.booster_.get_score(importance_type="total_gain").items():
+            total[int(name.removeprefix("f"))] = np.sum(gain)
+        return total / total.sum() if total.any() else total
 
     def _margin(self, table: Table) -> NDArray[np.float32]:
         booster = self.booster_
@@ -380,9 +398,23 @@ class HistTreeClassifier(_HistClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
+        The labels.
     backend_ : str
         The backend that was used.
     n_features_in_ : int
+        Columns of X in ``fit``.
+
+    See Also
+    --------
+    HistBoostClassifier : A boosted ensemble of such trees.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost.learners import HistTreeClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> HistTreeClassifier(max_depth=2, backend="sklearn").fit(X, y).get_n_leaves()
+    4
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -478,14 +510,29 @@ class HistBoostClassifier(_HistClassifier):
         The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
         on. Small tables (fewer than 5 million entries) use one: more would slow them down.
     random_state : int, RandomState or None
-        Takes no part: nothing is drawn. Kept for the interface.
+        Not used, because nothing is drawn; there for the interface.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
+        The labels.
     backend_ : str
         The backend that was used.
     n_features_in_ : int
+        Columns of X in ``fit``.
+
+    See Also
+    --------
+    HistTreeClassifier : One tree.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost.learners import HistBoostClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = HistBoostClassifier(n_estimators=10).fit(X, y)
+    >>> float(clf.score(X, y)) > 0.95
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

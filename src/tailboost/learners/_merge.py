@@ -12,9 +12,9 @@ from tailboost._typing import Ints
 from tailboost.learners._table import Table
 from tailboost.learners._threads import count_threads
 
-# Opening a pass costs about as much as these rows, and merging as much as a few passes.
+# One pass has a fixed cost of about this many rows, and merging costs as much as a few passes.
 ROWS_WORTH_MERGING = 5_000
-# Trees of a pass: bounds the memory of the leaf numbers, 4 bytes per row and tree.
+# The most trees in a pass: limits the memory of the leaf numbers, 4 bytes per row and tree.
 TREES_PER_PASS = 64
 
 

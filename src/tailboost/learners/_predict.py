@@ -37,5 +37,5 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
 
 def _kind(member: Any) -> tuple[Any, bool]:
     mergeable = isinstance(member, HistTreeClassifier) and member.backend_ == "xgboost"
-    # `Prepared`, asked by hand: this runs per member and prediction, and isinstance is slow for protocols.
+    # Tests for `Prepared` by hand: isinstance is slow for protocols, and this runs per member and prediction.
     return (member.table_ if hasattr(member, "predict_table") else None), mergeable

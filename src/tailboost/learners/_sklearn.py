@@ -52,8 +52,8 @@ def weight_parameter(estimator: Any) -> str | None:
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
-# A learner that is fitted anew for every size, if warm, grows by this factor, so that asking every size for
-# its predictions costs no more than a few times what the last one does.
+# A learner that grows by warm starts grows by this factor per stage, so that asking every stage for its
+# predictions costs only a few times as much as asking the last one.
 GROWTH = 1.25
 
 
@@ -62,7 +62,7 @@ def growth_parameter(estimator: Any) -> str | None:
 
     ``max_iter`` where an epoch is one ``partial_fit`` (SGD, multi-layer perceptrons) or the steps are stages
     (histogram boosting), ``n_estimators`` where ``warm_start`` adds to them (forests, bagging, gradient
-    boosting). Early stopping inside the learner and weights of its own by class frequency leave no growth.
+    boosting). A learner with its own early stopping or class weights by frequency cannot grow.
     """
     params = estimator.get_params(deep=False)
     if params.get("early_stopping") is True or isinstance(params.get("class_weight"), str):
@@ -103,7 +103,7 @@ def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
         yield from fit_whole(model, X, y, weights)
     elif hasattr(model, "partial_fit"):
         seed = model.get_params()["random_state"]
-        model.set_params(random_state=np.random.RandomState(seed))  # every epoch has a shuffle of its own
+        model.set_params(random_state=np.random.RandomState(seed))  # every epoch must shuffle differently
         try:
             for _ in range(getattr(model, parameter)):
                 yield model.partial_fit(X, y, classes=np.unique(y), **weights)
@@ -156,7 +156,7 @@ class SklearnSession:
         self.estimator, self.X, self.y, self.n_classes = estimator, X, y, n_classes
         self.sample_weight, self.fit_params = sample_weight, fit_params
         self.skorch = is_skorch(estimator)
-        self.concurrent = not self.skorch  # PyTorch's generators are one for all threads
+        self.concurrent = not self.skorch  # all threads share PyTorch's generators
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None:
             warnings.warn(
@@ -194,7 +194,7 @@ class SklearnSession:
         model = clone(self.estimator)
         set_seeds(model, seed)
         fits = by(model, X, y, params)
-        if self.skorch:  # a net of theirs grows in one stage, and the generators are given back after it
+        if self.skorch:  # a skorch net has one stage, after which PyTorch's generators are restored
             with _seeded_torch(seed):
                 fits = iter(list(fits))
         for fitted in fits:

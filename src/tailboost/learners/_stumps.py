@@ -18,11 +18,11 @@ from tailboost._typing import Floats, Ints, Mask
 Integers = NDArray[np.int64]
 
 # Weights are summed as integers that sum to at most 2^TOTAL_BITS: such sums are exact, so that equal stumps
-# tie exactly whatever the order of the rows, and a row of weight 2 is the row twice.
+# tie exactly in any order of the rows, and a row of weight 2 is the row twice.
 TOTAL_BITS = 60
-# Sample weights beyond 2^±50 are scaled down or up first: they are no counts of rows.
+# Sample weights beyond 2^±50 cannot be counts of rows and are scaled first.
 FAR_FROM_COUNTS = 50
-# Entries of the sorted columns handled at a time, so that what is in hand stays in the cache.
+# Entries of the sorted columns handled at a time, so that they stay in the cache.
 BLOCK = 16_384
 
 
@@ -178,6 +178,9 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     b *= b
     b *= (1 - variance_weight) / 4
     b += (variance_weight * V / 2) * (1 - t)  # Q
+    if variance_weight > 1:  # a difference then; C of rows of tiny weight is rounded to 0 before A is
+        np.maximum(a, 0.0, out=a)
+        np.maximum(b, 0.0, out=b)
     a *= b
     np.sqrt(a, out=a)
     a *= 2
@@ -192,7 +195,7 @@ def best_stump(
     """Search all stumps, the constants among them, for the least cost.
 
     The weights w and w²/p are those of the fit, ``weight = sample_weight · w/p``. Equal costs go to the
-    first column and the lowest threshold; a constant has to be strictly better.
+    first column and the lowest threshold; a constant wins only if it is strictly better.
 
     Returns
     -------
@@ -247,7 +250,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     variance_weight : float, default=0.0
-        λ in [0, 1]. 0 minimises the weighted error. A larger one minimises the cost of empirical
+        λ ≥ 0. 0 minimises the weighted error. A larger one minimises the cost of empirical
         Bernstein boosting after the best step, ``2√(PQ) + 2(1−λ)AB`` [1]_: with w the weights (Σw = 1), p
         the normalised sample weights of the rows as opened, A = Σ w over the rows that are right, C = Σ w²/p
         over them, B and D over the others, P = (1−λ)A² + λC, Q = (1−λ)B² + λD. In a plain ``fit`` w = p, and
@@ -256,23 +259,36 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
+        The labels.
     feature_ : int
-        The column looked at; −1 where a constant is best.
+        The column that is compared with the threshold; −1 where a constant is best.
     threshold_ : float
         The middle between two neighbouring values of the column.
     above_ : int
         Class number answered above the threshold; the other one up to it.
     cost_ : float
-        The cost above.
+        The cost of this stump, as defined for ``variance_weight``.
     n_features_in_ : int
+        Columns of X in ``fit``.
+
+    See Also
+    --------
+    tailboost.EBBoostClassifier : Boosting with such stumps.
 
     References
     ----------
     .. [1] Shivaswamy and Jebara, "Empirical Bernstein Boosting", AISTATS 2010.
+
+    Examples
+    --------
+    >>> from tailboost.learners import StumpClassifier
+    >>> stump = StumpClassifier().fit([[0.0], [1.0], [3.0], [4.0]], ["a", "a", "b", "b"])
+    >>> stump.threshold_, stump.predict([[2.5]]).tolist()
+    (2.0, ['b'])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "variance_weight": [Interval(Real, 0, 1, closed="both")]
+        "variance_weight": [Interval(Real, 0, None, closed="left")]
     }
 
     def __init__(self, *, variance_weight: float = 0.0) -> None:
@@ -330,6 +346,12 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         for name in ("feature_", "threshold_", "above_", "cost_", "table_"):
             setattr(self, name, getattr(found, name))
         return self
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """1 for the column that is asked, shape (d,); all 0 where the answer is constant."""
+        check_is_fitted(self)
+        return (np.arange(self.n_features_in_) == self.feature_).astype(np.float64)
 
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for a table of float64, shape (n,)."""

@@ -13,7 +13,7 @@ from tailboost._rows import distinct, hash_rows
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 
 # Cuts are placed by at most this many distinct rows: those with the smallest hashes, so that the choice
-# depends on what the rows are and neither on their order nor on how often each is repeated.
+# depends on the rows' values, but not on their order or repetitions.
 ROWS_FOR_CUTS = 131_072
 
 
@@ -97,7 +97,7 @@ def cuts(table: Table, max_bins: int) -> list[NDArray[np.float32]]:
     Parameters
     ----------
     table : float32 array or csr matrix of shape (n, d)
-        NaN and absent entries take no part.
+        NaN and absent entries are ignored.
     max_bins : int
         Largest number of bins.
     """
@@ -120,4 +120,4 @@ def _column_cuts(ordered: NDArray[np.float32], max_bins: int) -> NDArray[np.floa
         last = last[np.unique(np.searchsorted(last, quantile - 1).clip(max=len(last) - 1))]
     low, high = ordered[last], ordered[last + 1]
     middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
-    return np.where(middle > low, middle, high).astype(np.float32)  # neighbours in float32 have no middle
+    return np.where(middle > low, middle, high).astype(np.float32)  # float32 neighbours have no middle

@@ -1,4 +1,4 @@
-"""What ``n_jobs`` means to a learner: the most threads, of which small tables use one."""
+"""The meaning of ``n_jobs`` in learners: the most threads; small tables use one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import Interval
 from threadpoolctl import ThreadpoolController
 
-# Below this size threads cost more than they bring: 100 rounds on 50,000 × 50 took 1.5 s with one thread and
+# Below this size more threads make a fit slower: 100 rounds on 50,000 × 50 took 1.5 s with one thread and
 # 3.2 s with two on two cores, because OpenMP's idle threads keep spinning while others work. Beside another
 # busy process a fit on 2,000 × 8 took 31 s with two threads and 0.7 s with one.
 CELLS_FOR_THREADS = 5_000_000
@@ -34,7 +34,7 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     """Return how many threads work on a table of this shape.
 
     One if the table is small. Else ``n_jobs``; None and −1 stand for all cores that this process may use (or
-    what ``OMP_NUM_THREADS`` says), −2 for all but one, and so on.
+    the number in ``OMP_NUM_THREADS``), −2 for all but one, and so on.
     """
     if shape[0] * shape[1] < CELLS_FOR_THREADS:
         return 1
@@ -44,8 +44,8 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
 def predict_in_blocks(predict: Callable[[Any], NDArray[Any]], table: Any, n_threads: int) -> NDArray[Any]:
     """Return ``predict(table)``, computed in that many threads on blocks of rows.
 
-    These are threads of Python, which wait without spinning, so that a prediction is not held up where other
-    processes keep the cores busy.
+    These are Python threads, which wait without spinning, so that busy cores do not slow a prediction down
+    much.
     """
     n_threads = min(n_threads, table.shape[0])  # no block is empty
     if n_threads <= 1:
@@ -58,7 +58,7 @@ def predict_in_blocks(predict: Callable[[Any], NDArray[Any]], table: Any, n_thre
 
 @cache
 def _openmp() -> Any:
-    """Return what sets the threads of scikit-learn's OpenMP; it is looked up once, as that is slow."""
+    """Return the controller of scikit-learn's OpenMP threads; it is found once, because that is slow."""
     return ThreadpoolController().select(user_api="openmp")
 
 

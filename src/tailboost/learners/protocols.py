@@ -1,8 +1,7 @@
-"""What a learner may offer to a boosting classifier beyond scikit-learn's interface.
+"""What a learner may offer beyond scikit-learn's interface.
 
 Any classifier of scikit-learn is a learner: it is cloned and fitted for every round. The protocols below
-are all that `tailboost` knows of learners that do better. Each is optional and is recognised by its methods;
-nothing has to be inherited.
+let a learner do better than that. Each is optional and recognised by its methods; nothing is inherited.
 
 ================  ================================================  ======================================
 protocol          who has it                                        what it is for
@@ -48,7 +47,7 @@ class Growing(Protocol):
     """A session whose learner grows in stages, so that a fit can end as soon as it is good enough."""
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
-        """Yield members that get stronger and stronger; the last one is that of ``fit``.
+        """Yield members of growing strength; the last one is that of ``fit``.
 
         The next ``next()`` may change the yielded member; the last one is final. Sessions must allow other
         fits, finished or not, in between.
@@ -59,16 +58,16 @@ class Growing(Protocol):
 class Learner(Protocol):
     """A classifier that opens the data once per fit of an ensemble, not once per round.
 
-    A learner whose members can live in files has a parameter ``members_dir`` besides, the folder for them;
-    where it is None, the ensemble's ``checkpoint_dir`` is put there.
+    A learner whose members can be stored in files also has a parameter ``members_dir``, the folder for them;
+    if it is None, the ensemble's ``checkpoint_dir`` is used.
     """
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
-        """Open a table with n rows, their class numbers and their own weights, shape (n,) each."""
+        """Open a table with n rows, with their class numbers and sample weights, shape (n,) each."""
 
 
 class Member(Protocol):
-    """A fitted hypothesis. Predictions change nothing that threads could share."""
+    """A fitted hypothesis. Predictions must not change it, so that threads can share it."""
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""

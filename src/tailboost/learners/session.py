@@ -10,12 +10,12 @@ from typing import Any
 from sklearn.base import clone
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.learners._base import constant, last
+from tailboost.learners._base import constant, is_constant, last
 from tailboost.learners._predict import predict_members
 from tailboost.learners._sklearn import SklearnSession, set_seeds
 from tailboost.learners.protocols import Growing, Learner, Session
 
-__all__ = ["constant", "grown", "open_session", "predict_members", "stages"]
+__all__ = ["constant", "grown", "is_constant", "open_session", "predict_members", "stages"]
 
 
 def open_session(
@@ -28,10 +28,10 @@ def open_session(
     seed: int = 0,
     members_dir: Any = None,
 ) -> Session:
-    """Open the data for a learner: its own way where it has one, else as any scikit-learn classifier.
+    """Open the data for a learner, by its own method if it has one, else as for any scikit-learn classifier.
 
-    What a session draws before the first fit depends on ``seed``; what it keeps in files goes to
-    ``members_dir``, unless its learner names another folder.
+    ``seed`` decides what a session draws before the first fit. Files go to ``members_dir``, unless the
+    learner names another folder.
     """
     if isinstance(estimator, Learner) and not fit_params:
         estimator = clone(estimator)
@@ -46,7 +46,7 @@ def open_session(
 def stages(
     session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
 ) -> Generator[Any]:
-    """Yield the stages of a learner; one that cannot grow, or shall not, has the one that ``fit`` gives."""
+    """Yield the stages of a learner; without growth there is one, the result of ``fit``."""
     if grow and isinstance(session, Growing):
         yield from session.stages(weight, seed, rows)
     else:
@@ -56,6 +56,6 @@ def stages(
 def grown(
     session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
 ) -> Any:
-    """Return the classifier after so many stages, or after all where there are fewer."""
+    """Return the classifier after this number of stages, or after all if there are fewer."""
     with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
         return last(islice(growing, n_stages))

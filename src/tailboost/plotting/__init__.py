@@ -3,7 +3,9 @@
 from tailboost.plotting._class_error import ClassErrorDisplay
 from tailboost.plotting._cost import CostDisplay
 from tailboost.plotting._cvar_curve import CVaRCurveDisplay
+from tailboost.plotting._margins import MarginDisplay
 from tailboost.plotting._staged_errors import StagedClassErrorDisplay
+from tailboost.plotting._step_cost import StepCostDisplay
 from tailboost.plotting._weights import WeightTrajectoryDisplay
 from tailboost.plotting._worst_case import WorstCaseDisplay
 
@@ -11,7 +13,9 @@ __all__ = [
     "CVaRCurveDisplay",
     "ClassErrorDisplay",
     "CostDisplay",
+    "MarginDisplay",
     "StagedClassErrorDisplay",
+    "StepCostDisplay",
     "WeightTrajectoryDisplay",
     "WorstCaseDisplay",
 ]

@@ -94,7 +94,7 @@ class CostDisplay:
             Their labels.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows, normalised here.
-        variance_weight : float in [0, 1], default=None
+        variance_weight : float ≥ 0, default=None
             λ; None takes the estimator's own, 0.5 if it has none (AdaBoost). Only costs of equal λ compare.
         name : str, default=None
             For the legend; None takes the name of the class.
@@ -113,11 +113,11 @@ class CostDisplay:
         Raises
         ------
         ValueError
-            λ outside [0, 1], a label the estimator does not know, or weights that are negative or all 0.
+            λ < 0, a label the estimator does not know, or weights that are negative or all 0.
         """
         if variance_weight is None:
             variance_weight = getattr(estimator, "variance_weight", _OTHER_LAMBDA)
-        variance_weight = check_number(variance_weight, "variance_weight", 0, 1, closed=True)
+        variance_weight = check_number(variance_weight, "variance_weight", 0, closed=True)
         classes = np.asarray(estimator.classes_)
         labels = column_or_1d(y)
         index = positions(labels, classes, "y")

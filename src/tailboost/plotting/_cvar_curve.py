@@ -246,7 +246,7 @@ class CVaRCurveDisplay:
         ax.set_xscale(xscale)
         low, high = ax.get_xlim()
         ticks = _TICKS[(low <= _TICKS) & (high >= _TICKS)]
-        if xscale == "log" and low > _TICKS[0] / 3 and len(ticks) > 1:  # else matplotlib's own serve better
+        if xscale == "log" and low > _TICKS[0] / 3 and len(ticks) > 1:  # else keep matplotlib's ticks
             ax.set_xticks(ticks)
             ax.xaxis.set_major_formatter("{x:g}")
             ax.minorticks_off()

@@ -17,7 +17,7 @@ STYLES = [
 ]
 
 
-# Lines of units that are named; the others stay thin.
+# The most units whose lines are named and coloured; the others stay thin.
 MAX_NAMED = 8
 
 
@@ -32,7 +32,7 @@ def unit_styles(units: Iterable[Any], ranked: NDArray[Any]) -> list[dict[str, An
 
 
 def new_axes(ax: Any, caller: str, figsize: tuple[float, float] | None = None) -> Any:
-    """Give `ax` back, or the axes of a new figure; matplotlib is imported here and nowhere else."""
+    """Return `ax`, or the axes of a new figure; only this function imports matplotlib."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -43,7 +43,7 @@ def new_axes(ax: Any, caller: str, figsize: tuple[float, float] | None = None) -
 
 
 def text_colour() -> str:
-    """Return the colour of text in the style in force: readable on its background, light or dark."""
+    """Return the text colour of the current style, readable on a light or dark background."""
     import matplotlib as mpl
 
     return str(mpl.rcParams["text.color"])
@@ -67,7 +67,7 @@ def reference_line(ax: Any, y: float, label: str) -> Any:
 
 
 def styled(defaults: dict[str, Any], given: dict[str, Any], *, bars: bool = False) -> dict[str, Any]:
-    """Let what the caller gives win over the defaults, also by an alias such as ``lw``."""
+    """Merge drawing options: the caller's override the defaults, also under an alias such as ``lw``."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

@@ -15,7 +15,7 @@ _MAX_MARKED = 30
 
 
 class WeightTrajectoryDisplay:
-    """What the weight player did: weights per class or group where kept, else how concentrated they were.
+    """The player's weights per class or group where kept, otherwise how concentrated they were.
 
     Make one with `from_estimator`.
 

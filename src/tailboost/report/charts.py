@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["chart_data", "method_styles"]
 
 # Hues that stay apart for the colour-blind: on white, on near-black. Contrast with the background is above
-# 3 : 1. A symbol (Plotly's name, the same as text) goes with each, and another one the next time round.
+# 3 : 1. Each has a symbol (Plotly's name, and the same as text); when the colours repeat, the symbols differ.
 _HUES = (
     ("#0060b0", "#4ba3f2"),
     ("#b34700", "#ff9347"),
@@ -98,7 +98,7 @@ def _dots(
 
 
 def _classes_drawn(document: Mapping[str, Any]) -> dict[str, int]:
-    """Rows of each class; of many classes those on which the best method does worst."""
+    """Rows of each class; of many classes, those on which the best method has the largest errors."""
     counts = dict(zip(document["data"]["classes"], document["data"]["class_counts"], strict=True))
     errors = [m["figures"]["class_errors"] for m in _finished(document)]
     if len(counts) <= _MOST_CLASSES or not errors:

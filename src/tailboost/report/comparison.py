@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 COIN_FLIP = "coinflip"
-# Classes, groups and features listed of those that carry a worst case.
+# The most classes, groups and features listed as carriers of a worst case.
 CARRIERS = 8
 
 
@@ -67,8 +67,8 @@ def compare(
         groups get `joint_groups` of all of them. Without groups they take the classes, and are left out
         beside a variant of theirs that does so anyway.
     methods : sequence of str or Method, default=None
-        Names from `tailboost.registry.METHODS`; None takes all. What cannot serve here (a package is
-        not installed, or it takes two classes only) is listed with the reason in ``left_out``.
+        Names from `tailboost.registry.METHODS`; None takes all. Methods that cannot be used (a package
+        is missing, or they take two classes only) are listed with the reason in ``left_out``.
     alphas : sequence of float in (0, 1]
         Tail masses at which CVaR is measured.
     repeats : int ≥ 1
@@ -78,7 +78,7 @@ def compare(
     random_state : int, default=None
         Seed of everything random. None draws one; it is kept in the results.
     n_jobs : int, default=None
-        Handed to the methods.
+        Passed to the methods.
     curve_alphas : sequence of float in (0, 1]
         Where the CVaR curves are evaluated, besides `alphas`.
     data_name, command : str
@@ -90,7 +90,7 @@ def compare(
     Returns
     -------
     Results
-        ``status`` is "complete", or "interrupted" after Ctrl-C, when the finished fits are kept. A method
+        ``status`` is "complete", or "interrupted" after Ctrl-C; finished fits are kept then. A method
         that raised an error is listed with it in ``failures``; the others are not affected.
 
     Raises
@@ -100,62 +100,22 @@ def compare(
     """
     levels = checked_alphas("alphas", alphas)
     curve = sorted({*checked_alphas("curve_alphas", curve_alphas), *levels})
-    if not isinstance(repeats, int) or repeats < 1:
-        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    if not 0 < test_size < 1:
-        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
-    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
-        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
+    _check_numbers(repeats, test_size, random_state)
     table, labels = _checked_table(X, y)
     classes, counts = _checked_classes(labels, test_size)
     columns = _group_columns(groups, len(labels))
     chosen, left_out = _chosen(methods, len(classes), with_groups=bool(columns))
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if random_state is None else random_state
-    main_alpha = levels[len(levels) // 2]
-
-    document: dict[str, Any] = {
-        "schema": "tailboost.results",
-        "schema_version": SCHEMA_VERSION,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "status": "running",
-        "command": command,
-        "versions": versions(),
-        "data": {
-            "name": data_name,
-            "n_rows": len(labels),
-            "n_features": int(table.shape[1]),
-            "classes": [str(c) for c in classes],
-            "class_counts": [int(c) for c in counts],
-            "groups": {name: _counts(values) for name, values in columns.items()},
-        },
-        "settings": {
-            "alphas": levels,
-            "main_alpha": main_alpha,
-            "curve_alphas": curve,
-            "repeats": repeats,
-            "test_size": test_size,
-            "random_state": seed,
-            "n_jobs": n_jobs,
-            "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
-        },
-        "left_out": left_out,
-        "splits": [],
-        "methods": [
-            {
-                "name": m.name,
-                "title": m.title,
-                "summary": m.summary,
-                "ours": m.ours,
-                "uses_alpha": m.uses_alpha,
-                "uses_groups": m.uses_groups,
-                "randomized": m.randomized,
-                "repeats": [],
-                "figures": None,
-                "failures": [],
-                "warnings": [],
-            }
-            for m in chosen
-        ],
+    document = _new_document(data_name, command, table, classes, counts, columns, chosen, left_out)
+    document["settings"] = {
+        "alphas": levels,
+        "main_alpha": levels[len(levels) // 2],
+        "curve_alphas": curve,
+        "repeats": repeats,
+        "test_size": test_size,
+        "random_state": seed,
+        "n_jobs": n_jobs,
+        "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
     }
     results = Results(document)
     total, done = repeats * len(chosen), 0
@@ -164,35 +124,97 @@ def compare(
         if on_progress is not None:
             on_progress(results, done, total, what)
 
-    splitter = StratifiedShuffleSplit(n_splits=repeats, test_size=test_size, random_state=seed)
-    fit_groups = joint_groups(columns) if columns else None
     try:
         with noticing_interrupts() as interrupted:
-            for repeat, (train, test) in enumerate(splitter.split(np.zeros(len(labels)), labels)):
-                fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
-                split = _split(table, labels, fit_groups, columns, train, test)
-                document["splits"].append(
-                    {"repeat": repeat, "fit_seed": fit_seed, "n_train": len(train), "n_test": len(test)}
-                )
+            for split, description in _splits(table, labels, columns, document["settings"]):
+                document["splits"].append(description)
+                repeat = description["repeat"]
                 for method, entry in zip(chosen, document["methods"], strict=True):
                     report(f"repeat {repeat + 1} of {repeats}: {method.title}")
-                    record, failure, said = _measure(
-                        method, split, levels, main_alpha, curve, fit_seed, n_jobs
-                    )
+                    outcome = _measure(method, split, document["settings"], description["fit_seed"])
                     if interrupted():  # a learner may have swallowed it
                         raise KeyboardInterrupt
-                    entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *said]))
-                    if record is None:
-                        entry["failures"].append({"repeat": repeat, "error": failure})
-                    else:
-                        entry["repeats"].append({"repeat": repeat, **record})
-                        entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
+                    _enter(entry, repeat, *outcome)
                     done += 1
         document["status"] = "complete"
     except KeyboardInterrupt:
         document["status"] = "interrupted"
     report("done" if document["status"] == "complete" else "interrupted")
     return results
+
+
+def _check_numbers(repeats: int, test_size: float, random_state: int | None) -> None:
+    if not isinstance(repeats, int) or repeats < 1:
+        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
+    if not 0 < test_size < 1:
+        raise ValueError(f"test_size must lie strictly between 0 and 1, got {test_size!r}")
+    if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
+        raise ValueError(f"random_state must be None or a non-negative integer, got {random_state!r}")
+
+
+def _new_document(
+    name: str,
+    command: str | None,
+    table: Any,
+    classes: NDArray[Any],
+    counts: NDArray[Any],
+    groups: dict[str, NDArray[Any]],
+    methods: Sequence[Method],
+    left_out: list[dict[str, str]],
+) -> dict[str, Any]:
+    """Return the results of a comparison of which no fit is finished."""
+    described = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "randomized")
+    return {
+        "schema": "tailboost.results",
+        "schema_version": SCHEMA_VERSION,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "status": "running",
+        "command": command,
+        "versions": versions(),
+        "data": {
+            "name": name,
+            "n_rows": int(counts.sum()),
+            "n_features": int(table.shape[1]),
+            "classes": [str(c) for c in classes],
+            "class_counts": [int(c) for c in counts],
+            "groups": {column: _counts(values) for column, values in groups.items()},
+        },
+        "settings": {},
+        "left_out": left_out,
+        "splits": [],
+        "methods": [
+            {key: getattr(method, key) for key in described}
+            | {"repeats": [], "figures": None, "failures": [], "warnings": []}
+            for method in methods
+        ],
+    }
+
+
+def _splits(
+    table: Any, labels: NDArray[Any], groups: dict[str, NDArray[Any]], settings: dict[str, Any]
+) -> Iterator[tuple[_Split, dict[str, Any]]]:
+    """Yield each split with what the results say of it."""
+    seed, joint = settings["random_state"], joint_groups(groups) if groups else None
+    splitter = StratifiedShuffleSplit(settings["repeats"], test_size=settings["test_size"], random_state=seed)
+    for repeat, (train, test) in enumerate(splitter.split(np.zeros(len(labels)), labels)):
+        fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
+        sizes = {"n_train": len(train), "n_test": len(test)}
+        yield (
+            _split(table, labels, joint, groups, train, test),
+            {"repeat": repeat, "fit_seed": fit_seed} | sizes,
+        )
+
+
+def _enter(
+    entry: dict[str, Any], repeat: int, record: dict[str, Any] | None, failure: str, said: Sequence[str]
+) -> None:
+    """Enter what came of a fit among a method's results."""
+    entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *said]))
+    if record is None:
+        entry["failures"].append({"repeat": repeat, "error": failure})
+    else:
+        entry["repeats"].append({"repeat": repeat, **record})
+        entry["figures"] = summarise([_figures(r) for r in entry["repeats"]])
 
 
 def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
@@ -221,7 +243,7 @@ def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
 
 @dataclasses.dataclass(frozen=True)
 class _Split:
-    """One split: what methods are fitted on and what they are measured on."""
+    """One split: the rows methods are fitted on and those they are measured on."""
 
     X_train: Any
     X_test: Any
@@ -244,7 +266,7 @@ def _split(
 ) -> _Split:
     if hasattr(X, "iloc"):
         encoder = TableEncoder().fit(X.iloc[train])
-        with warnings.catch_warnings():  # what only held-out rows have is part of what is measured
+        with warnings.catch_warnings():  # held-out rows may have unseen categories
             warnings.simplefilter("ignore", TableChangedWarning)
             X_train, X_test = encoder.transform(X.iloc[train]), encoder.transform(X.iloc[test])
         names = [str(name) for name in encoder.get_feature_names_out()]
@@ -265,7 +287,7 @@ def _split(
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Take from a record what is summarised over the repeats: all but words and the repeat's number."""
+    """Return the parts of a record that are summarised over repeats: all but text and the repeat's number."""
     figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case")}
     if "at_alpha" in figures:
         figures["at_alpha"] = {a: _figures(r) for a, r in figures["at_alpha"].items()}
@@ -273,35 +295,22 @@ def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measure(
-    method: Method,
-    split: _Split,
-    alphas: Sequence[float],
-    main_alpha: float,
-    curve: Sequence[float],
-    seed: int,
-    n_jobs: int | None,
+    method: Method, split: _Split, settings: dict[str, Any], seed: int
 ) -> tuple[dict[str, Any] | None, str, list[str]]:
-    """Fit one method on one split and measure it: the record or None, what prevented it, and warnings."""
+    """Fit and measure one method on one split; return the record or None, the error, and the warnings."""
     record, failure = None, ""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            record = _fit_and_measure(method, split, alphas, main_alpha, curve, seed, n_jobs)
+            record = _fit_and_measure(method, split, settings, seed)
         except Exception as error:  # one method's trouble must not cost the others their results
             failure = f"{type(error).__name__}: {error}"
     return record, failure, [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
 
 
-def _fit_and_measure(
-    method: Method,
-    split: _Split,
-    alphas: Sequence[float],
-    main_alpha: float,
-    curve: Sequence[float],
-    seed: int,
-    n_jobs: int | None,
-) -> dict[str, Any]:
-    classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=n_jobs)
+def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    alphas, main_alpha, curve = settings["alphas"], settings["main_alpha"], settings["curve_alphas"]
+    classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
     if not takes_missing(classifier):
         split = _filled(split)
     extra = {"groups": split.groups_train} if method.uses_groups and split.groups_train is not None else {}
@@ -396,7 +405,7 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
             for g, v in split.groups_test.items()
         },
     )
-    if method.name == COIN_FLIP:  # has no answer but the drawn one
+    if method.name == COIN_FLIP:  # the rule has no deterministic answer
         return {**expected, "expected": expected}
     predicted = np.asarray(model.predict(split.X_test))
     errors = _by_class_and_group(

@@ -1,14 +1,28 @@
-"""What a results document says, as a table and in plain words; every word is computed from the numbers."""
+"""A results document as a table and in plain words, all computed from its numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tailboost.report.results import interval
+from tailboost.report.results import holm, interval, resampled_p_value
 
-__all__ = ["Cell", "Column", "Duel", "Finding", "Row", "comparison_table", "duels", "findings", "guarantees"]
+__all__ = [
+    "FAMILY_ERROR",
+    "Cell",
+    "Column",
+    "Duel",
+    "Finding",
+    "Row",
+    "comparison_table",
+    "duels",
+    "findings",
+    "guarantees",
+]
+
+# The chance that a document says "ahead" or "behind" anywhere where neither is true.
+FAMILY_ERROR = 0.05
 
 Document = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -47,15 +61,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Duel:
-    """One measure of one of our methods against the best plain method, on the splits both have seen.
+    """One measure of one of our methods against one plain method, on the splits both have seen.
 
-    ``difference`` is ours minus plain with its 95 % t interval; ``verdict`` is "ahead" or "behind" where that
-    interval leaves out 0, else "level".
+    ``difference`` is ours minus plain with its 95 % t interval. ``p`` is the p-value of the paired test that
+    allows for splits that share rows, adjusted for all duels of the document; None for a single split.
+    ``verdict`` is "ahead" or "behind" where ``p`` is at most `FAMILY_ERROR`, else "level".
     """
 
     ours: Mapping[str, Any]
     plain: Mapping[str, Any]
     difference: Mapping[str, Any]
+    p: float | None
     verdict: str
 
 
@@ -111,7 +127,10 @@ def comparison_table(document: Document) -> tuple[list[Column], list[Row]]:
 
 
 def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
-    """Set each of our methods against the plain method that is best on a measure.
+    """Set each of our methods against each plain method on each measure.
+
+    Nobody is picked as the best on the same splits, and p-values are adjusted by Holm's method over all duels
+    of the document, so that `FAMILY_ERROR` is the chance that any "ahead" or "behind" in it is false.
 
     Parameters
     ----------
@@ -121,40 +140,40 @@ def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
     Returns
     -------
     list of (Column, list of Duel)
-        For each measure one duel per method of ours; no measure where either side has no figures.
+        For each measure and plain method one duel per method of ours; nothing where either side has no
+        figures.
     """
     ours = [m for m in document["methods"] if m["ours"] and m["figures"]]
     plain = [m for m in document["methods"] if not m["ours"] and m["figures"] and not _is_coin(m)]
+    share = document["settings"]["test_size"]
     contests = []
     for measure in _measures(document):
-        best = min(plain, key=lambda m: _mean(m, measure.path), default=None)
-        if best is None:
-            break
-        theirs = {r["repeat"]: _at(r, measure.path) for r in best["repeats"]}
-        row = []
-        for method in ours:
-            shared = [r for r in method["repeats"] if r["repeat"] in theirs]
-            if not shared:
-                continue
-            difference = interval([_at(r, measure.path) - theirs[r["repeat"]] for r in shared])
-            low, high = difference["low"], difference["high"]
-            verdict = (
-                "level"
-                if low is None or high is None or low <= 0 <= high
-                else "ahead"
-                if high < 0
-                else "behind"
-            )
-            row.append(Duel(method, best, difference, verdict))
-        if row:
-            contests.append((measure, row))
-    return contests
+        for opponent in plain:
+            theirs = {r["repeat"]: _at(r, measure.path) for r in opponent["repeats"]}
+            row = []
+            for method in ours:
+                shared = [r for r in method["repeats"] if r["repeat"] in theirs]
+                if shared:
+                    differences = [_at(r, measure.path) - theirs[r["repeat"]] for r in shared]
+                    p = resampled_p_value(differences, share / (1 - share))
+                    row.append(Duel(method, opponent, interval(differences), p, "level"))
+            if row:
+                contests.append((measure, row))
+    adjusted = iter(holm([duel.p for _, row in contests for duel in row]))
+    return [(measure, [_judged(duel, next(adjusted)) for duel in row]) for measure, row in contests]
+
+
+def _judged(duel: Duel, p: float | None) -> Duel:
+    verdict = "level"
+    if p is not None and p <= FAMILY_ERROR:
+        verdict = "ahead" if duel.difference["mean"] < 0 else "behind"
+    return replace(duel, p=p, verdict=verdict)
 
 
 def findings(document: Document) -> list[Finding]:
-    """Say what was compared, where our methods lead, where they trail, and what the coin flip makes of it.
+    """Return sentences: what was compared, where our methods lead or trail, and how the coin flip does.
 
-    "Ahead" and "behind" are those of the best of ours against the best plain method, see `duels`.
+    "Ahead" is ahead of every plain method, "behind" is behind one of them, see `duels`.
 
     Parameters
     ----------
@@ -250,34 +269,49 @@ def _trouble(document: Document) -> Iterator[Finding]:
 
 
 def _verdicts(document: Document) -> Iterator[Finding]:
-    contests = [
-        (measure, min(row, key=lambda d: _mean(d.ours, measure.path))) for measure, row in duels(document)
-    ]
-    for verdict, words in (
-        ("ahead", "The best of ours is ahead of the best plain method on"),
-        ("behind", "The best of ours is behind the best plain method on"),
-        ("level", "No clear difference on"),
-    ):
-        measures = []
-        for measure, duel in contests:
-            if duel.verdict == verdict:
-                hollow = verdict == "ahead" and duel.ours not in _beating_the_coin(document, measure.path)
-                measures.append(_spoken(measure) + " (though no better than a coin flip)" * hollow)
-        if contests:
-            yield Finding(verdict, f"{words} {_listed(measures) if measures else 'nothing measured here'}.")
-    behind: dict[str, list[str]] = {}
+    contests: dict[Column, dict[str, list[Duel]]] = {}
     for measure, row in duels(document):
         for duel in row:
-            if duel.verdict == "behind":
-                behind.setdefault(duel.ours["title"], []).append(_spoken(measure))
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for title, measures in behind.items():
-        alike.setdefault(tuple(measures), []).append(title)
-    for measures_alike, titles in alike.items():
+            contests.setdefault(measure, {}).setdefault(duel.ours["title"], []).append(duel)
+    if not contests:
+        return
+    sides: dict[str, list[str]] = {"ahead": [], "behind": [], "level": []}
+    for measure, by_method in contests.items():
+        ahead = [t for t, fought in by_method.items() if all(d.verdict == "ahead" for d in fought)]
+        better = [m["title"] for m in _beating_the_coin(document, measure.path)]
+        if ahead:
+            names = [t + " (though no better than a coin flip)" * (t not in better) for t in ahead]
+            sides["ahead"].append(f"{_spoken(measure)}: {_listed(names)}")
+        elif all(any(d.verdict == "behind" for d in fought) for fought in by_method.values()):
+            sides["behind"].append(_spoken(measure))
+        else:
+            sides["level"].append(_spoken(measure))
+    nothing = "nothing measured here"
+    yield Finding("ahead", f"Ahead of every plain method on {'; '.join(sides['ahead']) or nothing}.")
+    for kind, words in (
+        ("behind", "Every method of ours is behind a plain method on"),
+        ("level", "No clear difference between the best of both sides on"),
+    ):
+        yield Finding(kind, f"{words} {_listed(sides[kind]) if sides[kind] else nothing}.")
+    behind: dict[tuple[str, str], list[str]] = {}
+    for measure, by_method in contests.items():
+        for title, fought in by_method.items():
+            for duel in fought:
+                if duel.verdict == "behind":
+                    behind.setdefault((title, duel.plain["title"]), []).append(_spoken(measure))
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (title, plain), measures in behind.items():
+        alike.setdefault((plain, tuple(measures)), []).append(title)
+    for (plain, measures_alike), titles in alike.items():
         verb = "is" if len(titles) == 1 else "are"
+        yield Finding("behind", f"{_listed(titles)} {verb} behind {plain} on {_listed(measures_alike)}.")
+    tested = sum(d.p is not None for by in contests.values() for fought in by.values() for d in fought)
+    if tested:
         yield Finding(
-            "behind",
-            f"{_listed(titles)} {verb} behind the best plain method on {_listed(measures_alike)}.",
+            "what",
+            f"{_count(tested, 'comparison')} of ours with plain methods at a family error of "
+            f"{FAMILY_ERROR:.0%}: that is the chance that any “ahead” or “behind” here is false (Holm's "
+            "method; paired tests corrected for splits that share rows).",
         )
 
 

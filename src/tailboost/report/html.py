@@ -10,14 +10,14 @@ from importlib.resources import files
 from typing import Any
 
 from tailboost.report.charts import chart_data, method_styles
-from tailboost.report.findings import comparison_table, duels, findings, guarantees
+from tailboost.report.findings import FAMILY_ERROR, comparison_table, duels, findings, guarantees
 from tailboost.report.results import Results
 
 __all__ = ["render"]
 
 
 def render(results: Results | Mapping[str, Any]) -> str:
-    """Draw the report.
+    """Render the report.
 
     Parameters
     ----------
@@ -56,6 +56,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         rows=rows,
         found=found,
         duels=duels(document),
+        family_error=FAMILY_ERROR,
         randomised=_randomised(document),
         class_errors=_errors(document, document["data"]["classes"], "class_errors"),
         group_errors={

@@ -1,4 +1,4 @@
-"""The document a comparison leaves behind: what was measured, first; what is drawn from it, later.
+"""The document that a comparison writes: the measured numbers, from which reports are drawn.
 
 Keys of a document (``results.json``), schema version 1. A *figure* is ``{mean, low, high, n}``, see
 `interval`; numbers that could not be measured are null.
@@ -12,7 +12,7 @@ command            the command line, or null
 versions           of Python and the packages used
 data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}}
 settings           alphas, main_alpha, curve_alphas, repeats, test_size, random_state, n_jobs, interval
-left_out           methods that cannot serve here: title, reason
+left_out           methods that cannot be used: title, reason
 splits             per repeat: repeat, fit_seed, n_train, n_test
 methods            name, title, summary, ours, uses_alpha, uses_groups, randomized, warnings,
                    failures (repeat, error), repeats (one record each), figures (the same keys as a
@@ -46,7 +46,7 @@ from scipy import stats
 
 from tailboost._output import write_output
 
-__all__ = ["SCHEMA_VERSION", "Results", "interval", "summarise", "versions"]
+__all__ = ["SCHEMA_VERSION", "Results", "holm", "interval", "resampled_p_value", "summarise", "versions"]
 
 SCHEMA_VERSION = 1
 LEVEL = 0.95
@@ -89,6 +89,53 @@ def interval(values: Sequence[float]) -> dict[str, float | int | None]:
         )
         low, high = mean - half, mean + half
     return {"mean": mean, "low": low, "high": high, "n": int(sample.size)}
+
+
+def resampled_p_value(differences: Sequence[float], test_to_train: float) -> float | None:
+    """Two-sided p-value of a mean difference over random splits of the same rows.
+
+    The variance of the mean is ``(1/r + n_test/n_train) s²`` [1]_: splits share rows, and with ``s²/r``, as
+    for new data, a test says far too often that methods differ.
+
+    Parameters
+    ----------
+    differences : sequence of float, length r ≥ 1
+        One per split.
+    test_to_train : float
+        ``n_test/n_train`` of a split.
+
+    Returns
+    -------
+    float or None
+        None for r = 1.
+
+    References
+    ----------
+    .. [1] C. Nadeau and Y. Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003).
+    """
+    d = np.asarray(differences, dtype=np.float64)
+    if d.size < 2:
+        return None
+    mean, spread = abs(float(d.mean())), float(d.std(ddof=1))
+    if spread == 0.0:
+        return float(mean == 0.0)
+    t = mean / (spread * math.sqrt(1 / d.size + test_to_train))
+    return float(2 * stats.t.sf(t, d.size - 1))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjust p-values by Holm's step-down method; None takes no part.
+
+    To reject where the result is at most a has a chance of at most a of any false rejection, however the
+    tests depend on each other.
+    """
+    known = [i for i, p in enumerate(p_values) if p is not None]
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, i in enumerate(sorted(known, key=lambda i: p_values[i] or 0.0)):
+        largest = max(largest, min(1.0, (len(known) - rank) * (p_values[i] or 0.0)))
+        adjusted[i] = largest
+    return adjusted
 
 
 def summarise(records: Sequence[Any]) -> Any:

@@ -14,6 +14,7 @@ _MODULES = (
     "trials",
     "tables",
     "worst_class_tables",
+    "optimism",
     "credit_default",
     "domain_shift",
     "variance",

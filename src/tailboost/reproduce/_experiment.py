@@ -20,7 +20,7 @@ from tailboost.report.results import interval, versions
 
 # Significant digits of the numbers in a summary.
 DIGITS = 6
-# The picture is for reading, and lies in git: few colours make a small file.
+# Colours of a picture: few make a small file, and pictures are kept in git.
 COLOURS, DPI = 64, 90
 
 
@@ -31,17 +31,17 @@ class Settings:
     Parameters
     ----------
     out : Path
-        Folder for the results, made if it is not there; finished cells found in it are not computed again.
+        Folder for the results, created if absent; finished cells in it are not computed again.
     data : Path or None
-        Folder with the data sets the package does not bring along.
+        Folder with the data sets that the package does not contain.
     repeats : int ≥ 1
         Number of random splits or seeds.
     n_jobs : int
         Threads of a learner that takes any; cells are computed one after the other.
     scale : {"small", "paper"}
-        For experiments with nets: cut to what a CPU does in minutes, or as published.
+        For experiments with nets: "small" takes minutes on a CPU, "paper" is as published.
     say : callable
-        Told of each finished cell, in one line.
+        Called with one line for each finished cell.
     """
 
     out: Path
@@ -67,7 +67,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment found.
+    """The result of an experiment.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ class Experiment:
     name, summary : str
         Key and one line.
     play : callable
-        ``play(settings, name) -> Report``; the name tells experiments that share a function apart.
+        ``play(settings, name) -> Report``; the name distinguishes experiments that share a function.
     repeats : int
-        Random splits or seeds unless another number is asked for.
+        Default number of random splits or seeds.
     needs_data : bool
         Whether it needs a folder of data sets.
     """
@@ -109,8 +109,8 @@ class Experiment:
     def run(self, settings: Settings) -> str:
         """Compute what is missing, write NAME.md, NAME.json and NAME.png, and return the tables.
 
-        What a NAME.md that lies there says above its tables is kept: it is the reading. Without matplotlib
-        there is no picture.
+        The text above the tables of an existing NAME.md, its reading, is kept. Without matplotlib there is no
+        picture.
         """
         settings.out.mkdir(parents=True, exist_ok=True)
         report = self.play(settings, self.name)
@@ -145,7 +145,7 @@ class Experiment:
 
 
 def _short(x: Any) -> Any:
-    """Round nested numbers to what a summary keeps; what is not finite is None."""
+    """Round nested numbers to the digits of a summary; numbers that are not finite become None."""
     if isinstance(x, dict):
         return {str(key): _short(value) for key, value in x.items()}
     if isinstance(x, list | tuple | np.ndarray):
@@ -169,16 +169,16 @@ def save_picture(draw: Callable[[Any], Any], file: Path) -> None:
 
 
 class Cells:
-    """Finished cells of an experiment, one JSON line each: an interrupted run goes on where it stopped.
+    """Finished cells of an experiment, one JSON line each: an interrupted run continues after them.
 
     Parameters
     ----------
     settings : Settings
-        Says in which folder they are kept and who is told of each newly finished cell.
+        Holds the folder of the cells and the function called for each newly finished one.
     name : str
         Of the experiment; the file is ``NAME.jsonl``.
     total : int, default=0
-        How many cells will be asked for; with it, the line also says about how long the rest will take.
+        Number of cells of the experiment; with it, the line also estimates the remaining time.
     """
 
     def __init__(self, settings: Settings, name: str, total: int = 0) -> None:
@@ -188,7 +188,7 @@ class Cells:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         if self.file.exists():
             for line in self.file.read_text(encoding="utf-8").splitlines():
-                if line.endswith("}"):  # the last one may have been cut off
+                if line.endswith("}"):  # an interrupt may have cut off the last line
                     cell = json.loads(line)
                     self._done[json.dumps(cell["key"], sort_keys=True)] = cell["values"]
 
@@ -204,7 +204,7 @@ class Cells:
             line = json.dumps({"key": key, "values": self._whole(compute)})
             with self.file.open("a", encoding="utf-8") as out:
                 out.write(line + "\n")
-            # As a later run will find it: keys that are text, lists for tuples.
+            # In the form a later run reads: keys as text, lists for tuples.
             self._done[name] = json.loads(line)["values"]
             self.seconds.append(time.perf_counter() - began)
             self.say(f"{', '.join(str(v) for v in key.values())}: {self.seconds[-1]:.1f} s{self._rest()}")
@@ -212,7 +212,7 @@ class Cells:
 
     @staticmethod
     def _whole(compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Compute a cell; Ctrl-C ends it, though a fit would settle for the rounds it has."""
+        """Compute a cell; Ctrl-C ends it, where a fit alone would keep its finished rounds."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", FitInterruptedWarning)
             try:

@@ -20,17 +20,17 @@ Floats = NDArray[np.float64]
 Sample = tuple[NDArray[Any], NDArray[np.int64]]
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-# Where it is shown on which two members λ puts most.
+# α at which the two members with the largest shares are reported.
 PAIR_ALPHA = 0.1
 
 
 @contextmanager
 def checkpoints(settings: Settings, *names: Any) -> Iterator[Path]:
-    """Give the folder in which a cell's fit resumes after an interrupt; it goes when the cell is done."""
+    """Yield the folder from which a cell's fit resumes after an interrupt; a finished cell removes it."""
     folder = settings.out / "checkpoints" / "-".join(str(name).replace(" ", "-") for name in names)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # other cells' checkpoints are in it
+    with suppress(OSError):  # it still holds other cells' checkpoints
         folder.parent.rmdir()
 
 
@@ -68,7 +68,7 @@ def judge_game(
     weight: Floats | None = None,
     stages: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Return the test curves of all that the members of one game give; the first member is plain ERM.
+    """Return the test curves of every classifier made of one game's members; the first is plain ERM.
 
     Parameters
     ----------

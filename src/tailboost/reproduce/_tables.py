@@ -47,7 +47,7 @@ class Split:
 
 
 def split(data: Data, seed: int, test_size: float, max_train: int, max_test: int | None = None) -> Split:
-    """Draw a stratified random split, both sides cut to so many rows at most.
+    """Draw a stratified random split, each side cut to at most a given number of rows.
 
     Text columns are encoded by what the training rows show.
     """

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from tailboost.reproduce.worst_class_artificial import Family, Labels, Scale, Table, experiment
 
-# Of the 500 rows of Table I; an epoch is so many steps in the other cases too.
+# Steps of an epoch of the 500 rows of Table I; the other cases use the same number.
 ROWS = 500
 # Rows of a step of the naive loss, which needs all classes in a batch.
 NAIVE_BATCH = 250

@@ -63,11 +63,11 @@ class Game:
     make : callable
         The classifier.
     rounds : int or None
-        Rounds played; None leaves it to the classifier.
+        Rounds played; None is the classifier's default.
     params : dict
         Its other parameters.
     judged : {"training", "held out", "own"}
-        Rows λ is chosen on: those of training, `HELD_OUT` of them set aside, or what the classifier does.
+        Rows λ is chosen on: those of training, `HELD_OUT` of them set aside, or the classifier's default.
     """
 
     make: Callable[..., Any]
@@ -103,7 +103,7 @@ class Family:
 ROUNDS = {"paper": 100, "small": 30}
 # Training losses, no constants, all rounds: the paper's protocol.
 AS_PUBLISHED = {"validation": "train", "include_constants": False, "n_iter_no_change": None}
-# Hedge at so small a rate leaves the weights uniform.
+# At so small a rate Hedge keeps the weights uniform.
 UNIFORM_WEIGHTS = {"eta": 1e-12}
 
 
@@ -201,7 +201,7 @@ def _cell(settings: Settings, name: str, game: str, train: Sample, test: Sample,
     if game != AS_IT_COMES:
         given |= {"estimator": family.learner(len(fitted[1]), seed), "n_estimators": how.rounds}
     with checkpoints(settings, name, game, seed) as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are meant to end it
+        warnings.simplefilter("ignore", ConvergenceWarning)  # training is meant to end after these epochs
         classifier = how.make(**given, **({"checkpoint_dir": folder} if family.resumes else {}))
         began = time.process_time()
         classifier.fit(*fitted)
@@ -267,7 +267,7 @@ def _text(settings: Settings, games: Mapping[str, Game], found: dict[str, list[d
         "error of ERM": [c["error"] for c in trained],
         "mean error of the members": [c["mean error of the members"] for c in trained],
     }
-    # Cells recorded before these were asked for lack them.
+    # Older recorded cells lack these figures.
     if "two largest λ" in trained[0]:
         facts["two largest λ at α = 0.1 add up to"] = [c["two largest λ"]["sum"] for c in trained]
         facts["test rows on which these two disagree"] = [c["two largest λ"]["disagree"] for c in trained]

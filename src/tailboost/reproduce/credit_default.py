@@ -77,7 +77,7 @@ def measure(classifier: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
 
 
 def best_scale(losses: Floats) -> float:
-    """Mean exponential loss after the best common factor on the scores: what the scale alone does not buy."""
+    """Mean exponential loss after the best common factor on the scores: the effect of scale is removed."""
     m = -np.log(losses)
     unit = max(float(np.abs(m).mean()), np.finfo(float).tiny)
 

@@ -3,8 +3,8 @@
 ``--scale paper`` is the papers' protocol where they print it; ``--scale small`` cuts the data and takes a
 small net, so that a CPU is done in minutes. All methods are trained on the same part of the training rows;
 on the rest λ, θ and the number of voters are chosen. Class errors are those of the test rows; the CVaR weighs
-test rows so that classes are as frequent as in training. Of what is drawn (mixtures) there are expected class
-errors, and those of ``predict``.
+test rows so that classes are as frequent as in training. Mixtures have expected class errors, and those of
+``predict``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TITLES = {
     "vs": "VS",
 }
 INFLUENCE = frozenset(name for name in TITLES if name.startswith("influence_balanced"))
-# What is CE, or IB, up to a factor where classes have equally many rows.
+# Losses that equal CE, or IB, up to a factor where classes have equally many rows.
 SAME_IF_BALANCED = frozenset(
     ["weighted_cross_entropy", "class_balanced", "influence_balanced_cb", "logit_adjustment", "cdt", "vs"]
 )
@@ -95,9 +95,9 @@ class Protocol:
     single : dict
         Parameters of `TorchClassifier` for one net by one loss; ``epochs`` in place of steps.
     voter_epochs, growth_epochs : float
-        A voter of the vote games is grown by so many epochs at a time, up to so many.
+        Epochs by which a voter of the vote games grows at a time, and the most.
     voters : int or "auto"
-        Of the vote games; "auto" is what the theorems say.
+        Of the vote games; "auto" is the number in the theorems.
     thetas : tuple of float
         θ of worst-class boosting is the one with the least worst-class error on the rows held out.
     largest : int or None
@@ -132,8 +132,8 @@ SMALL = Protocol(
     largest=1500,
     tested=3000,
 )
-# The step sizes, momenta, batches, milestones and rounds are printed; the number of epochs of a single net is
-# not, 100 is ours.
+# The papers print step sizes, momenta, batches, milestones and rounds. They do not print the number of epochs
+# of a single net: 100 is our choice.
 PAPER = Protocol(
     game_net="resnet18",
     net="resnet18",
@@ -239,7 +239,7 @@ def prepare(task: Task, protocol: Protocol, folder: Path, seed: int) -> Data:
     assert train is not None
     assert test is not None
     K = int(train[1].max()) + 1
-    train = _cut(train, protocol.largest, task.ratio, K, rng)
+    train = cut_classes(train, protocol.largest, task.ratio, K, rng)
     judged = parts["validation"]
     if judged is None:
         X, X_val, y, y_val = train_test_split(*train, test_size=0.3, stratify=train[1], random_state=seed)
@@ -251,7 +251,9 @@ def prepare(task: Task, protocol: Protocol, folder: Path, seed: int) -> Data:
     return Data(train, judged, test, shares[test[1]], K)
 
 
-def _cut(sample: Sample, largest: int | None, ratio: float, K: int, rng: np.random.Generator) -> Sample:
+def cut_classes(
+    sample: Sample, largest: int | None, ratio: float, K: int, rng: np.random.Generator
+) -> Sample:
     """Keep ``largest · ratio^(−k/(K−1))`` rows of class k; without both numbers, all."""
     if largest is None and ratio == 1.0:
         return sample
@@ -293,7 +295,7 @@ def _cell(
         found = {"test": _errors(data.test[1], net.predict(data.test[0]))}
     else:
         with checkpoints(settings, name, method, seed) as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore", BoundNotMetWarning)  # the table shows it
+            warnings.simplefilter("ignore", BoundNotMetWarning)  # the table reports a missed bound
             given: dict[str, Any] = {"checkpoint_dir": folder, "random_state": seed}
             found = (_game if method == GAME else _vote)(protocol, data, method, given)
     return found | {"seconds": round(time.process_time() - began, 1)}
@@ -327,7 +329,7 @@ def _crop_and_flip() -> Any:
 
 
 def _vote(protocol: Protocol, data: Data, method: str, given: dict[str, Any]) -> dict[str, Any]:
-    # The mixture asks for voters as good as they get: they are grown in one go.
+    # The mixture wants the best members, so they are grown in one step.
     growth = (
         None if method == MINIMAX else max(1, round(protocol.growth_epochs * _epoch(data, protocol.single)))
     )

@@ -131,7 +131,7 @@ def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cells = Cells(settings, name)
     found: dict[str, dict[Variant, list[Cell]]] = {}
-    # All are read before any work is done: one that is absent is found out at once.
+    # All are read first, so that a missing file is reported before any work.
     tables = {table: LOADERS[table](settings.folder) for table in SETS}
     for table, data in tables.items():
         found[table] = {v: [] for v in variants(data)}
@@ -162,7 +162,7 @@ def report(settings: Settings, found: dict[str, dict[Variant, list[Cell]]]) -> R
     parts, summary = [], dict[str, Any]()
     for name, by_method in found.items():
         runs = {title(*key): of for key, of in by_method.items()}
-        # Its λ was not chosen for a CVaR, so none is shown.
+        # Its λ was not chosen for a CVaR, so the table shows none.
         again = [c | c["for the worst class"] for c in runs[METHODS["adalpboost"].title]]
         runs[WORST_CLASS] = [c | {"cvar": [None] * len(ALPHAS)} for c in again]
         randomized = {title(*key) for key in by_method if METHODS[key[0]].randomized} | {WORST_CLASS}

@@ -258,7 +258,7 @@ def play(settings: Settings, name: str) -> Report:
     groups: Groups = {v: [] for v in (*VARIANTS, PER_CLASS)}
     peers: list[Cell] = []
     coins: list[Cell] = []
-    # All are read before any work is done: one that is absent is found out at once.
+    # All are read first, so that a missing file is reported before any work.
     tables = {title: LOADERS[title](settings.folder) for title in SETS}
     for title, data in tables.items():
         many = data.n_classes > 2

@@ -194,7 +194,7 @@ def _error(classifier: Any, rows: Data) -> float:
     return float(np.mean(classifier.predict(rows.X) != rows.y))
 
 
-def _best(outcomes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def best_validated(outcomes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Take the choice of the least validation error; of equals the first."""
     return min(outcomes, key=lambda outcome: outcome["validation"])
 
@@ -210,8 +210,8 @@ def _boosted(split: Split, make: Callable[..., Any], **params: Any) -> tuple[dic
         "rounds": int(classifier.n_iter_),
         "kept": len(classifier.estimators_),
     }
-    if "lam" in params:
-        outcome["lam"] = params["lam"]
+    if "variance_weight" in params:
+        outcome["lam"] = params["variance_weight"]  # recorded cells call λ so
     if isinstance(params.get("estimator"), HistTreeClassifier):
         outcome["depth"] = params["estimator"].max_depth
     return outcome, classifier
@@ -236,7 +236,7 @@ def _soft_margins(
                 shares = vote_shares(answers[part], solution.mixture, 2)
                 outcome[part] = float(np.mean(shares.argmax(axis=1) != of.y))
             outcomes.append(outcome)
-        found[method] = _best(outcomes)
+        found[method] = best_validated(outcomes)
     return found
 
 
@@ -245,8 +245,10 @@ def with_stumps(split: Split, n_jobs: int) -> dict[str, dict[str, Any]]:
     ada, adaboost = _boosted(split, AdaBoostClassifier, estimator=StumpClassifier())
     return {
         "AdaBoost": ada,
-        "EBBoost": _best([_boosted(split, EBBoostClassifier, variance_weight=lam)[0] for lam in LAMBDAS]),
-        "VadaBoost": _best(
+        "EBBoost": best_validated(
+            [_boosted(split, EBBoostClassifier, variance_weight=lam)[0] for lam in LAMBDAS]
+        ),
+        "VadaBoost": best_validated(
             [
                 _boosted(split, VadaBoostClassifier, estimator=StumpClassifier(), variance_weight=lam)[0]
                 for lam in LAMBDAS
@@ -272,11 +274,11 @@ def with_trees(split: Split, n_jobs: int) -> dict[str, dict[str, Any]]:
     ada, adaboost = min(runs, key=lambda run: run[0]["validation"])
     middle = sorted(LAMBDAS)[len(LAMBDAS) // 2]
     by_depth = [vadaboost(depth, middle) for depth in DEPTHS]
-    depth = _best(by_depth)["depth"]
+    depth = best_validated(by_depth)["depth"]
     by_lambda = [vadaboost(depth, lam) for lam in LAMBDAS if lam != middle]
     return {
         "AdaBoost": ada,
-        "VadaBoost": _best([*by_depth, *by_lambda]),
+        "VadaBoost": best_validated([*by_depth, *by_lambda]),
         **_soft_margins(split, adaboost, SLACK_PRICES),
     }
 
@@ -395,7 +397,7 @@ def _picture(rows: Sequence[Mapping[str, Any]], title: str, plt: Any) -> Any:
 
 @dataclass(frozen=True)
 class Tables:
-    """One of the paper's tables: its methods and numbers, and how to play a split with so many threads."""
+    """One of the paper's tables: its methods and numbers, and how to run a split with a number of threads."""
 
     title: str
     methods: tuple[str, ...]

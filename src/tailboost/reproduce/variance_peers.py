@@ -91,7 +91,7 @@ def _cell(rows: Data, repeat: int, n_jobs: int) -> dict[str, Any]:
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cells = Cells(settings, name)
-    # All are read before any work is done: one that is absent is found out at once.
+    # All are read first, so that a missing file is reported before any work.
     sets = {data: load(settings.folder) for data, load in SETS.items()}
     found: dict[str, list[dict[str, Any]]] = {}
     for repeat in range(settings.repeats):

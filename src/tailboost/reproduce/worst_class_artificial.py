@@ -89,7 +89,7 @@ class Family:
     Parameters
     ----------
     learner : classifier
-        For the boosters: it grows, at most as far as is sensible.
+        For the boosters; it grows up to its number of epochs.
     singles : dict of callables
         Trainers of the single models that are compared, by name.
     """
@@ -115,7 +115,7 @@ def perceptrons(scale: Scale) -> Family:
     def ce(X: Table, y: Labels, seed: int, class_weight: Any = None) -> Any:
         model = clone(net).set_params(random_state=seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are meant to end it
+            warnings.simplefilter("ignore", ConvergenceWarning)  # training is meant to end after these epochs
             return model.fit(X, y, sample_weight=compute_sample_weight(class_weight, y))
 
     def naive(X: Table, y: Labels, seed: int) -> Any:
@@ -142,7 +142,7 @@ def perceptrons(scale: Scale) -> Family:
 
 @dataclass(frozen=True)
 class Case:
-    """One column of results: the data, what is asked for, and what others found, in per cent.
+    """One column of results: the data, the target, and published errors in per cent.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class Rows:
 
 
 def said(members: Sequence[Any], X: Table) -> NDArray[np.uint8]:
-    """Return the class each member answers to each row, shape (T, n); rows are handed over in parts."""
+    """Return the class each member answers to each row, shape (T, n); computed in batches of rows."""
     parts = [X[i : i + ROWS_AT_ONCE] for i in range(0, len(X), ROWS_AT_ONCE)]
     return np.array(
         [np.concatenate([np.asarray(m.predict(part)) for part in parts]) for m in members], dtype=np.uint8

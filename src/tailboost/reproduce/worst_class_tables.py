@@ -1,4 +1,4 @@
-"""Worst-class error and mean error of ours and of what else is used against rare classes, on twelve tables.
+"""Worst-class and mean error of ours and of other methods for rare classes, on twelve tables.
 
 Stratified random splits 70/30, at most 4,000 training and 10,000 test rows. Classes with fewer than eight
 rows are left out (ecoli: omL, imL, imS; yeast: ERL; white wine: quality 9): a stratified test set would have
@@ -51,12 +51,12 @@ SETS = (
 )  # fmt: skip
 FEWEST = 8
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3
-NEIGHBOURS = 5  # of SMOTE, fewer where the smallest class has no more
+NEIGHBOURS = 5  # of SMOTE; fewer if the smallest class has fewer rows
 WITHIN = 0.02  # "those that come within 2 points of our worst class"
 DEARER = 0.05
 OURS = "Worst-class boosting"
 BOOSTED = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False)
-# Other settings: what was tried on the way to the defaults. They are played on the first split alone.
+# Other settings that were tried for the defaults. They run on the first split only.
 VARIANTS: dict[str, dict[str, Any]] = {
     "100 rounds": {"n_estimators": 100, "n_iter_no_change": None},
     "vote": {"class_loss": "indicator", "combine": "vote"},

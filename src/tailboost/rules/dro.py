@@ -25,7 +25,7 @@ _STEP_ACCURACY = 1e-14
 
 @dataclass(frozen=True)
 class Solved(AdditiveState):
-    """A state with its worst case at hand, which everything else in a round follows from."""
+    """A state with its worst case, from which everything else in a round follows."""
 
     w: Floats = field(default_factory=lambda: np.empty(0))
     log_cost: float = 0.0
@@ -49,14 +49,11 @@ class WorstCase(Additive):
         The ball.
     loss : {"exponential", "logistic", "smoothed_hinge"}
         L.
-    learning_rate : float
-        Share of each step that is taken, in (0, 1].
     """
 
     radius: float
     uncertainty: Uncertainty = "kl"
     loss: str = "exponential"
-    learning_rate: float = 1.0
 
     useless: ClassVar[str] = "no step along the newest hypothesis lowers the worst-case loss"
 
@@ -93,7 +90,7 @@ class WorstCase(Additive):
         return u
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
-        """Return (the learning rate's share of) the minimiser of ``F(f + a h)`` over a ≥ 0.
+        """Return the minimiser of ``F(f + a h)`` over a ≥ 0.
 
         ``F′(a) = −Σ u_i z_i`` up to a positive factor, with the worst case solved again at every trial.
         """
@@ -111,7 +108,7 @@ class WorstCase(Additive):
         while descent(high) > 0:
             low, high = high, 2.0 * high
         a = float(brentq(descent, low, high, xtol=_STEP_ACCURACY, rtol=4 * np.finfo(float).eps, maxiter=500))
-        return self.learning_rate * a if a > _LEAST_STEP else 0.0
+        return a if a > _LEAST_STEP else 0.0
 
     def log_cost(self, state: AdditiveState) -> float:
         """Return ``log F``."""

@@ -17,7 +17,7 @@ class EBBoost(VariancePenalised):
 
     A = Σ_I w, C = Σ_I w²/p, and likewise B, D over J: two classes only (Shivaswamy and Jebara 2010). The
     cost after the step, 2√(PQ) + 2(1−λ)AB, is the criterion by which `tailboost.learners.StumpClassifier`
-    chooses the stump. It gets plain w: with p at hand, w²/p follows.
+    chooses the stump. It gets plain w; it has p and computes w²/p.
     """
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:

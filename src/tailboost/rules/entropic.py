@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,23 @@ from tailboost._typing import Floats
 from tailboost.game import Rule, Units
 from tailboost.rules.history import History
 from tailboost.solvers import entropic_weights
+
+
+def entropic_theory(alpha: float, delta: float) -> tuple[float, int]:
+    """Return β and T after which the training CVaR_α is at most δ above the largest weighted loss.
+
+    ``β = max{(2/δ) log(1/α), 1/2}`` and ``T = ⌈max{(32/δ²) log(1/α), 8/δ}⌉``: Warmuth et al. 2008, as Zhai et
+    al. 2021 apply it.
+
+    Parameters
+    ----------
+    alpha : float
+        α in (0, 1].
+    delta : float
+        δ > 0.
+    """
+    log_inverse = math.log(1 / alpha)
+    return max(2 / delta * log_inverse, 0.5), math.ceil(max(32 / delta**2 * log_inverse, 8 / delta))
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,16 @@ def theory_eta(count: float, n_rounds: int) -> float:
 
     Parameters
     ----------
-    count : float
-        ``n``, the number of units (rows counted with their sample weights).
+    count : float ≥ 1
+        ``n``, the number of units; ``1/min p`` for a player that starts at another p than the uniform one.
     n_rounds : int
         ``T``.
     """
-    return math.sqrt(8.0 * math.log(max(count, 1.0)) / n_rounds)
+    return math.sqrt(8.0 * math.log(count) / n_rounds)
 
 
 def eta_for(eta: float | str, count: float, n_rounds: int) -> float:
-    """Return η as a classifier's parameter says it: a number, or "theory" for `theory_eta`."""
+    """Return η for a classifier's parameter: a number, or "theory" for `theory_eta`."""
     return theory_eta(count, n_rounds) if isinstance(eta, str) else float(eta)
 
 
@@ -42,12 +42,12 @@ def theory_rounds(count: float, gamma: float) -> int:
 
     Parameters
     ----------
-    count : float
-        ``n``, the number of units (rows counted with their sample weights).
+    count : float ≥ 1
+        ``n``, the number of units; ``1/min p`` for a player that starts at another p than the uniform one.
     gamma : float
         Edge γ > 0 of the weak learner.
     """
-    return max(1, math.ceil(2.0 * math.log(max(count, 1.0)) / gamma**2))
+    return max(1, math.ceil(2.0 * math.log(count) / gamma**2))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Hedge(Rule[HedgeState]):
     outlier_fraction: float = 0.0
 
     def start(self, units: Units) -> HedgeState:
-        """Nothing lost yet."""
+        """Start with cumulative losses of 0."""
         return HedgeState(units.base, np.zeros(len(units.base)))
 
     def weights(self, state: HedgeState) -> Floats:

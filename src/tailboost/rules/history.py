@@ -1,4 +1,4 @@
-"""What a totally corrective player remembers: all losses so far and the last solve."""
+"""The memory of a totally corrective player: all losses so far and the last solve."""
 
 from __future__ import annotations
 

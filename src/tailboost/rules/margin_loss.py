@@ -1,7 +1,7 @@
 """Losses of the margin ``m = y f(x)``: convex, non-increasing, and kept as logarithms.
 
-Over many rounds margins reach the thousands, and one row may hold all the loss there is: neither ``L`` nor
-its slope can then be written as a number, but their logarithms can.
+Over many rounds margins reach the thousands, and one row may hold nearly all the loss. ``L`` and its slope
+then overflow or underflow, but their logarithms do not.
 """
 
 from __future__ import annotations

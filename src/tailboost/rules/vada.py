@@ -42,13 +42,16 @@ def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> LogC
     base : ndarray of shape (n,)
         p ≥ 0 with Σp = 1.
     variance_weight : float
-        λ in [0, 1].
+        λ ≥ 0.
     """
     first, second = (float(logsumexp(-power * margins, b=base)) for power in (1, 2))
     centred = np.expm1(-margins - first)  # e^(−m) over its mean, minus 1: nothing cancels in the variance
     with np.errstate(divide="ignore"):
-        cost = np.logaddexp(np.log1p(-variance_weight) + 2 * first, np.log(variance_weight) + second)
         variance = 2 * first + np.log(base @ (centred - base @ centred) ** 2)
+        if variance_weight <= 1:
+            cost = np.logaddexp(np.log1p(-variance_weight) + 2 * first, np.log(variance_weight) + second)
+        else:  # 1 − λ has no logarithm
+            cost = np.logaddexp(2 * first, np.log(variance_weight) + variance)
     return LogCost(float(cost), 2 * first, float(variance))
 
 
@@ -61,7 +64,7 @@ class VariancePenalised(Additive):
     n_classes : int
         K.
     variance_weight : float
-        λ in [0, 1].
+        λ ≥ 0; for VadaBoost at most 1, where the weights it fits with stay non-negative.
     """
 
     variance_weight: float

@@ -392,7 +392,7 @@ def usual(values: Floats) -> float:
 
 
 class Gram:
-    """Σ_i d_i ℓ_i ℓ_i' of bits for weights d that are mostly alike, brought up to date as d changes."""
+    """Σ_i d_i ℓ_i ℓ_i' of bits for weights d that are mostly alike, updated as d changes."""
 
     def __init__(self, losses: BitLosses, usual: float) -> None:
         self.losses, self.usual = losses, usual

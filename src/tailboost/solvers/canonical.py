@@ -14,16 +14,16 @@ from tailboost.solvers.regularized import Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible
 from tailboost.solvers.tails import tail
 
-#: How much a canonical optimum may lose against the best one found.
+#: How much worse a canonical optimum may be than the best one found.
 LOSS = 1e-10
-#: Conditions per member at which an optimum that violates others by rounding will do.
+#: Conditions per member from which on an optimum that violates others by rounding is accepted.
 ENOUGH = 10
-#: Distance from a bound that is not rounding.
+#: Distance from a bound that is more than rounding.
 CLEAR = 1e-9
 
 
 def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
-    """Replace an optimum by the canonical one, or keep it where its face is not resolved well enough."""
+    """Replace an optimum by the canonical one, or keep it if the optimal face is not known exactly enough."""
     if optimum.canonical:
         return optimum
     if not optimum.tried:
@@ -60,7 +60,8 @@ def vertex(
     size = min(first.size, members.size)
     if max(first.size, members.size) > size + 20:
         return None
-    # What an interior point leaves in doubt is nearest to its bound: left out on trial, checked in the end.
+    # Where an interior point is inconclusive, the unit or member nearest to its bound is left out as a trial;
+    # the end checks it.
     room = np.minimum(near_w, cap - near_w)[tied[first]] / cap[tied[first]]
     kept = np.sort(np.argsort(room)[first.size - size :])
     tied, group = tied[np.isin(group, kept)], np.searchsorted(kept, group[np.isin(group, kept)])

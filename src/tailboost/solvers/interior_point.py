@@ -3,12 +3,12 @@
     max_{w, ρ}  ρ − (1/β) Σ w_i log(w_i/p_i)   s.t.  Lw − ρ = s ≥ 0,  Σ w = 1,  0 ≤ w ≤ c      (β = ∞: the LP)
 
 Mehrotra's predictor-corrector (1992). The multipliers are λ (of s), η (of Σ w = 1), x and y (of the bounds);
-eliminating everything but λ leaves T × T normal equations, whatever the number of units.
+eliminating everything but λ leaves T × T normal equations for any number of units.
 """
-# ruff: noqa: B023 (the closure over one iteration's quantities does not outlive it)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,107 @@ class InteriorPoint(NamedTuple):
     n_iter: int
 
 
+class _Point(NamedTuple):
+    """Where the method stands: w, c − w, s, ρ and their multipliers x, y, λ, η; with λL and Lw."""
+
+    w: Floats
+    room: Floats
+    s: Floats
+    rho: float
+    x: Floats
+    y: Floats
+    lam: Floats
+    eta: float
+    combined: Floats
+    g: Floats
+
+    @property
+    def gap(self) -> float:
+        """Sum of the complementarity products."""
+        return float(np.array([self.w @ self.x, self.room @ self.y, self.lam @ self.s]).sum())
+
+    @property
+    def infeasible(self) -> Floats:
+        """How far s is from Lw − ρ."""
+        return self.g - self.rho - self.s
+
+
+class _Direction(NamedTuple):
+    w: Floats
+    x: Floats
+    y: Floats
+    lam: Floats
+    s: Floats
+    combined: Floats
+    eta: float
+    rho: float
+
+    def lengths(self, at: _Point, share: float, together: bool) -> tuple[float, float]:
+        """Primal and dual step: a share of the way to the nearest bound, and at most 1."""
+        to_bounds = (_step(at.w, self.w), _step(at.room, -self.w), _step(at.s, self.s))
+        primal = share * min(*to_bounds, 1 / share)
+        dual = share * min(_step(at.x, self.x), _step(at.y, self.y), _step(at.lam, self.lam), 1 / share)
+        return (min(primal, dual),) * 2 if together else (primal, dual)
+
+
+@dataclass(frozen=True)
+class _NormalEquations:
+    """Newton's equations at a point, reduced to λ and factored."""
+
+    losses: LossMatrix
+    at: _Point
+    mass: float
+    stationarity: Floats
+    inverse: Floats
+    total: float
+    mean: Floats
+    scale: Floats
+    factor: Floats
+    ones: Floats
+
+    @classmethod
+    def of(
+        cls, losses: LossMatrix, at: _Point, mass: float, p: Floats | None, beta: float
+    ) -> _NormalEquations | None:
+        """Return the equations, or None where rounding has made them singular."""
+        marginal = 0.0 if p is None else (np.log(at.w / p) + 1.0) / beta
+        stationarity = at.combined - marginal - at.eta + at.x - at.y
+        curvature = at.x / at.w + at.y / at.room
+        if p is not None:
+            curvature += 1.0 / (beta * at.w)
+        inverse = 1.0 / curvature
+        total = float(inverse.sum())
+        mean = losses.expectations(inverse) / total
+        matrix = losses.covariance(inverse)
+        diagonal = np.diag_indices(len(at.lam))
+        matrix[diagonal] += at.s / at.lam
+        # Brought to a unit diagonal, so that the ridge is small beside members in use and others alike.
+        scale = 1.0 / np.sqrt(matrix.diagonal())
+        matrix *= scale * scale[:, None]
+        matrix[diagonal] += RIDGE
+        factor, failed = dpotrf(matrix)
+        if failed:
+            return None
+        ones = scale * dpotrs(factor, scale)[0]
+        return cls(losses, at, mass, stationarity, inverse, total, mean, scale, factor, ones)
+
+    def direction(self, cx: Floats, cy: Floats, cl: Floats) -> _Direction:
+        """Return the direction along which wx, (c − w)y and λs move by cx, cy, cl."""
+        w, room, s, x, y, lam = self.at.w, self.at.room, self.at.s, self.at.x, self.at.y, self.at.lam
+        h = self.stationarity + cx / w - cy / room
+        dh = self.inverse * h
+        missing = self.mass - float(w.sum()) - float(dh.sum())
+        rhs = cl / lam - self.at.infeasible - self.losses.expectations(dh) - self.mean * missing
+        particular = self.scale * dpotrs(self.factor, self.scale * rhs)[0]
+        d_rho = (1.0 - float(lam.sum()) - float(particular.sum())) / float(self.ones.sum())
+        d_lam = particular + d_rho * self.ones
+        d_eta = float(self.mean @ d_lam) - missing / self.total
+        d_combined = self.losses.combine(d_lam)
+        d_w = self.inverse * (d_combined - d_eta + h)
+        d_x, d_y, d_s = (cx - x * d_w) / w, (cy + y * d_w) / room, (cl - s * d_lam) / lam
+        return _Direction(d_w, d_x, d_y, d_lam, d_s, d_combined, d_eta, d_rho)
+
+
 def interior_point(
     losses: LossMatrix,
     cap: Floats,
@@ -46,7 +147,7 @@ def interior_point(
     fixed: Floats | float = 0.0,
     mass: float = 1.0,
 ) -> InteriorPoint:
-    """Solve the program above to a complementarity gap of ``tol``, or as far as rounding lets it.
+    """Solve the program above to a complementarity gap of ``tol``, or as far as rounding allows.
 
     Parameters
     ----------
@@ -54,16 +155,43 @@ def interior_point(
     cap : (n,) upper bounds c with Σ c > mass
     start : (T,) a first mixture
     p, beta : base measure and strength of the entropic term
-    fixed, mass : expected losses (T,) of units whose weights are settled, and what weight is left to give
+    fixed, mass : expected losses (T,) of units whose weights are fixed, and the weight left for the others
     """
-    n_members = losses.shape[0]
     # Σ w bounds every weight, so a cap above it only leaves room.
     cap = np.minimum(cap, 2.0 * mass)
+    at = _centre(losses, cap, start, fixed, mass)
+    least, best, n_iter = np.inf, at, 0
+    for iteration in range(1, MAX_ITER + 1):
+        gap = at.gap
+        # From a near mixture the gap may be small before the conditions hold.
+        error = gap + float(np.abs(at.infeasible).max())
+        if error < least:
+            least, best, n_iter = error, at, iteration
+        if error <= 10 * tol or gap <= tol or error > 1e3 * least:
+            break
+        equations = _NormalEquations.of(losses, at, mass, p, beta)
+        if equations is None:
+            break
+        moved = _predict_and_correct(equations, gap, together=p is not None)
+        if moved is None:
+            break
+        at = moved._replace(g=losses.expectations(moved.w) + fixed)
+    if least > 1e3 * tol and start is not None:
+        # That was too near a start.
+        return interior_point(losses, cap, tol, p=p, beta=beta, fixed=fixed, mass=mass)
+    # The central path ends at a strictly complementary solution: of each pair one part is much the smaller.
+    reach = float((best.x + best.y).mean())
+    tied = (best.w / cap > best.x / reach) & (best.room / cap > best.y / reach)
+    return InteriorPoint(best.lam, best.w, tied, best.lam > best.s, n_iter)
+
+
+def _centre(
+    losses: LossMatrix, cap: Floats, start: Floats | None, fixed: Floats | float, mass: float
+) -> _Point:
+    """Return the centre for the first mixture: w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ, small c_i too."""
+    n_members = losses.shape[0]
     lam = np.full(n_members, 1.0 / n_members) if start is None else 0.99 * start + 0.01 / n_members
     combined = losses.combine(lam)
-    entropic = p is not None
-    # Start at the centre for this λ, where w_i x_i = (c_i − w_i) y_i = λ_t s_t = μ also for units of minute
-    # mass.
     mu = (1.0 if start is None else NEAR) / (2 * cap.size + n_members)
 
     def shares(eta: Floats | float) -> Floats:
@@ -78,95 +206,42 @@ def interior_point(
     eta = float(brentq(lambda eta: cap @ shares(eta) - mass, low, high, rtol=1e-6))
     w = cap * shares(eta)
     room = cap * shares(2 * combined - eta)
-    x, y, s = mu / w, mu / room, mu / lam
+    s = mu / lam
     g = losses.expectations(w) + fixed
-    rho = float((g - s).min())
+    return _Point(w, room, s, float((g - s).min()), mu / w, mu / room, lam, eta, combined, g)
 
-    def marginal(w: Floats) -> Floats | float:
-        return 0.0 if p is None else (np.log(w / p) + 1.0) / beta
 
-    best = (np.inf, lam, w, room, s, x, y, 0)
-
-    for iteration in range(1, MAX_ITER + 1):
-        products = np.array([w @ x, room @ y, lam @ s])
-        gap = float(products.sum())
-        infeasible = g - rho - s
-        # From a near mixture the gap may be small before the conditions hold.
-        error = gap + float(np.abs(infeasible).max())
-        if error < best[0]:
-            best = (error, lam, w, room, s, x, y, iteration)
-        if error <= 10 * tol or gap <= tol or error > 1e3 * best[0]:
-            break
-        mu = gap / (2 * w.size + n_members)
-        stationarity = combined - marginal(w) - eta + x - y
-        curvature = x / w + y / room
-        if entropic:
-            curvature += 1.0 / (beta * w)
-        inverse = 1.0 / curvature
-        total = float(inverse.sum())
-        mean = losses.expectations(inverse) / total
-        matrix = losses.covariance(inverse)
-        matrix[np.diag_indices(n_members)] += s / lam
-        # Brought to a unit diagonal, so that the ridge is small beside members in use and others alike.
-        scale = 1.0 / np.sqrt(matrix.diagonal())
-        matrix *= scale * scale[:, None]
-        matrix[np.diag_indices(n_members)] += RIDGE
-        factor, failed = dpotrf(matrix)
-        if failed:
-            break
-        ones = scale * dpotrs(factor, scale)[0]
-
-        def direction(cx: Floats, cy: Floats, cl: Floats) -> tuple[Floats, ...]:
-            # Right-hand sides of the complementarity rows: wx, (c − w)y and λs should move by cx, cy, cl.
-            h = stationarity + cx / w - cy / room
-            dh = inverse * h
-            missing = mass - float(w.sum()) - float(dh.sum())
-            rhs = cl / lam - infeasible - losses.expectations(dh) - mean * missing
-            particular = scale * dpotrs(factor, scale * rhs)[0]
-            d_rho = (1.0 - float(lam.sum()) - float(particular.sum())) / float(ones.sum())
-            d_lam = particular + d_rho * ones
-            d_eta = float(mean @ d_lam) - missing / total
-            d_combined = losses.combine(d_lam)
-            d_w = inverse * (d_combined - d_eta + h)
-            d_x, d_y, d_s = (cx - x * d_w) / w, (cy + y * d_w) / room, (cl - s * d_lam) / lam
-            return d_w, d_x, d_y, d_lam, d_s, d_combined, np.array([d_eta, d_rho])
-
-        # Predictor.
-        d_w, d_x, d_y, d_lam, d_s, *_ = direction(-w * x, -room * y, -lam * s)
-        primal = min(_step(w, d_w), _step(room, -d_w), _step(s, d_s))
-        dual = min(_step(x, d_x), _step(y, d_y), _step(lam, d_lam))
-        if entropic:
-            primal = dual = min(primal, dual)
-        after = float(
-            (w + primal * d_w) @ (x + dual * d_x)
-            + (room - primal * d_w) @ (y + dual * d_y)
-            + (lam + dual * d_lam) @ (s + primal * d_s)
-        )
-        target = mu * min((after / gap) ** 3, 1.0)
-        # Corrector.
-        d_w, d_x, d_y, d_lam, d_s, d_combined, (d_eta, d_rho) = direction(
-            target - w * x - d_w * d_x, target - room * y + d_w * d_y, target - lam * s - d_lam * d_s
-        )
-        primal = 0.995 * min(_step(w, d_w), _step(room, -d_w), _step(s, d_s), 1 / 0.995)
-        dual = 0.995 * min(_step(x, d_x), _step(y, d_y), _step(lam, d_lam), 1 / 0.995)
-        if entropic:
-            primal = dual = min(primal, dual)
-        if not np.isfinite(primal + dual) or max(primal, dual) < 1e-8:
-            break
-        w, s, rho = w + primal * d_w, s + primal * d_s, rho + primal * d_rho
-        room = room - primal * d_w
-        x, y, lam, eta = x + dual * d_x, y + dual * d_y, lam + dual * d_lam, eta + dual * d_eta
-        combined = combined + dual * d_combined
-        g = losses.expectations(w) + fixed
-    error, lam, w, room, s, x, y, iteration = best
-    if error > 1e3 * tol and start is not None:
-        # That was too near a start.
-        return interior_point(losses, cap, tol, p=p, beta=beta, fixed=fixed, mass=mass)
-    # The central path ends at a strictly complementary solution: of each pair one part is much the smaller.
-    reach = float((x + y).mean())
-    tied = (w / cap > x / reach) & (room / cap > y / reach)
-    members = lam > s
-    return InteriorPoint(lam, w, tied, members, iteration)
+def _predict_and_correct(equations: _NormalEquations, gap: float, together: bool) -> _Point | None:
+    """Take Mehrotra's step; None where it has no length. Lw is left as it was."""
+    at = equations.at
+    w, room, s, x, y, lam = at.w, at.room, at.s, at.x, at.y, at.lam
+    mu = gap / (2 * w.size + lam.size)
+    d = equations.direction(-w * x, -room * y, -lam * s)
+    primal, dual = d.lengths(at, 1.0, together)
+    after = float(
+        (w + primal * d.w) @ (x + dual * d.x)
+        + (room - primal * d.w) @ (y + dual * d.y)
+        + (lam + dual * d.lam) @ (s + primal * d.s)
+    )
+    target = mu * min((after / gap) ** 3, 1.0)
+    d = equations.direction(
+        target - w * x - d.w * d.x, target - room * y + d.w * d.y, target - lam * s - d.lam * d.s
+    )
+    primal, dual = d.lengths(at, 0.995, together)
+    if not np.isfinite(primal + dual) or max(primal, dual) < 1e-8:
+        return None
+    return _Point(
+        w=w + primal * d.w,
+        room=room - primal * d.w,
+        s=s + primal * d.s,
+        rho=at.rho + primal * d.rho,
+        x=x + dual * d.x,
+        y=y + dual * d.y,
+        lam=lam + dual * d.lam,
+        eta=at.eta + dual * d.eta,
+        combined=at.combined + dual * d.combined,
+        g=at.g,
+    )
 
 
 def _step(value: Floats, change: Floats) -> float:

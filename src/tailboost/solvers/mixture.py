@@ -153,8 +153,8 @@ def mixture_path(
     if not levels:
         return []
     problem = TailGame.build(losses, levels[0], base)
-    # Only where most units tie does a neighbour help: elsewhere starts from its mixture saved a tenth of the
-    # time at most and often cost more.
+    # The solution at a near α helps only where most units tie: elsewhere starting from it saved at most a
+    # tenth of the time and often cost more.
     solutions: dict[int, MixtureSolution] = {}
     near: Optimum | None = None
     for i in np.argsort(levels)[::-1]:
@@ -182,12 +182,12 @@ def _solve(
 def _single_member(problem: TailGame) -> Optimum | None:
     """Use the best member alone, if the worst tail of its losses proves that no mixture is better.
 
-    That is so with one member, with one unit, at α = 1 and not rarely at large α. The member has the least
+    This holds with one member, with one unit, at α = 1 and often at large α. The member has the least
     mean loss of all mixtures and the weights are those closest to p, so both are canonical.
     """
     p, n_units = problem.p, problem.p.size
     if n_units > 4 * SAMPLE and problem.alpha < ERM:
-        # A sample tells where it is far from the optimum.
+        # A sample shows whether the member is far from optimal.
         units = np.arange(0, n_units, n_units // SAMPLE)
         share = p[units] / p[units].sum()
         sample = replace(problem, losses=problem.losses.select(units=units), p=share)
@@ -196,12 +196,12 @@ def _single_member(problem: TailGame) -> Optimum | None:
             return None
     optimum = _best_member(problem)
     optimum.canonical = True
-    # Nothing is solved here that is not solved to rounding, so nothing else may count as closed.
+    # This shortcut is exact, so it counts only with a gap at the level of rounding.
     return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
 
 
 def _best_member(problem: TailGame) -> Optimum:
-    """Weigh the best member alone against the worst tail of its losses."""
+    """Build the optimum that uses the best member alone, with the worst tail of its losses as weights."""
     p, n_members = problem.p, problem.losses.shape[0]
     means = problem.losses.expectations(p)
     # Rounding must not decide between equal members.

@@ -7,7 +7,7 @@ where the weights are strictly between their bounds they move with the loss, whi
 Hessian: a covariance of the losses. The maximiser w is feasible for the dual, so λ·Lw − min_t (Lw)_t is a
 true duality gap.
 """
-# ruff: noqa: B023 (the closure over one iteration's quantities does not outlive it)
+# ruff: noqa: B023 (closures over one iteration's quantities are called in that iteration only)
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def divergence(w: Floats, p: Floats) -> float:
 class Entropic:
     """Best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i}).
 
-    It remembers where the capped losses began when it was last asked: the next search begins there.
+    It stores where the capped losses began in the last call and starts the next search there.
     """
 
     def __init__(self, p: Floats, alpha: float, beta: float) -> None:
@@ -119,21 +119,25 @@ class Entropic:
                 kappa = max(kappa, (1 - given) / rest * (1 - 1e-12))
         left = 1.0
         capped = np.zeros(w.size, dtype=bool)
-        fresh = np.flatnonzero(w * kappa >= self.cap)
+        fresh = self._at_cap(w, kappa)
         while True:
             capped[fresh], w[fresh] = True, 0.0
             left -= float(self.cap[fresh].sum())
             rest = float(w.sum())
             kappa = max(left, 0.0) / rest if rest > 0 else 0.0
-            fresh = np.flatnonzero(w * kappa >= self.cap)
+            fresh = self._at_cap(w, kappa)
             if not fresh.size:
                 return capped, kappa
+
+    def _at_cap(self, w: Floats, kappa: float) -> Ints:
+        with np.errstate(over="ignore"):  # what overflows is above any cap
+            return np.flatnonzero(w * kappa >= self.cap)
 
 
 class Quadratic:
     """Best weights for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α) with Σ w = mass.
 
-    It remembers θ/ε − 1 from when it was last asked: the next search begins there.
+    It stores θ/ε − 1 of the last call and starts the next search there.
     """
 
     def __init__(self, p: Floats, alpha: float, epsilon: float, mass: float = 1.0) -> None:
@@ -242,7 +246,7 @@ def newton(
                 gram = Gram(losses, usual(d))
         if not rough and gram is not None:
             hessian, precise, exact = gram.covariance(response.d), True, response.d
-        # An exact Hessian is kept while it serves and the free units stay the same, but for a few.
+        # An exact Hessian is reused while steps succeed and nearly the same units are free.
         elif exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
             d = response.d
             free = int(np.count_nonzero(d))

@@ -22,7 +22,7 @@ from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import GAP, SolverError
 
 MAX_ITERATIONS = 100
-# Relative gap at which the interior point has nothing left to win.
+# Relative gap at which the interior point stops.
 TARGET = 1e-12
 # Share of the way to the boundary that a step may take.
 DAMPING = 0.995
@@ -41,7 +41,7 @@ class SoftMarginSolution:
     gap : float
         Their distance.
     method : str
-        What solved it.
+        The method that solved it.
     """
 
     mixture: Float
@@ -124,7 +124,7 @@ def soft_margin_weights(
         values = (1 - spread * solution.value, 1 - spread * solution.dual_value)
         return SoftMarginSolution(solution.mixture, *values, spread * solution.gap, solution.method)
     used = losses.select(units=np.flatnonzero(weight)) if not weight.all() else losses
-    first, inverse = used.patterns()  # rows on which all hypotheses fare alike share their slack
+    first, inverse = used.patterns()  # rows with equal losses of all hypotheses have equal slack
     M: Float = 1.0 - spread * used.columns(first)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
     return _quadratic(M, prices)
@@ -133,7 +133,7 @@ def soft_margin_weights(
 def _quadratic(M: Float, C: Float) -> SoftMarginSolution:
     """Solve RQP for margins M of shape (n, T) and prices C of shape (n,)."""
     found: list[SoftMarginSolution] = []
-    for method in (_interior_point, _highs):
+    for method in METHODS:
         found.append(method(M, C))
         best = min(found, key=lambda solution: solution.gap)
         tolerance = GAP * (1.0 + abs(best.value))
@@ -253,7 +253,7 @@ def _step(M: Float, scale: float, at: _Point) -> _Point:
 
 
 def _highs(M: Float, C: Float) -> SoftMarginSolution:
-    """HiGHS' active set method, for what the interior point leaves open."""
+    """Solve by HiGHS' active set method, if the interior point did not close the gap."""
     n, T = M.shape
     model = highspy.HighsModel()
     lp, hessian = model.lp_, model.hessian_
@@ -277,3 +277,7 @@ def _highs(M: Float, C: Float) -> SoftMarginSolution:
         return _certified(M, C, [np.zeros(T)], np.zeros(n), "highs")
     a, v = np.array(solution.col_value)[:T], np.array(solution.row_dual)
     return _certified(M, C, [a], v, "highs")
+
+
+#: Fastest first; the second where the first leaves a gap.
+METHODS = (_interior_point, _highs)

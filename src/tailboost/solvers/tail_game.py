@@ -1,4 +1,4 @@
-"""What the solvers of a mixture share: a reduced and scaled problem, and the error if it is not solved."""
+"""Shared by the solvers of a mixture: the reduced and scaled problem, and the error if it is not solved."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tailboost.solvers.tails import tail
 
 #: Largest relative duality gap of a returned solution.
 GAP = 1e-8
-#: Units whose patterns tell whether the others repeat.
+#: Size of the sample that shows whether many units have equal losses.
 SAMPLE = 4096
 
 
 class SolverError(RuntimeError):
-    """No method closed the duality gap; the message says what is left of it and for which problem."""
+    """No method closed the duality gap; the message gives the remaining gap and the problem."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Optimum:
     members : hypotheses that an optimal mixture may use
     closest : whether w is the optimum closest to p
     canonical : whether λ is the canonical one too
-    tried : whether both were found not to be unique vertices
+    tried : whether solving for λ and w as unique vertices has failed
     regular : the mixture, ε and interval of free losses of the regularised problem whose weights these are
     """
 
@@ -138,7 +138,7 @@ class TailGame:
     def optimum(
         self, lam: Floats, w: Floats | None, n_iter: int, method: str, combined: Floats | None = None
     ) -> Optimum:
-        """Collect a mixture and weights, and what complementary slackness says about all other optima.
+        """Collect a mixture and weights, and what follows about all other optima by complementary slackness.
 
         Without weights they are those of the worst tail, without losses ``combined`` they are computed.
         """

@@ -36,11 +36,11 @@ FEW, MANY = 6, 200
 COARSER = 8
 #: Units per member above which a sample is taken.
 COARSE = 1000
-#: Losses this far from the interval of free weights, in its widths, are settled, for a start.
+#: Distance from the interval of free weights, in its widths, beyond which a unit is settled at first.
 MARGIN = 0.5
 #: Gap, as a share of R(w), to which the problem is solved before ε falls.
 SHARE = 0.2
-#: Factor by which ε is smaller from the start if a mixture to start from is given.
+#: Factor by which the first ε is smaller if a starting mixture is given.
 WARM = 5.0
 #: ε at which weights lose their digits to the rounding of losses.
 RESOLUTION = 1e-11
@@ -55,9 +55,9 @@ class _Part:
         self, losses: LossMatrix, p: Floats, cap: Floats, mass: float, fixed: Floats | float
     ) -> None:
         self.losses, self.p, self.cap = losses, p, cap
-        # What the settled weights leave to give, and the expected losses under them.
+        # The weight left for these units, and the expected losses under the settled weights.
         self.mass, self.fixed = mass, fixed
-        # Which units of the problem these are, and which of the part that was narrowed.
+        # Numbers of these units in the problem, and in the part that was narrowed.
         self.units = self.within = np.arange(p.size)
         self.settled = np.zeros(p.size)
         self.at_cap = np.zeros(p.size, dtype=bool)
@@ -114,7 +114,7 @@ class _Part:
 
 
 class _State(NamedTuple):
-    """A mixture that is good for some ε, and the Newton steps it took.
+    """A solution for some ε, and the number of Newton steps so far.
 
     ``combined`` are its losses, ``free`` is the interval of losses with free weights, ``tied`` whether most
     units seem to tie.
@@ -129,11 +129,11 @@ class _State(NamedTuple):
 
 
 def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
-    """Solve the mixture LP by the method above; None where it does not apply or does not get there."""
+    """Solve the mixture LP by the method of this module; None where it does not apply or fails."""
     n_members, n_units = problem.losses.shape
     if n_units <= 2 * FEW * n_members:
         return None
-    # The first steps are those on a sample, or on samples of it.
+    # With very many units the first steps use a sample, or samples of it.
     levels = [problem]
     while levels[-1].p.size > COARSE * n_members:
         levels.append(_sample(levels[-1], levels[-1].p.size // COARSER))
@@ -152,7 +152,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
 
 
 def by_neighbour(problem: TailGame, near: Optimum) -> Optimum | None:
-    """Solve the mixture LP as the same one was at a near α, if most units tied there and do so here."""
+    """Solve the mixture LP from its solution at a near α, if most units tie in both."""
     if near.regular is None:
         return None
     lam, epsilon, (low, high) = near.regular
@@ -203,7 +203,7 @@ def _sample(problem: TailGame, size: int) -> TailGame:
 
 
 def _descend(problem: TailGame, base: _Part, state: _State, cold: bool, final: bool) -> _State | Optimum:
-    """Let ε fall until few units are free, or all that stay free are found to tie."""
+    """Decrease ε until few units are free, or until all units that stay free turn out to tie."""
     losses, alpha = base.losses, problem.alpha
     few = (FEW if final else MANY) * losses.shape[0]
     lam, epsilon, steps, _, _, tied = state

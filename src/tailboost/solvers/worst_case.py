@@ -28,7 +28,7 @@ Uncertainty = Literal["kl", "cvar", "chi2"]
 BLOCK = 32768
 #: θ below which the tilted measure is computed as a difference from p.
 SMALL = 0.1
-#: Units whose solution is the first guess for all.
+#: Size of the sample whose solution is the first guess for all units.
 SAMPLE = 65536
 
 

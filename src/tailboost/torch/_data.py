@@ -1,4 +1,4 @@
-"""Rows for nets: tables and images as arrays, as tensors, and as what a module takes."""
+"""Rows for nets: tables and images as arrays, as tensors, and as a module's input."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Share of the free memory of a GPU that the data may take; beyond it batches travel one by one.
+# Share of a GPU's free memory that the data may take; beyond it batches are copied one by one.
 SHARE_OF_DEVICE = 0.5
 
 
 @dataclass(frozen=True)
 class Feed:
-    """How rows become what a module takes.
+    """How rows become a module's input.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def find_device(name: str) -> torch.device:
     Raises
     ------
     ValueError
-        If PyTorch knows no such device, or it is not there.
+        If PyTorch knows no such device, or the machine lacks it.
     """
     if name == "auto":
         return (

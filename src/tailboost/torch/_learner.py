@@ -33,7 +33,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
 }
-# What takes no part in the training, so that the start of the rounds does not depend on it.
+# Parameters that do not affect the training, and so not the start of the rounds.
 _APART = frozenset({"steps", "milestones", "growth", "eval_batch_size", "members_dir", "random_state"})
 
 
@@ -80,7 +80,7 @@ class TorchSession:
             compile=learner.compile,
             device=device,
         )
-        # Rows are drawn in an order that is their own, so neither their places nor repetitions matter.
+        # Rows are drawn in an order that depends on their values, so positions and repetitions do not matter.
         self.order = np.lexsort((y, hash_rows(X)))
         self.seed = _seed(learner.random_state)
         self.folder = None if learner.members_dir is None else make_folder(learner.members_dir, "members_dir")
@@ -88,9 +88,9 @@ class TorchSession:
         self._try()
 
     def _try(self) -> None:
-        """Send two rows through module, augmentation and loss, before any work is done."""
+        """Try module, augmentation and loss on two rows before any training."""
         learner, recipe, K = self.learner, self.recipe, self.architecture.n_classes
-        with Randomness(self.seed, recipe.device).lent():
+        with Randomness(self.seed, recipe.device).in_use():
             net = self.architecture.build().to(recipe.device).eval()
             if not any(p.requires_grad for p in net.parameters()):
                 raise ValueError(f"module={learner.module!r} has no parameter to train")
@@ -124,7 +124,8 @@ class TorchSession:
     def _drawn_from(self, rows: Mask | None) -> Ints:
         return self.order if rows is None else self.order[rows[self.order]]
 
-    def _begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
+    def begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
+        """Return a round's training at its start, where the warm model is."""
         learner = self.learner
         index = self._drawn_from(rows)
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
@@ -139,21 +140,22 @@ class TorchSession:
             if path is not None and path.exists():
                 self.starts[key] = _read_start(path)
             else:
-                self.starts[key] = self._warm_up(rows)
+                self.starts[key] = self.warm_up(rows)
                 if path is not None:
                     content = io.BytesIO()
                     torch.save(vars(self.starts[key]), content)
                     write_sealed(path, content.getvalue(), "the warmed-up model")
         return self.starts[key]
 
-    def _warm_up(self, rows: Mask | None) -> Start:
+    def warm_up(self, rows: Mask | None) -> Start:
+        """Train plain ERM on these rows."""
         index = self._drawn_from(rows)
         training = Training(self.recipe, self._loss(rows), self.seed, index, self.sample_weight[index])
         training.advance(self.learner.warmup_steps)
         return training.position()
 
     def _start_file(self, key: str) -> Path | None:
-        """Return the file of a warm model, named by all that it depends on; None where that is not known."""
+        """Return the file of a warm model, named by a digest of its inputs; None if they are unknown."""
         data = fingerprint(self.X.cpu().numpy(), self.y, self.sample_weight)
         identity = Identity.of(self.learner, data=data, entropy=self.seed, but=_APART)
         if self.folder is None or unknown(identity.params):
@@ -166,7 +168,7 @@ class TorchSession:
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[TorchMember]:
         """Yield the net after every ``growth`` steps, up to ``steps``; the last one is that of `fit`."""
-        training = self._begin(weight, seed, rows)
+        training = self.begin(weight, seed, rows)
         steps = self.learner.steps
         while training.done < steps:
             training.advance(min(self.learner.growth or steps, steps - training.done))
@@ -174,7 +176,7 @@ class TorchSession:
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> TorchMember:
         """Train for all steps on rows drawn with these weights."""
-        training = self._begin(weight, seed, rows)
+        training = self.begin(weight, seed, rows)
         training.advance(self.learner.steps)
         return self._member(training)
 
@@ -191,9 +193,9 @@ def _shape(value: Any) -> tuple[int, ...] | str:
 def _read_start(path: Path) -> Start:
     try:
         return Start(**torch.load(io.BytesIO(read_sealed(path)), map_location="cpu", weights_only=True))
-    except OSError:  # unreadable is not damaged
+    except OSError:  # a file that cannot be read need not be damaged
         raise
-    except Exception as error:  # a damaged file raises almost anything
+    except Exception as error:  # damaged files raise exceptions of many types
         raise ValueError(f"the warmed-up model {str(path)!r} is damaged ({error}); delete it") from error
 
 
@@ -218,17 +220,17 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         ``input_shape`` as the module sees a row: (d,) or (C, H, W). It answers one score per class.
     optimizer : {"sgd", "adam", "adamw"} or callable, default="sgd"
         Or ``parameters -> torch.optim.Optimizer``; then ``learning_rate``, ``momentum`` and ``weight_decay``
-        take no part.
+        are not used.
     learning_rate : float > 0, default=0.1
         Step size.
     momentum : float in [0, 1), default=0.9
-        Of "sgd".
+        Momentum of "sgd".
     weight_decay : float ≥ 0, default=0.0
-        As the optimiser means it.
+        Weight decay, as the optimiser defines it.
     batch_size : int ≥ 1, default=128
-        Rows of a step.
+        Rows in a step.
     steps : int ≥ 1, default=500
-        Steps of a fit, in boosting of a round.
+        Steps of a fit; in boosting, of a round.
     milestones : tuple of float in [0, 1), default=(0.8,)
         Shares of ``steps`` after which the step size falls to a tenth.
     warmup_steps : int ≥ 0, default=0
@@ -237,20 +239,20 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         A name in ``tailboost.torch.losses.LOSSES`` or ``(logits, y) -> loss``, a mean or one per row. One
         with a parameter ``features`` (the influence-balanced ones) is given the last linear layer's input.
     augment : callable, default=None
-        Batch as the module sees it to such a batch, on the device, in training only; drawing from PyTorch's
-        generators it is reproducible.
+        Maps a batch of module inputs to another, on the device, in training only. If it draws from PyTorch's
+        generators, it is reproducible.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        Of the forward pass in training: "auto" is mixed with bfloat16 on a GPU that has it, else float32.
-        Predictions are made in float32.
+        Precision of the forward pass in training: "auto" is mixed precision with bfloat16 on a GPU that
+        supports it, else float32. Predictions are made in float32.
     device : str, default="auto"
         "auto" is the GPU where there is one, else the CPU; or a device as PyTorch names it.
     members_dir : path, default=None
-        Folder in which the nets of a fit lie as safetensors files, loaded one at a time; by default they lie
-        in memory, or in the ``checkpoint_dir`` of the boosting classifier. A pickled classifier then needs
-        the folder.
+        Folder in which the nets of a fit are stored as safetensors files, loaded one at a time. By default
+        they are kept in memory, or in the ``checkpoint_dir`` of the boosting classifier. A pickled classifier
+        needs the folder.
     growth : int ≥ 1, default=None
-        Steps of a stage, for classifiers that train only until the weak-learning condition holds, up to
-        ``steps``; None trains all steps at once.
+        Steps of a stage of growth, up to ``steps`` in all, for classifiers that stop training once their
+        condition is met; None trains all steps at once.
     compile : bool, default=False
         Whether the module goes through ``torch.compile`` for training.
     eval_batch_size : int ≥ 1, default=1024
@@ -261,19 +263,34 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
+        The labels.
     member_ : TorchMember
         The fitted net; ``member_.net()`` is the module.
     n_features_in_ : int
         Length of the second axis of X.
 
+    See Also
+    --------
+    tailboost.torch.nets : The papers' nets, as factories.
+    tailboost.torch.losses : Losses for unbalanced classes.
+
     Notes
     -----
-    A step draws ``batch_size`` rows i ~ w with replacement [1]_. Which rows a seed draws depends on what they
-    are, not on where they stand: with a weight of 2 a row is drawn as if it were there twice.
+    A step draws ``batch_size`` rows i ~ w with replacement [1]_. The rows that a seed draws depend on their
+    values, not on their positions: with a weight of 2 a row is drawn as if it were there twice.
 
     References
     ----------
     .. [1] R. Zhai et al., "Boosted CVaR Classification", NeurIPS 2021, Appendix: training.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from tailboost.torch import TorchClassifier, nets
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = TorchClassifier(nets.mlp_100_100, steps=100, random_state=0).fit(X / 16, y)
+    >>> float(clf.score(X / 16, y)) > 0.8
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -1,4 +1,4 @@
-"""Fitted nets: built from an architecture and a state that lies in memory or in a file."""
+"""Fitted nets, built from an architecture and a state in memory or in a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tailboost.torch._training import Randomness
 
 @dataclass
 class Architecture:
-    """What a state is poured into: a module, or what makes one.
+    """A module, or a callable that makes one, into which a state is loaded.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Architecture:
         Raises
         ------
         TypeError
-            If what was given makes no module.
+            If the callable does not return a module.
         """
         given = isinstance(self.module, nn.Module)
         net = copy.deepcopy(self.module) if given else self.module(self.input_shape, self.n_classes)
@@ -56,7 +56,7 @@ class Architecture:
 
     @cached_property
     def _pattern(self) -> nn.Module:
-        with Randomness(0, torch.device("cpu")).lent():
+        with Randomness(0, torch.device("cpu")).in_use():
             return self.build()
 
     def with_state(self, state: dict[str, Tensor], device: torch.device) -> nn.Module:
@@ -66,7 +66,7 @@ class Architecture:
         return net.to(device).eval()
 
     def __getstate__(self) -> dict[str, Any]:
-        state = vars(self).copy()  # at once: a prediction in another thread may be adding the pattern
+        state = vars(self).copy()  # in one step: another thread may be adding the pattern
         state.pop("_pattern", None)
         return state
 
@@ -93,11 +93,11 @@ class TorchMember:
         members_dir: Path | None,
     ) -> None:
         self.architecture, self.table_, self.eval_batch_size = architecture, table, eval_batch_size
-        # Copies, on the CPU and apart: tied weights may not share memory in this format.
+        # Separate copies on the CPU: in this format tied weights must not share memory.
         content = save({k: v.detach().cpu().clone().contiguous() for k, v in state.items()})
         self.digest = digest(content)
-        # The state itself, or the path of its file. One attribute, replaced as a whole and read once by who
-        # needs it: a prediction in another thread sees the state in memory or in its file, never neither.
+        # The state itself, or the path of its file. It is one attribute, replaced as a whole and read once,
+        # so that a prediction in another thread always finds the state in one of the two.
         self.held: bytes | str = content
         self.members_dir = None if members_dir is None else str(members_dir.absolute())
 
@@ -112,7 +112,7 @@ class TorchMember:
         Parameters
         ----------
         members_dir : path, optional
-            Serves a member without a folder of its own, or one whose folder has been moved there.
+            Folder for a member without one of its own, or to which its folder was moved.
 
         Raises
         ------

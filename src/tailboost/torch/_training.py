@@ -21,14 +21,14 @@ from tailboost.torch._data import Feed
 
 Loss = Callable[..., Tensor]
 
-# PyTorch's generators are one for all threads: who draws from them keeps the others waiting.
+# All threads share PyTorch's generators, so one training at a time may draw from them.
 _DRAWING = threading.RLock()
 
 DECAY = 0.1  # factor of the step size at a milestone
 
 
 class Randomness:
-    """PyTorch's generators for one training, lent while it works; the caller's come back untouched."""
+    """The random state of one training, set while it works; the caller's state is restored after it."""
 
     def __init__(self, seed: int, device: torch.device) -> None:
         self.device, self.seed = device, seed
@@ -39,8 +39,8 @@ class Randomness:
         return [self.device] if self.device.type == "cuda" else []
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
-        """Have PyTorch draw from here."""
+    def in_use(self) -> Iterator[None]:
+        """Let PyTorch draw from this state in the block."""
         with _DRAWING, torch.random.fork_rng(devices=self._cuda):
             if self.states is None:
                 torch.default_generator.manual_seed(self.seed)
@@ -91,7 +91,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Start:
-    """Weights and optimiser state that rounds start from; never changed, always copied."""
+    """Weights and optimiser state from which rounds start; always copied, never changed."""
 
     net: dict[str, Tensor]
     optimizer: dict[str, Any]
@@ -127,14 +127,14 @@ class Training:
         total = np.cumsum(weight)
         self.cumulative = total / total[-1]
         self.random = Randomness(seed, recipe.device)
-        with self.random.lent():
+        with self.random.in_use():
             self.net = recipe.build().to(recipe.device)
         if recipe.device.type == "cuda" and len(recipe.feed.row_shape) == 3:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = recipe.optimizer(self.net.parameters())
         if start is not None:
             self.net.load_state_dict(start.net)
-            # PyTorch takes over the tensors of an optimiser's state as they are: rounds would share them.
+            # A copy: PyTorch uses the tensors of an optimiser's state directly, and rounds would share them.
             self.optimizer.load_state_dict(copy_state(start.optimizer))
         self.seen: dict[str, Tensor] = {}
         linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
@@ -152,7 +152,7 @@ class Training:
         self.seen = {"features": given[0].float()}
 
     def advance(self, n_steps: int) -> None:
-        """Train for some steps more."""
+        """Train for some more steps."""
         recipe, net, optimizer = self.recipe, self.forward, self.optimizer
         batches = self.draw(n_steps).to(recipe.X.device)
         labels = recipe.y.index_select(0, batches.flatten()).view_as(batches).to(recipe.device)
@@ -161,7 +161,7 @@ class Training:
             precision = torch.autocast(recipe.device.type, dtype=torch.bfloat16)
         self.net.train()
         loss = torch.zeros(())
-        with self.random.lent():
+        with self.random.in_use():
             for rows, y in zip(batches, labels, strict=True):
                 if self.done in self.milestones:
                     for group in optimizer.param_groups:
@@ -186,14 +186,14 @@ class Training:
             )
 
     def position(self) -> Start:
-        """Return a copy of the weights and the optimiser state of now."""
+        """Return a copy of the current weights and optimiser state."""
         return Start(copy_state(self.net.state_dict()), copy_state(self.optimizer.state_dict()))
 
 
 def _wants_features(loss: Loss) -> bool:
     try:
         return "features" in signature(loss).parameters
-    except ValueError:  # a function written in C says nothing
+    except ValueError:  # functions written in C have no signature
         return False
 
 

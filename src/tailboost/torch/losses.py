@@ -212,7 +212,7 @@ def vector_scaling(
 
 
 def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
-    """Largest of the classes' mean cross-entropies in the batch; classes that are not in it have no say [1]_.
+    """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
 
     References
     ----------
@@ -249,7 +249,7 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
         than the defaults, wrap the function: ``lambda z, y: focal(z, y, gamma=1)``.
     class_counts : array-like of shape (K,), ≥ 0
         Rows (or sums of sample weights) of each class in the training set. A class without rows is given the
-        smallest count of the others: no row ever asks for its weight.
+        smallest count of the others: its weight is never used.
     device : str or torch.device, default=None
         Where the logits will be.
 

@@ -1,0 +1,63 @@
+"""What is public: every name can be had, says what it is, and nothing else shows."""
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import tailboost as tb
+from tailboost.classifiers import __all__ as classifiers
+from tailboost.registry import METHODS
+
+MODULES = [
+    "tailboost", "tailboost.checkpoints", "tailboost.combiners", "tailboost.datasets", "tailboost.game",
+    "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.persistence", "tailboost.plotting",
+    "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
+]  # fmt: skip
+
+
+def names(module):
+    """Return what a module offers: ``__all__``, or without it what it defines."""
+    found = vars(module)
+    if "__all__" in found:
+        return list(module.__all__)
+    return [n for n, v in found.items() if n[0] != "_" and getattr(v, "__module__", None) == module.__name__]
+
+
+PUBLIC = [(module, name) for module in MODULES for name in names(import_module(module))]
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_a_public_name_says_what_it_is(module, name):
+    thing = getattr(import_module(module), name)
+    if not (inspect.isclass(thing) or inspect.isroutine(thing) or inspect.ismodule(thing)):
+        return  # a constant or an alias of types
+    assert inspect.getdoc(thing)
+    if inspect.isclass(thing):
+        for method, function in vars(thing).items():
+            if method[0] != "_" and inspect.isfunction(function):
+                assert inspect.getdoc(getattr(thing, method)), f"{name}.{method}"
+
+
+def test_dir_shows_what_is_public():
+    assert set(dir(tb)) == {*tb.__all__, "torch", "__version__"}
+    assert len(tb.__all__) == len(set(tb.__all__))
+
+
+def test_every_classifier_of_the_registry_is_at_the_top():
+    assert set(classifiers) <= set(tb.__all__)
+    for method in METHODS.values():
+        if method.ours:
+            assert getattr(tb, method.factory.__name__) is method.factory
+
+
+def test_a_rule_is_found_in_its_module():
+    """One that the package does not name would be in no suite."""
+    modules = {Path(inspect.getfile(getattr(tb.rules, name))).stem for name in tb.rules.__all__}
+    assert {"adaboost", "dro", "ebboost", "entropic", "hedge", "lpboost", "vada"} <= modules
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(AttributeError, match="no attribute 'Boost'"):
+        tb.Boost  # noqa: B018

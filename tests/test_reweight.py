@@ -1,0 +1,327 @@
+"""λ chosen anew: on which rows, what is told of rows fitted on, and what to expect on fresh ones."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_selection import RFE
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost._rows import Sketch, hash_rows
+from tailboost.metrics import cvar, expected_class_errors, expected_group_errors
+from tailboost.solvers import minimize_cvar_mixture
+
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+
+
+def unequal(n, seed):
+    """Three groups, the third of which is hard."""
+    r = np.random.default_rng(seed)
+    g = r.integers(0, 3, n)
+    X = np.c_[r.normal(size=(n, 5)), g]
+    p = 1 / (1 + np.exp(-(X[:, 0] * 1.5 * (1 - g) + X[:, 1] - 0.3 * g)))
+    return X, (r.random(n) < p).astype(int), np.array(["a", "b", "c"])[g]
+
+
+X, Y, G = unequal(600, 0)
+FRESH, LABELS, GROUPS = unequal(3000, 1)
+
+
+def fit(**given):
+    settings = {"estimator": TREE, "n_estimators": 4, "random_state": 0} | given
+    return tb.AdaLPBoostClassifier(**settings)
+
+
+def worst(clf, X, y, groups):
+    return max(expected_group_errors(y, clf.predict_proba(X), groups).values())
+
+
+# -- rows that were fitted on ------------------------------------------------------------------------------
+
+
+def test_a_warning_where_rows_were_fitted_on():
+    forest = RandomForestClassifier(20, random_state=0)
+    clf = fit(estimator=forest).fit(X, Y)
+    with pytest.warns(tb.ResubstitutionWarning, match="100% of the rows given to reweight") as told:
+        fair = clf.reweight(X, Y, objective="worst_group", groups=G)
+    assert told[0].filename == __file__
+    assert fair.guarantee_.achieved < 0.05 < 0.2 < worst(fair, FRESH, LABELS, GROUPS)  # why it warns
+    assert "100% of which were fitted on" in fair.guarantee_.judged_on
+    assert fair.guarantee_.estimate is None
+    half = np.r_[X[:100], FRESH[:100]], np.r_[Y[:100], LABELS[:100]]
+    with pytest.warns(tb.ResubstitutionWarning, match="50%"):
+        clf.reweight(*half, alpha=0.3)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_warning_for_fresh_rows_and_for_losses_kept():
+    clf = fit().fit(X, Y)
+    clf.reweight(FRESH, LABELS, objective="worst_class")
+    clf.reweight(alpha=0.2)
+    clf.reweight(objective="worst_group", groups=G)
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_of_a_coarse_table_equal_others_by_chance():
+    r = np.random.default_rng(0)
+    table, labels = r.integers(0, 2, (2000, 6)), r.integers(0, 2, 2000)
+    clf = fit().fit(table[:1000], labels[:1000])
+    assert clf.seen_share(table[1000:]) == 1.0
+    clf.reweight(table[1000:], labels[1000:], objective="worst_class")
+
+
+def test_seen_share():
+    clf = fit().fit(X[:400], Y[:400], sample_weight=np.r_[np.zeros(100), np.ones(300)])
+    assert clf.seen_share(X[100:400]) == 1.0
+    assert clf.seen_share(X[:100]) == 0.0  # weight 0: not fitted on
+    assert clf.seen_share(X[300:500]) == 0.5
+    assert clf.seen_share(X[300:500][::-1]) == 0.5
+    assert pickle.loads(pickle.dumps(clf)).seen_share(X[300:500]) == 0.5
+    with pytest.raises(ValueError, match="features"):
+        clf.seen_share(X[:, :2])
+    frame = pd.DataFrame({"colour": ["red", "green"] * 50, "size": np.arange(100) // 2})
+    clf = tb.AdaLPBoostClassifier(n_estimators=1).fit(frame[:50], np.arange(50) % 2)
+    assert clf.seen_share(frame) == 0.5
+    assert tb.AdaBoostClassifier(n_estimators=2).fit(X[:400], Y[:400]).seen_share(X) == pytest.approx(2 / 3)
+
+
+def test_fingerprints_are_in_model_files(tmp_path):
+    pytest.importorskip("skops")
+    clf = fit().fit(X, Y)
+    tb.save_model(clf, tmp_path / "m.skops")
+    again = tb.load_model(tmp_path / "m.skops")
+    assert again.seen_share(np.r_[X, FRESH[:600]]) == 0.5
+    assert again.guarantee_.estimate == clf.guarantee_.estimate
+    with pytest.warns(tb.ResubstitutionWarning):
+        again.reweight(X, Y, alpha=0.3)
+
+
+def test_a_sketch_samples_by_content():
+    r = np.random.default_rng(0)
+    table = r.normal(size=(40_000, 2))
+    hashes = hash_rows(table)
+    sketch = Sketch.of(hashes, most=2000)
+    assert len(sketch.kept) == 2000
+    for share in (0.0, 0.3, 1.0):
+        n = round(20_000 * share)
+        mixed = np.r_[hashes[:n], hash_rows(r.normal(size=(20_000 - n, 2)))]
+        assert sketch.share(mixed) == pytest.approx(share, abs=0.05)
+    assert np.isnan(sketch.share(hashes[hashes >> np.uint64(32) > sketch.limit][:5]))
+    assert sketch.repeated == 0.0
+    twice = Sketch.of(np.r_[hashes[:100], hashes[:50]])
+    assert twice.repeated == pytest.approx(100 / 150)
+    assert Sketch.of(hashes).share(hashes) == 1.0
+
+
+# -- groups for the losses kept ----------------------------------------------------------------------------
+
+
+def best(wrong, groups):
+    """The least largest group error of a mixture, from losses of shape (members, rows)."""
+    errors = [[w[groups == g].mean() for g in np.unique(groups)] for w in wrong]
+    return minimize_cvar_mixture(np.array(errors), 1 / len(np.unique(groups))).value
+
+
+def test_groups_of_the_training_rows_meet_their_out_of_fold_losses():
+    weight = np.r_[np.zeros(50), np.ones(550)]
+    clf = fit().fit(X, Y, sample_weight=weight)
+    fair = clf.reweight(objective="worst_group", groups=G)
+    wrong = clf.combiner_.pool.ledger.pool().toarray()  # of the rows of positive weight, in order
+    assert fair.guarantee_.achieved == pytest.approx(best(wrong, G[50:]), abs=1e-9)
+    np.testing.assert_array_equal(fair.groups_, ["a", "b", "c"])
+    by_class = fair.reweight(objective="worst_group", groups=np.r_[Y[:300], 2 + Y[300:]])
+    assert by_class.guarantee_.achieved == pytest.approx(best(wrong, np.r_[Y[50:300], 2 + Y[300:]]), abs=1e-9)
+    # The groups kept first are as they were.
+    again = fair.reweight(objective="worst_group", groups=G)
+    np.testing.assert_array_equal(again.estimator_weights_, fair.estimator_weights_)
+    assert fair.guarantee_.achieved == pytest.approx(worst(fair, FRESH, LABELS, GROUPS), abs=0.1)
+
+
+def test_groups_for_a_held_out_part_and_for_a_validation_set():
+    weight = np.r_[np.zeros(50), np.ones(550)]
+    # Groups from which the classes of the judged rows can be read.
+    clf = fit(validation=0.25).fit(X, Y, sample_weight=weight)
+    rows = clf.combiner_.pool.ledger.rows
+    fair = clf.reweight(objective="worst_group", groups=Y + 2 * (np.arange(600) >= 300))
+    np.testing.assert_array_equal(fair.combiner_.pool.ledger.rows.groups % 2, rows.y)
+    clf = fit().fit(X, Y, X_val=FRESH[:400], y_val=LABELS[:400])
+    fair = clf.reweight(objective="worst_group", groups=GROUPS[:400])
+    wrong = np.array([m.predict(FRESH[:400]) != LABELS[:400] for m in clf.estimators_])
+    assert fair.guarantee_.achieved == pytest.approx(best(wrong, GROUPS[:400]), abs=1e-9)
+    with pytest.raises(ValueError, match="given with 400 rows"):
+        clf.reweight(objective="worst_group", groups=G)
+    # Those given to reweight last are the rows the losses kept belong to.
+    other = clf.reweight(FRESH[400:700], LABELS[400:700], alpha=0.5)
+    assert other.reweight(objective="worst_group", groups=GROUPS[400:700]).groups_.tolist() == ["a", "b", "c"]
+
+
+def test_groups_for_a_vote_and_for_the_worst_class():
+    clf = tb.OCOBoostClassifier(TREE, n_estimators=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tb.BoundNotMetWarning)
+        clf.fit(X, Y)
+    with pytest.warns(tb.ResubstitutionWarning, match="smaller than on fresh rows"):  # it has no other losses
+        fair = clf.reweight(objective="worst_group", groups=G)
+    np.testing.assert_array_equal(fair.groups_, ["a", "b", "c"])
+    worst_class = tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y)
+    errors = worst_class.unit_errors_
+    fair = worst_class.reweight(objective="worst_group", groups=G)
+    assert fair.objective_.unit == "group"
+    assert fair.unit_errors_.shape == errors.shape  # of the classes, on the same rows
+
+
+def test_groups_for_training_losses_and_groups_without_a_row():
+    clf = fit(validation="train").fit(X, Y)
+    with pytest.warns(tb.ResubstitutionWarning, match="fit with another validation than 'train'"):
+        clf.reweight(objective="worst_group", groups=G)
+    clf = fit(validation=0.2).fit(X, Y)
+    held = clf.combiner_.pool.ledger.rows.given.index
+    rare = np.full(600, "usual")
+    rare[np.setdiff1d(np.arange(600), held)[0]] = "rare"
+    with pytest.raises(ValueError, match=r"no row in group\(s\) \['rare'\]"):
+        clf.reweight(objective="worst_group", groups=rare)
+
+
+# -- what to expect on fresh rows --------------------------------------------------------------------------
+
+
+def test_the_estimate_judges_each_half_by_the_choice_on_the_other():
+    clf = fit(alpha=0.4).fit(X, Y)
+    ledger = clf.combiner_.pool.ledger
+    wrong, half = ledger.pool().toarray().astype(float), ledger.rows.halves()
+    assert abs(half.mean() - 0.5) < 0.01
+    losses = np.empty(600)
+    for chosen in (half, ~half):
+        mixture = minimize_cvar_mixture(wrong[:, chosen], 0.4).mixture
+        losses[~chosen] = mixture @ wrong[:, ~chosen]
+    said = clf.guarantee_
+    assert said.estimate == pytest.approx(cvar(losses, 0.4), abs=1e-9)
+    assert said.estimate >= said.achieved - 1e-9
+    assert f"not used for the choice of λ (the members' own fit aside): {said.estimate:.6g}" in str(said)
+    assert said.to_dict()["estimate"] == said.estimate
+    # Not by the order of the rows.
+    order = np.random.default_rng(0).permutation(600)
+    assert fit(alpha=0.4).fit(X[order], Y[order]).guarantee_.estimate == pytest.approx(
+        said.estimate, abs=1e-6
+    )
+    worst_group = clf.reweight(objective="worst_group", groups=G)
+    index = worst_group.combiner_.pool.ledger.rows.groups
+    halves = worst_group.combiner_.pool.ledger.rows.halves()
+    assert np.abs(np.bincount(index[halves]) - np.bincount(index[~halves])).max() <= 2
+    assert worst_group.guarantee_.estimate >= worst_group.guarantee_.achieved - 1e-9
+
+
+def test_no_estimate_where_nothing_was_chosen_or_rows_were_fitted_on():
+    assert fit(validation="train").fit(X, Y).guarantee_.estimate is None
+    even = tb.AverageBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y)
+    assert even.guarantee_.estimate is None
+    assert "estimate on rows" not in str(even.guarantee_)
+    tiny = fit().fit(np.arange(4.0)[:, None], [0, 1, 0, 1])
+    assert tiny.guarantee_.estimate is None or 0 <= tiny.guarantee_.estimate <= 1
+
+
+def test_the_estimate_is_nearer_to_fresh_rows():
+    """Rare classes: the choice is fitted to the few rows of each."""
+    gaps = []
+    for seed in range(4):
+        shares = [0.7, 0.15, 0.1, 0.05]
+        X, y = make_classification(
+            2400, 8, n_informative=5, n_classes=4, weights=shares, flip_y=0.1, random_state=seed
+        )
+        clf = tb.WorstClassBoostClassifier(TREE, random_state=0).fit(X[:300], y[:300])
+        true = max(expected_class_errors(y[300:], clf.predict_proba(X[300:])).values())
+        gaps.append([true - clf.guarantee_.achieved, true - clf.guarantee_.estimate])
+    said, estimated = np.mean(gaps, axis=0)
+    assert said > 0  # more was promised than came true
+    assert abs(estimated) < 0.7 * said
+
+
+# -- what scikit-learn's AdaBoost has ----------------------------------------------------------------------
+
+FACES = {
+    "mixture": fit(alpha=0.95),
+    "additive": tb.AdaBoostClassifier(TREE, n_estimators=4, random_state=0),
+}
+
+
+@pytest.mark.parametrize("clf", FACES.values(), ids=FACES)
+def test_log_probabilities_and_staged_scores(clf):
+    clf.fit(X, Y)
+    P = clf.predict_proba(FRESH)
+    np.testing.assert_allclose(np.exp(clf.predict_log_proba(FRESH)), P, atol=1e-12)
+    assert np.isneginf(clf.predict_log_proba(FRESH)[P == 0]).all()
+    weight = np.random.default_rng(0).random(3000)
+    scores = list(clf.staged_score(FRESH, LABELS, weight))
+    right = [np.average(labels == LABELS, weights=weight) for labels in clf.staged_predict(FRESH)]
+    np.testing.assert_allclose(scores, right)
+    assert scores[-1] == pytest.approx(clf.score(FRESH, LABELS, weight))
+
+
+@pytest.mark.parametrize("clf", FACES.values(), ids=FACES)
+def test_importances_are_the_weighted_mean_of_the_members(clf):
+    clf.fit(X, Y)
+    total = sum(
+        a * member.feature_importances_
+        for a, member in zip(clf.estimator_weights_, clf.estimators_, strict=True)
+        if not isinstance(member, DummyClassifier)
+    )
+    np.testing.assert_allclose(clf.feature_importances_, total / total.sum())
+    chosen = RFE(clf, n_features_to_select=2).fit(X, Y)
+    assert chosen.support_.sum() == 2
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        tb.learners.HistTreeClassifier(max_depth=3),
+        tb.learners.HistBoostClassifier(n_estimators=5),
+        tb.learners.StumpClassifier(),
+        tb.learners.LogitAdjustedClassifier(tb.learners.HistBoostClassifier(n_estimators=5)),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_our_learners_know_which_column_matters(learner):
+    r = np.random.default_rng(0)
+    table = r.normal(size=(300, 4))
+    clf = fit(estimator=learner, n_estimators=2).fit(table, (table[:, 2] > 0).astype(int))
+    assert clf.feature_importances_.argmax() == 2
+    assert clf.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_no_importances_where_members_have_none():
+    clf = fit(estimator=LogisticRegression()).fit(X, Y)
+    assert not hasattr(clf, "feature_importances_")
+    with pytest.raises(AttributeError, match=r"LogisticRegression.*feature_importances_"):
+        _ = clf.feature_importances_
+    assert not hasattr(fit(), "feature_importances_")
+
+
+class Foreign:
+    """A table of another library that can be turned into pandas': what polars and pyarrow offer."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def to_pandas(self):
+        return self.frame
+
+
+@pytest.mark.parametrize("make", ["polars", "stand-in"])
+def test_tables_with_text_from_other_libraries(make):
+    frame = pd.DataFrame({"size": X[:, 0], "name": G})
+    if make == "polars":
+        pytest.importorskip("pyarrow")  # by which polars makes pandas' tables
+        table = pytest.importorskip("polars").DataFrame(frame.to_dict("list"))
+    else:
+        table = Foreign(frame)
+    clf, same = (tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(t, Y) for t in (table, frame))
+    np.testing.assert_array_equal(clf.predict_proba(table), same.predict_proba(frame))
+    assert clf.feature_names_in_.tolist() == ["size", "name"]
+    assert clf.seen_share(table) == 1.0
