@@ -204,7 +204,7 @@ def test_early_stopping_without_held_out_rows(name, recorder):
     [
         (0.001, X, "validation=0.001 leaves no validation rows of 60"),
         (0.5, np.zeros((60, 2)), "no validation rows of 1 distinct"),
-        ("cv", np.zeros((60, 2)), "'cv' needs at least two distinct rows"),
+        ("cv", np.zeros((60, 2)), "validation='cv': all 60 rows of X are the same.*two distinct rows"),
     ],
 )
 def test_nothing_to_validate_on(validation, table, match, recorder):

@@ -41,7 +41,6 @@ def test_samples_are_their_own_units():
     np.testing.assert_allclose(units.base, weight / 8)
     assert units.total == 8
     assert units.count == pytest.approx(8)  # 1/min p
-    assert units.sample_size == pytest.approx(64 / 30)
     w = np.array([0.5, 0.25, 0.25])
     u = units.density(w)
     np.testing.assert_allclose(u, w / (weight / 8))
@@ -54,7 +53,6 @@ def test_samples_are_their_own_units():
 def test_equal_weights_are_counted_to_the_bit(n, scale):
     units = Units.samples(np.full(n, scale))
     assert units.count == n
-    assert units.sample_size == n
 
 
 def test_rows_outside_the_game_keep_density_one():

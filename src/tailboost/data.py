@@ -122,6 +122,11 @@ class Problem:
         """Hash of each row by content."""
         return hash_rows(self.X)
 
+    def n_distinct(self, among: Mask | None = None) -> int:
+        """Return how many different rows (of some), labels included, there are: a row said twice is one."""
+        keys = self.hashes * np.uint64(self.n_classes) + self.y.astype(np.uint64)
+        return len(np.unique(keys if among is None else keys[among]))
+
     @property
     def rows(self) -> Rows:
         """The training rows, as rows to be judged on."""

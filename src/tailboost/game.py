@@ -88,13 +88,6 @@ class Units:
         return float(len(self.base)) if least == self.base.max() else 1.0 / least
 
     @property
-    def sample_size(self) -> float:
-        """Equal rows that say as much as the weighted ones: Kish's ``(Σw)²/Σw²``."""
-        if self.base.min() == self.base.max():
-            return float(len(self.base))
-        return float(1.0 / (self.base @ self.base))
-
-    @property
     def grouped(self) -> bool:
         """Whether units are groups (or classes) of rows, rather than the rows themselves."""
         return self.loss_index is not None

@@ -212,6 +212,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            Rows to predict.
 
         Returns
         -------

@@ -420,9 +420,11 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         Parameters
         ----------
         X : array-like of shape (n, d)
+            Rows to predict.
         y : array-like of shape (n,)
             True labels.
         sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
 
         Yields
         ------

@@ -259,6 +259,7 @@ class MixtureClassifier(BaseBoostClassifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            Rows to predict.
 
         Returns
         -------

@@ -43,7 +43,7 @@ class DROBoostClassifier(AdditiveClassifier):
         Largest number of rounds; the fit ends earlier when no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"
         δ. "auto" is the quantile of the likelihood-ratio statistic, ``χ²_{d; confidence} / (2n)``, n being
-        the number of rows, ``(Σw)²/Σw²`` where their sample weights w differ: with about this confidence the
+        the number of different rows: with about this confidence the
         ball holds a re-weighting of the rows for which the true optimum of d parameters is optimal. It is no
         ball that holds the true distribution (see `tailboost.robustness.dro_radius`).
     confidence : float in (0, 1), default=0.95
@@ -171,12 +171,12 @@ class DROBoostClassifier(AdditiveClassifier):
         self.verbose = verbose
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> WorstCase:
-        radius, dim = self._radius(scheme, seed, units)
+        radius, dim = self._radius(problem, scheme, seed, units)
         self.radius_, self.effective_dim_ = radius, dim
         rate = float(self.learning_rate)
         return WorstCase(problem.n_classes, radius, self.uncertainty, self.loss, learning_rate=rate)
 
-    def _radius(self, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
+    def _radius(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
         """Return δ and, where it was computed from them, the effective dimensions d."""
         if not isinstance(self.radius, str):
             return float(self.radius), None
@@ -185,7 +185,7 @@ class DROBoostClassifier(AdditiveClassifier):
             dim = n_leaves(scheme(units.density(units.base), seed).member)
         else:
             dim = int(self.effective_dim)
-        radius = dro_radius(units.sample_size, self.confidence, dim)
+        radius = dro_radius(problem.n_distinct(scheme.player_rows), self.confidence, dim)
         if self.verbose:
             print(f"radius {radius:.4g} from {dim} effective dimensions", flush=True)
         return radius, dim
