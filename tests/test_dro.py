@@ -321,8 +321,9 @@ def test_radius_from_the_data(noisy):
     assert weighted.radius_ == clf.radius_  # the scale of the weights says nothing about the rows
     w = np.where(np.arange(400) < 100, 3.0, 1.0)
     uneven = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, w)
-    kish = w.sum() ** 2 / (w @ w)  # 300
-    assert uneven.radius_ == pytest.approx(chi2.ppf(0.95, uneven.effective_dim_) / (2 * kish))
+    assert uneven.radius_ == pytest.approx(chi2.ppf(0.95, uneven.effective_dim_) / 800)
+    twice = np.repeat(np.arange(400), w.astype(int))  # a row said three times is one row
+    assert tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X[twice], y[twice]).radius_ == uneven.radius_
     given = tb.DROBoostClassifier(STUMP, n_estimators=2, effective_dim=30, confidence=0.9).fit(X, y)
     assert given.radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)
     tree = tb.DROBoostClassifier(n_estimators=2, n_jobs=1).fit(X, y)
