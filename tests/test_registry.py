@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from tailboost.registry import METHODS
+from tailboost.registry import METHODS, get_method
 
 OURS = [method for method in METHODS.values() if method.ours]
 
@@ -48,3 +48,8 @@ def test_a_randomised_rule_gives_shares():
             )
             shares = method.make(random_state=0, n_jobs=1, **few).fit(X, y).predict_proba(X)
             np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+def test_a_part_of_a_name_finds_it():
+    with pytest.raises(ValueError, match="did you mean ocoboost"):
+        get_method("oco")

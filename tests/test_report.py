@@ -595,6 +595,11 @@ class TestFindings:
         assert "mean error" in self.said(winning, "ahead")
         assert "nothing measured here" in self.said(winning, "behind")
 
+    def test_a_single_split_shows_nothing_clearly(self):
+        said = self.said(made_up([0.1], [0.2], repeats=1), "coin")
+        assert "clearly better than a coin flip (0.500):" not in said
+        assert "mean error: no method is clearly better than a coin flip (0.500)" in said
+
     def test_no_better_than_a_coin_flip_is_said(self):
         document = made_up([0.50, 0.51, 0.52], [0.60, 0.62, 0.61])
         assert "mean error: Ours (though no better than a coin flip)" in self.said(document, "ahead")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier, cli  # noqa: E402
 from tailboost.reproduce import EXPERIMENTS, Settings, credit_default, domain_shift  # noqa: E402
-from tailboost.reproduce._experiment import Cells, plus_minus  # noqa: E402
+from tailboost.reproduce._experiment import Cells, Experiment, Report, plus_minus  # noqa: E402
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -35,6 +35,14 @@ def test_refused(arguments, says):
     result = run(*arguments)
     assert result.exit_code == 2
     assert says in result.output
+
+
+def test_only_files_that_were_written_are_named(tmp_path, monkeypatch):
+    made = Experiment("made", "made up", lambda settings, name: Report("| a |", {"a": 1}), needs_data=False)
+    monkeypatch.setitem(EXPERIMENTS, "made", made)
+    result = run("made", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert f"Results: {tmp_path / 'made.json'}, {tmp_path / 'made.md'}\n" in result.output
 
 
 def test_listed():

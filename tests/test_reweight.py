@@ -325,3 +325,31 @@ def test_tables_with_text_from_other_libraries(make):
     np.testing.assert_array_equal(clf.predict_proba(table), same.predict_proba(frame))
     assert clf.feature_names_in_.tolist() == ["size", "name"]
     assert clf.seen_share(table) == 1.0
+
+
+class TestClassesAsGroups:
+    """Group DRO without groups plays over the classes, and says and remembers so."""
+
+    @pytest.fixture(scope="class")
+    def clf(self):
+        return tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y)
+
+    def test_units_are_called_classes(self, clf):
+        assert "largest expected loss of any class" in str(clf.guarantee_)
+        grouped = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y, groups=G)
+        assert "largest expected loss of any group" in str(grouped.guarantee_)
+
+    def test_fresh_rows_need_no_groups(self, clf):
+        own = clf.reweight(FRESH, LABELS)
+        named = clf.reweight(FRESH, LABELS, objective="worst_class")
+        np.testing.assert_allclose(own.estimator_weights_, named.estimator_weights_, atol=1e-9)
+
+    def test_other_groups_need_their_objective(self, clf):
+        with pytest.raises(ValueError, match="objective='worst_group'"):
+            clf.reweight(FRESH, LABELS, groups=1 - LABELS)
+
+    def test_the_objective_of_a_reweighted_one_is_kept(self, clf):
+        again = clf.reweight(alpha=0.5).reweight(FRESH, LABELS)
+        assert "CVaR at α = 0.5" in str(again.guarantee_)
+        other = clf.reweight(objective="worst_group", groups=G).reweight(FRESH, LABELS, groups=GROUPS)
+        assert "largest expected loss of any group" in str(other.guarantee_)

@@ -11,7 +11,7 @@ pd = pytest.importorskip("pandas")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from tailboost.datasets import TableChangedWarning, load_table  # noqa: E402
+from tailboost.datasets import TableChangedWarning, load_table, read_frame, read_raw  # noqa: E402
 from tailboost.datasets import _table as table_module  # noqa: E402
 
 WORDS = (
@@ -168,3 +168,10 @@ class TestDates:
         data = pd.DataFrame({"c": [field, field + "y", "2024-01-01 10:00"], "y": ["p", "q", "p"]})
         table_module.split_table(data, "y", [], source="a frame")
         assert max(searched, default=0) <= 100
+
+
+def test_a_path_may_be_text(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("zip,x\n01234,1\n04321,2\n")
+    assert read_raw(str(file))["zip"].tolist() == ["01234", "04321"]
+    assert read_frame(str(file))["x"].tolist() == [1, 2]

@@ -309,7 +309,7 @@ def reproduce(
         int | None, typer.Option(min=1, help="Random splits; by default what the experiment says.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for NAME.json, NAME.md and NAME.png.")
+        Path, typer.Option(metavar="DIR", help="Folder for NAME.json, NAME.md and perhaps NAME.png.")
     ] = Path("tailboost-reproduce"),
     scale: Annotated[
         str, typer.Option(metavar="small|paper", help="For nets: cut to minutes on a CPU, or as published.")
@@ -341,7 +341,8 @@ def reproduce(
         with ending_at_interrupts():  # finished cells are kept for the next call
             text = experiment.run(settings)
         print(text)
-        _say_aside(f"Results: {out / name}.json, .md and .png")
+        written = [out / f"{name}{ending}" for ending in (".json", ".md", ".png")]
+        _say_aside(f"Results: {', '.join(str(file) for file in written if file.exists())}")
 
 
 @app.command(name="list")

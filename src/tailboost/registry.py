@@ -174,6 +174,7 @@ def get_method(name: str) -> Method:
     """
     if name in METHODS:
         return METHODS[name]
-    near = difflib.get_close_matches(name, METHODS, n=3)
+    inside = [known for known in METHODS if len(name) > 2 and name.lower() in known]
+    near = difflib.get_close_matches(name, METHODS, n=3) or inside[:3]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ValueError(f"unknown method {name!r}; {hint}methods are {', '.join(METHODS)}")

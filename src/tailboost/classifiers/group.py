@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,7 @@ from tailboost.classifiers._mixture import ValidatedMixtureClassifier
 from tailboost.classifiers._plan import Plan, tied_by
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
-from tailboost.data import Problem
+from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.validation import Scheme
@@ -192,13 +193,20 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         units = Units.groups(problem.groups, problem.weight, judged.groups, judged.weight)
         even = self.combine == "average"
         combiner = Mixture(
-            WorstUnit("group"),
+            WorstUnit("class" if np.array_equal(problem.groups, problem.y) else "group"),
             problem.n_classes,
             even=even,
             with_erm=not even,
             with_constants=self.include_constants,
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
+
+    def _own_groups(self, rows: Rows) -> Rows:
+        if self.objective_ != WorstUnit("class"):  # another one after reweight, or groups that were given
+            return rows
+        if rows.groups is not None and not np.array_equal(rows.groups, rows.y):
+            raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
+        return replace(rows, groups=rows.y)
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)

@@ -34,9 +34,10 @@ def _suffix(path: Path) -> str | None:
     return next((s for s in (*_OPENERS, *_PARQUET) if name.endswith(s)), None)
 
 
-def read_raw(path: Path) -> Any:
+def read_raw(path: str | Path) -> Any:
     """Return a file's table; the values of a CSV file as the text that stands in it, missing ones as NaN."""
     pandas = import_pandas("load_table")
+    path = Path(path)
     suffix = _suffix(path)
     if not path.is_file():
         raise ValueError(f"{str(path)!r} is {'a folder' if path.is_dir() else 'not there'}; a file is needed")

@@ -130,10 +130,10 @@ def split_table(
     )
 
 
-def read_frame(path: Path) -> Any:
+def read_frame(path: str | Path) -> Any:
     """Return a file's table; a CSV column is numbers or truth values if all its values are such."""
     raw = read_raw(path)
-    return _typed(raw) if is_csv(path) else raw
+    return _typed(raw) if is_csv(Path(path)) else raw
 
 
 def _typed(raw: Any) -> Any:

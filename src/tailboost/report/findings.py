@@ -288,11 +288,19 @@ def _verdicts(document: Document) -> Iterator[Finding]:
             sides["level"].append(_spoken(measure))
     nothing = "nothing measured here"
     yield Finding("ahead", f"Ahead of every plain method on {'; '.join(sides['ahead']) or nothing}.")
-    for kind, words in (
-        ("behind", "Every method of ours is behind a plain method on"),
-        ("level", "No clear difference between the best of both sides on"),
+    for kind, words, otherwise in (
+        (
+            "behind",
+            "Every method of ours is behind a plain method on",
+            f"There is {nothing} on which every method of ours is behind a plain method.",
+        ),
+        (
+            "level",
+            "No clear difference between the best of both sides on",
+            "Nothing measured here is too close to call.",
+        ),
     ):
-        yield Finding(kind, f"{words} {_listed(sides[kind]) if sides[kind] else nothing}.")
+        yield Finding(kind, f"{words} {_listed(sides[kind])}." if sides[kind] else otherwise)
     behind: dict[tuple[str, str], list[str]] = {}
     for measure, by_method in contests.items():
         for title, fought in by_method.items():
@@ -364,12 +372,12 @@ def _coin_loss(document: Document) -> float:
 
 
 def _beating_the_coin(document: Document, path: Path) -> list[Mapping[str, Any]]:
-    """Methods whose whole interval (the mean, where there is none) is below the coin flip's loss."""
+    """Methods whose whole interval is below the coin flip's loss; a single split has no interval."""
     coin = _coin_loss(document)
     better = []
     for method in document["methods"]:
         figure = _at(method["figures"], path) if method["figures"] else None
-        if figure and (figure["mean"] if figure["high"] is None else figure["high"]) < coin - 5e-4:
+        if figure and figure["high"] is not None and figure["high"] < coin - 5e-4:
             better.append(method)
     return better
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tailboost._output import write_output
 from tailboost.classifiers import FitInterruptedWarning
 from tailboost.report.results import interval, versions
 
@@ -107,7 +108,7 @@ class Experiment:
     needs_data: bool = True
 
     def run(self, settings: Settings) -> str:
-        """Compute what is missing, write NAME.md, NAME.json and NAME.png, and return the tables.
+        """Compute what is missing, write NAME.md, NAME.json and perhaps NAME.png, and return the tables.
 
         The text above the tables of an existing NAME.md, its reading, is kept. Without matplotlib there is no
         picture.
@@ -125,7 +126,7 @@ class Experiment:
         mark = f"<!-- Below: written by `tailboost reproduce {self.name}`. What stands above is kept. -->"
         above, found, _ = file.read_text(encoding="utf-8").partition(mark) if file.exists() else ("", "", "")
         above = above if found else f"# {self.summary}\n\n"
-        file.write_text(f"{above}{mark}\n\n{text}\n", encoding="utf-8")
+        write_output(file, f"{above}{mark}\n\n{text}\n")
 
     def _write_summary(self, file: Path, settings: Settings, summary: dict[str, Any]) -> None:
         options = " --data DIR" * self.needs_data + f" --repeats {settings.repeats}"
@@ -141,7 +142,7 @@ class Experiment:
             f"{json.dumps(key)}: {json.dumps(_short(value), ensure_ascii=False, allow_nan=False)}"
             for key, value in (about | summary).items()
         ]
-        file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        write_output(file, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def _short(x: Any) -> Any:
