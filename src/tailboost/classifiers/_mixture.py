@@ -144,7 +144,10 @@ class MixtureClassifier(BaseBoostClassifier):
         combiner = combiner.aiming_at(aim, numbers)
         # More rounds for this classifier must not reach the new one, nor the other way round.
         new._run = replace(
-            self._run, plan=replace(self._run.plan, combiner=combiner), game=self.game_.snapshot()
+            self._run,
+            plan=replace(self._run.plan, combiner=combiner),
+            game=self.game_.snapshot(),
+            judged_elsewhere=self._run.judged_elsewhere or X is not None,
         )
         new.trace_ = new.game_.trace
         new._set_ensemble(combiner.settle(new.game_))
