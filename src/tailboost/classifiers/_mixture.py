@@ -23,7 +23,7 @@ from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.classifiers._warn import warn_user
-from tailboost.combiners import CVaR, Mixture, MixtureEnsemble, Objective, Vote
+from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.ensemble import draw
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
@@ -229,11 +229,6 @@ class MixtureClassifier(BaseBoostClassifier):
                 self.classes_.tolist(),
             )
         return self._guarantee
-
-    @property
-    def _alpha(self) -> float | None:
-        """Level of the objective in force, where it has one."""
-        return self.objective_.alpha if isinstance(self.objective_, CVaR) else None
 
     # -- prediction ----------------------------------------------------------------------------------
 
