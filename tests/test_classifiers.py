@@ -359,7 +359,7 @@ class Recorder:
     """A callback that keeps what it sees and stops after ``stop_after`` rounds."""
 
     def __init__(self, stop_after=None):
-        self.stop_after, self.rounds, self.setups = stop_after, [], 0
+        self.stop_after, self.rounds, self.kept, self.setups = stop_after, [], [], 0
 
     def setup(self, estimator, context):
         self.setups += 1
@@ -373,6 +373,7 @@ class Recorder:
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
         if context.task_name == "round":
             self.rounds.append(fitted_estimator.predict_proba(X))
+            self.kept.append(fitted_estimator)
         return self.stop_after is not None and len(self.rounds) >= self.stop_after
 
 
@@ -386,6 +387,9 @@ def test_callbacks_see_every_round_as_a_fitted_classifier(name):
     assert len(recorder.rounds) == 4
     for seen, stage in zip(recorder.rounds, clf.staged_predict_proba(X), strict=True):
         np.testing.assert_array_equal(seen, stage)
+    for t, kept in enumerate(recorder.kept, start=1):  # later rounds do not reach them
+        assert len(kept.trace_) == kept.n_iter_ == t
+        assert everything(kept, X)["guarantee"] == str(kept.guarantee_)
     same(clf, make(name, TREE, **params).fit(X, y), X)
 
 
@@ -491,6 +495,79 @@ def test_warm_start_is_the_cold_fit(name, scheme, patience, learner):
     same(cold, warm, X)
     assert cold.trace_.stop_reason == warm.trace_.stop_reason
     assert cold.gap_ == warm.gap_
+
+
+class FailingTree(DecisionTreeClassifier):
+    """Raises from a given fit on, which counts over all copies."""
+
+    count, at = 0, np.inf
+
+    def fit(self, X, y, sample_weight=None):
+        FailingTree.count += 1
+        if FailingTree.count >= FailingTree.at:
+            raise RuntimeError("no memory left")
+        return super().fit(X, y, sample_weight=sample_weight)
+
+
+def everything(clf, X):
+    """Return what users see of a fitted classifier."""
+    seen = {"n_iter": clf.n_iter_, "rounds": len(clf.trace_), "members": len(clf.estimators_)}
+    seen["stages"] = np.array(list(clf.staged_predict_proba(X))).tolist()
+    if hasattr(clf, "guarantee_"):
+        seen["guarantee"] = str(clf.guarantee_)
+        seen["reweighted"] = clf.reweight(objective="worst_class").estimator_weights_.tolist()
+    return seen
+
+
+@pytest.mark.parametrize("name", having("warm_start", having("estimator", OURS)))
+def test_rounds_that_cannot_be_added_leave_the_fit_as_it_was(name, monkeypatch):
+    X, y = noisy(16, n=90)
+    params = {"n_iter_no_change": None, "validation": "train", "random_state": 0, "warm_start": True}
+    params |= {"eta": 0.5, "max_error": 0.9, "class_loss": "indicator", "gamma": 0.1}  # nothing is tied to T
+    clf = make(name, FailingTree(max_depth=2), n_estimators=2, **params).fit(X, y)
+    twin = copy.copy(clf)  # shares what the fit left
+    before = everything(copy.deepcopy(clf), X)
+    monkeypatch.setattr(FailingTree, "at", FailingTree.count + 2)
+    with pytest.raises(RuntimeError, match="no memory left"):
+        clf.set_params(n_estimators=6).fit(X, y)
+    assert everything(clf, X) == before
+    monkeypatch.undo()
+    whole = make(name, TREE, n_estimators=6, **params).fit(X, y)
+    same(clf.fit(X, y), whole, X)
+    assert everything(twin, X) == before
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_rounds_added_later_do_not_reach_a_reweighted_classifier(name):
+    X, y = noisy(16, n=90)
+    params = {"n_iter_no_change": None, "validation": "train", "random_state": 0, "eta": 0.5}
+    params |= {"max_error": 0.9, "class_loss": "indicator", "gamma": 0.1, "warm_start": True}
+    clf = make(name, TREE, n_estimators=2, **params).fit(X, y)
+    for objective in (None, "worst_class"):
+        new = copy.deepcopy(clf).reweight(objective=objective)
+        before = everything(copy.deepcopy(new), X)
+        source = copy.deepcopy(clf)
+        new = source.reweight(objective=objective)
+        source.set_params(n_estimators=5).fit(X, y)
+        assert source.n_iter_ == 5
+        assert everything(new, X) == before
+
+
+def test_no_rounds_are_added_to_shares_chosen_on_other_rows():
+    X, y = noisy(16, n=90)
+    clf = make("adalpboost", TREE, n_estimators=2, warm_start=True, random_state=0).fit(X, y)
+    new = clf.reweight(*noisy(17, n=50)).reweight(objective="worst_class")
+    before = new.predict_proba(X)
+    with pytest.raises(
+        ValueError, match=r"rows given to reweight; add the rounds to the classifier that was"
+    ):
+        new.set_params(n_estimators=4).fit(X, y)
+    np.testing.assert_array_equal(new.predict_proba(X), before)
+    same(
+        new.set_params(warm_start=False).fit(X, y),
+        make("adalpboost", TREE, n_estimators=4, random_state=0).fit(X, y),
+        X,
+    )
 
 
 def test_warm_start_with_an_explicit_validation_set():

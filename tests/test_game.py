@@ -1,5 +1,6 @@
 """The loop and its units: what a round leaves, when it ends, what an interrupt keeps."""
 
+import sys
 from dataclasses import MISSING, fields
 
 import numpy as np
@@ -307,6 +308,41 @@ def test_other_errors_leave_the_game_consistent():
         play(game, oracle, 5, entropy=0)
     assert game.n_rounds == 2
     np.testing.assert_array_equal(game.state.cumulative, [2.0, 0.0])
+
+
+def test_an_interrupt_at_any_line_leaves_whole_rounds():
+    """Whichever line of a round it falls on, state, trace and weights have the same number of rounds."""
+    units = Units.groups(np.array([0, 1, 1]), np.ones(3), np.array([0, 1, 1]), np.ones(3))
+    losses = np.array([[1.0, 0, 1], [0, 1, 1]])
+    lengths, line = set(), 0
+    while True:
+        game, lines = Game.new(Hedge(1.0), units), iter(range(line))
+
+        def watch(frame, event, arg, lines=lines):
+            if frame.f_code is not Game.advance.__code__:
+                return None
+            if event == "line" and next(lines, None) is None:
+                raise KeyboardInterrupt
+            return watch
+
+        play(game, oracle := answers(losses), 1, entropy=0)
+        before = sys.gettrace()
+        sys.settrace(watch)
+        try:
+            play(game, oracle, 2, entropy=0)
+        finally:
+            sys.settrace(before)
+        T = game.n_rounds
+        lengths.add(T)
+        np.testing.assert_array_equal(
+            game.state.cumulative, sum(units.losses(losses[t]) for t in range(T)), err_msg=f"line {line}"
+        )
+        assert len(game.trace.weights) == T
+        if game.trace.stop.kind is StopKind.PLAYED:
+            break
+        line += 1
+    assert lengths == {1, 2}
+    assert line >= 5
 
 
 def test_seeds_depend_on_entropy_and_round_alone():

@@ -385,10 +385,11 @@ class Game(Generic[State]):
             gap=max(gap, self.rule.gap(self.state)),
             value=value,
         )
-        self.state = state
-        self.trace.rounds.append(played)
-        if self.trace.unit_weights is not None:
-            self.trace.unit_weights.append(w)
+        trace = self.trace
+        rounds = [*trace.rounds, played]
+        weights = None if trace.unit_weights is None else [*trace.unit_weights, w]
+        # One statement without a call: Python looks for signals at calls, so that none comes between.
+        self.state, trace.rounds, trace.unit_weights = state, rounds, weights
 
 
 def round_seed(entropy: int, t: int) -> int:

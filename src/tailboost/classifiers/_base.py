@@ -76,11 +76,20 @@ FREE = frozenset(
 
 @dataclass
 class Run:
-    """A game with its plan, and the identity that a fit needs to continue it."""
+    """A game with its plan, and the identity that a fit needs to continue it.
+
+    If it is ``judged_elsewhere``, on rows that were given after the fit, it cannot be continued.
+    """
 
     plan: Plan
     game: Game[Any]
     identity: Identity
+    judged_elsewhere: bool = False
+
+    def snapshot(self) -> Run:
+        """Return a copy that further rounds leave as it is."""
+        plan = replace(self.plan, combiner=self.plan.combiner.snapshot())
+        return replace(self, plan=plan, game=self.game.snapshot())
 
     def take(self, watched: bool, response: Response, state: Any) -> tuple[float, float]:
         """Add a response to the ensemble, after dropping one that an interrupt left half added."""
@@ -221,6 +230,11 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             return False
         if tied := self._tied_to_rounds():
             raise ValueError(f"{tied} depends on n_estimators, so warm_start cannot add rounds to it")
+        if self._run.judged_elsewhere:
+            raise ValueError(
+                "warm_start=True adds rounds to a fit, but the shares were chosen anew on rows given to "
+                "reweight; add the rounds to the classifier that was fitted, or fit with warm_start=False"
+            )
         before = self._run.identity
         changed = differing(before.params, self._identity(data, before.entropy).params)
         if changed:
@@ -273,16 +287,26 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 if not goes_on:
                     self._run = self._new_run(problem, checkpoints.scheme(scheme), identity)
             except BaseException:  # a refused fit leaves the classifier as it was
-                self.__dict__.clear()
-                self.__dict__.update(before)
+                self._restore(before)
                 raise
             self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
             self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
-            if not goes_on:
-                self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
-            self._play(problem, scheme, checkpoints, interrupted, context)
-        self._settle()
+            try:
+                if goes_on:
+                    self._run = self._run.snapshot()
+                else:
+                    self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
+                self._play(problem, scheme, checkpoints, interrupted, context)
+                self._settle()
+            except BaseException:  # rounds that cannot be added leave the finished fit as it was
+                if goes_on:
+                    self._restore(before)
+                raise
         return problem
+
+    def _restore(self, attributes: dict[str, Any]) -> None:
+        self.__dict__.clear()
+        self.__dict__.update(attributes)
 
     def _draw_entropy(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -363,8 +387,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     def _snapshot(self) -> dict[str, Any]:
         """Attributes of the classifier as if the fit had stopped here, for callbacks."""
-        now, run = copy.copy(self), self._run
-        now._run = replace(run, plan=replace(run.plan, combiner=run.plan.combiner.snapshot()))
+        now = copy.copy(self)
+        now._run = self._run.snapshot()
         before = set(vars(self))
         now._settle()
         return {k: v for k, v in vars(now).items() if k not in before or v is not getattr(self, k)}

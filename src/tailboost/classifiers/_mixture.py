@@ -23,7 +23,7 @@ from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.classifiers._warn import warn_user
-from tailboost.combiners import CVaR, Mixture, MixtureEnsemble, Objective, Vote
+from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.ensemble import draw
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
@@ -144,7 +144,10 @@ class MixtureClassifier(BaseBoostClassifier):
         combiner = combiner.aiming_at(aim, numbers)
         # More rounds for this classifier must not reach the new one, nor the other way round.
         new._run = replace(
-            self._run, plan=replace(self._run.plan, combiner=combiner), game=self.game_.snapshot()
+            self._run,
+            plan=replace(self._run.plan, combiner=combiner),
+            game=self.game_.snapshot(),
+            judged_elsewhere=self._run.judged_elsewhere or X is not None,
         )
         new.trace_ = new.game_.trace
         new._set_ensemble(combiner.settle(new.game_))
@@ -226,11 +229,6 @@ class MixtureClassifier(BaseBoostClassifier):
                 self.classes_.tolist(),
             )
         return self._guarantee
-
-    @property
-    def _alpha(self) -> float | None:
-        """Level of the objective in force, where it has one."""
-        return self.objective_.alpha if isinstance(self.objective_, CVaR) else None
 
     # -- prediction ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats
 from tailboost.combiners.ensemble import AdditiveEnsemble, add_vote
 from tailboost.combiners.soft_margin import Choice, SoftMargin
 from tailboost.data import Rows
@@ -46,7 +46,7 @@ class Additive:
     boosted: list[Any] = field(init=False, default_factory=list)
     log_costs: list[float] = field(init=False, default_factory=list)
     _votes: Floats = field(init=False)
-    _newest: tuple[float, Ints] | None = field(init=False, default=None)
+    _before: Floats | None = field(init=False, default=None)  # the votes without the newest hypothesis
     _counted: int = field(init=False, default=0)
     # Kept for `refit`: losses on the rows fitted on, answers on the judged rows.
     _wrong: BitLosses | None = field(init=False, default=None)
@@ -61,9 +61,9 @@ class Additive:
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the error of the ensemble now."""
         self.boosted.append(response.member)
-        self._newest = (state.steps[-1], response.answers)
-        add_vote(self._votes, *self._newest)
-        self._counted += 1
+        votes = self._votes.copy()
+        add_vote(votes, state.steps[-1], response.answers)
+        self._before, self._votes, self._counted = self._votes, votes, self._counted + 1
         self.log_costs.append(self.rule.log_cost(state))
         if self.refit is not None:
             wrong = BitLosses(len(response.losses)) if self._wrong is None else self._wrong
@@ -76,9 +76,9 @@ class Additive:
         """Undo a round that an interrupt left half added."""
         del self.boosted[n_rounds:]
         del self.log_costs[n_rounds:]
-        if self._counted > n_rounds and self._newest is not None:
-            add_vote(self._votes, -self._newest[0], self._newest[1])
-            self._counted, self._newest = n_rounds, None
+        if self._counted > n_rounds and self._before is not None:
+            self._votes, self._counted = self._before, n_rounds
+        self._before = None
         del self._said[n_rounds:]
         if self._wrong is not None and self._wrong.shape[0] > n_rounds:
             self._wrong = self._wrong.select(members=np.arange(n_rounds))

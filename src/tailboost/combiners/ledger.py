@@ -53,7 +53,8 @@ class Ledger:
 
     def append(self, wrong: Bits) -> Ledger:
         """Return the ledger with one more boosted hypothesis."""
-        return replace(self, boosted=self.boosted.append(wrong))
+        # A copy, because ledgers of other fits may grow from this one by other hypotheses.
+        return replace(self, boosted=self.boosted.append(wrong), _known=dict(self._known))
 
     def first(self, n_rounds: int) -> Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
@@ -136,8 +137,9 @@ class Ledger:
             sums = np.bincount(index, weights=share * wrong[inside], minlength=len(used))
             return sums.astype(np.float64).round(LOSS_DECIMALS)
 
-        known, t = self._known.setdefault(name, []), self.boosted.shape[0]
-        known += [errors(self.boosted.row(s)) for s in range(len(known), t)]
+        known, t = self._known.get(name, []), self.boosted.shape[0]
+        known = [*known, *(errors(self.boosted.row(s)) for s in range(len(known), t))]
+        self._known[name] = known  # a new list: other ledgers and threads hold the old one
         extras = [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
         return np.array([*known[:n_rounds], *extras]), used
 

@@ -26,6 +26,12 @@ class Tally:
         self.counts: Floats = np.zeros((n_rows, n_classes))
         self.counted = 0
 
+    def snapshot(self) -> Tally:
+        """Return a copy that further rounds leave as it is."""
+        new = Tally(0, 0)
+        new.counts, new.counted = self.counts.copy(), self.counted
+        return new
+
     def decide(self, said: list[NDArray[Any]], order: Ints) -> Ints:
         """Count all answers and return the majority's; ties go to the first voter in the order."""
         rows = np.arange(len(self.counts))
@@ -75,7 +81,8 @@ class Vote:
             outlier_fraction=self.outlier_fraction,
             keep_answers=self.units is not None,
         )
-        self.tally = Tally(len(rows.y), self.n_classes)
+        # Without units nothing is decided round by round.
+        self.tally = Tally(0 if self.units is None else len(rows.y), self.n_classes)
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
         """Add the newest voter; return the least excess of any prefix so far."""
@@ -136,5 +143,5 @@ class Vote:
     def snapshot(self) -> Vote:
         """Return a copy that further rounds leave as it is."""
         new = replace(self)
-        new.pool, new.tally, new.results = self.pool.snapshot(), self.tally, list(self.results)
+        new.pool, new.tally, new.results = self.pool.snapshot(), self.tally.snapshot(), list(self.results)
         return new
