@@ -302,6 +302,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 if goes_on:
                     self._restore(before)
                 raise
+        stop = self.trace_.stop  # said when the rounds are safe: a warning may be made an error
+        if stop is not None and stop.early:
+            warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
         return problem
 
     def _restore(self, attributes: dict[str, Any]) -> None:
@@ -372,8 +375,6 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
             observe=observe,
             interrupted=interrupted,
         )
-        if game.trace.stop is not None and game.trace.stop.early:
-            warn_user(f"fit {game.trace.stop.words}; the rounds so far are kept", FitInterruptedWarning)
         run.trim()
         if context is not None:
             context.call_on_fit_task_end(
