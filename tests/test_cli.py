@@ -516,7 +516,8 @@ class TestLaterTables:
         model = tmp_path / "m.skops"
         result = fit_forest(tmp_path / "d.csv", model, "--set", "class_weight={0: 1, 1: 5}", target="y")
         assert result.exit_code == 0, result.output
-        assert load_model(model)[-1].class_weight == {0: 1, 1: 5}
+        weights = load_model(model)[-1].class_weight  # text where scikit-learn takes text labels as they are
+        assert {int(label): weight for label, weight in weights.items()} == {0: 1, 1: 5}
 
     def test_parameters_by_label_name_them_as_the_file_does(self):
         class Aiming(BaseEstimator):

@@ -39,6 +39,7 @@ except ModuleNotFoundError as missing:
 import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
+from sklearn.utils.class_weight import compute_class_weight
 
 from tailboost import __version__, datasets
 from tailboost._interrupts import ending_at_interrupts
@@ -522,10 +523,20 @@ def _name_labels(classifier: Any, labels: Sequence[Any]) -> None:
     """Convert labels in parameters to those of the table: labels of a CSV file are text."""
     names = set(labels)
     for name, value in classifier.get_params(deep=False).items():
-        # In class_weight scikit-learn itself reads text such as "1" as a number.
-        if isinstance(value, dict) and name != "class_weight":
+        if isinstance(value, dict):
             named = {str(k) if k not in names and str(k) in names else k: v for k, v in value.items()}
+            if name == "class_weight" and not _is_class_weight(named, labels):
+                continue
             classifier.set_params(**{name: named})
+
+
+def _is_class_weight(weights: dict[Any, Any], labels: Sequence[Any]) -> bool:
+    """Whether scikit-learn finds the labels in the weights: newer ones read text such as "1" as a number."""
+    try:
+        compute_class_weight(weights, classes=np.asarray(labels), y=np.asarray(labels))
+    except ValueError:
+        return False
+    return True
 
 
 def _describe(classifier: Any) -> None:
