@@ -544,7 +544,7 @@ def _describe(classifier: Any) -> None:
     try:
         if hasattr(classifier, "guarantee_"):
             _say(str(classifier.guarantee_))
-    except Exception as error:
+    except Exception as error:  # the model is stored: a fault in describing it must not fail the command
         print(f"warning: no guarantee can be given ({type(error).__name__}: {error})", file=sys.stderr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -40,9 +41,9 @@ class _CVaRClassifier(ValidatedMixtureClassifier):
         "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
     }
 
+    @abstractmethod
     def _rule(self, units: Units) -> Rule[Any]:
         """Return the weight player."""
-        raise NotImplementedError
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight, scheme.player_rows)
