@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,9 +22,9 @@ from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers._randomized import RandomizedClassifier
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
-from tailboost.combiners.ensemble import draw
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
 from tailboost.data import Rows
@@ -35,7 +35,7 @@ class ResubstitutionWarning(UserWarning):
     """λ is chosen on rows that members were fitted on, whose losses are too small."""
 
 
-class MixtureClassifier(BaseBoostClassifier):
+class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
     """A randomised classifier: draw a hypothesis with probability λ, answer as it does."""
 
     ensemble_: MixtureEnsemble
@@ -231,77 +231,6 @@ class MixtureClassifier(BaseBoostClassifier):
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the label distribution of the randomised classifier, the mixture's shares.
-
-        This is **not** P(y | x): it says how often each label would be drawn. Guarantees about the mixture
-        are about this distribution; the expected zero-one loss of a row is 1 − its share of the true label.
-        For calibrated probabilities wrap the classifier in ``CalibratedClassifierCV``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
-        """
-        return self._scores(X)
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label with the largest share: deterministic, row by row.
-
-        Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member with the
-        least mean loss.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        shares = self._scores(X)
-        return self.classes_[shares.argmax(axis=1)]
-
-    def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        random_state : int, RandomState or None
-            Seed of the draw.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        shares = self._scores(X)
-        return self.classes_[draw(shares, check_random_state(random_state))]
 
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_proba`` after 1, 2, … rounds, λ solved anew on each prefix.

@@ -11,6 +11,7 @@ from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost.data import Rows
 from tailboost.rules.outliers import keep
 from tailboost.solvers import BitLosses
+from tailboost.solvers.bits import LossMatrix
 
 # Mean losses closer than this are equal.
 TIE_DECIMALS = 9
@@ -29,7 +30,7 @@ class Ledger:
     rows : Rows
         The judged rows.
     boosted : BitLosses of shape (T, n)
-        Losses of the boosted hypotheses.
+        Losses of the boosted hypotheses; dense where the answers of some are drawn.
     extras : BitLosses of shape (E, n)
         Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
@@ -37,8 +38,8 @@ class Ledger:
     """
 
     rows: Rows
-    boosted: BitLosses
-    extras: BitLosses
+    boosted: LossMatrix
+    extras: LossMatrix
     outlier_fraction: float = 0.0
     # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
@@ -70,7 +71,7 @@ class Ledger:
         """Return the ledger with other groups of the same rows."""
         return replace(self, rows=replace(self.rows, groups=groups), _known={})
 
-    def pool(self, n_rounds: int | None = None) -> BitLosses:
+    def pool(self, n_rounds: int | None = None) -> LossMatrix:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
         t = self.boosted.shape[0]
         pool = self.boosted if n_rounds in (None, t) else self.boosted.select(members=np.arange(n_rounds))
@@ -105,7 +106,7 @@ class Ledger:
         """
         t, y = self.boosted.shape[0], self.rows.y
         wrong = self.boosted.row(member) if member < t else self.extras.row(member - t)
-        right = y[~wrong]
+        right = y[wrong == 0]
         if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, y != right[0]):
             return None
         return int(right[0])
