@@ -11,10 +11,12 @@ from tailboost.solvers.mixture import (
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.tail_game import SolverError
 from tailboost.solvers.tails import cvar, cvar_weights
+from tailboost.solvers.tradeoff import Curve, worst_mean_curve
 from tailboost.solvers.worst_case import WorstCaseSolution, worst_case_weights
 
 __all__ = [
     "BitLosses",
+    "Curve",
     "EntropicSolution",
     "MixtureSolution",
     "SoftMarginSolution",
@@ -28,4 +30,5 @@ __all__ = [
     "soft_margin_weights",
     "totally_corrective_weights",
     "worst_case_weights",
+    "worst_mean_curve",
 ]
