@@ -11,7 +11,7 @@ from tailboost.solvers.mixture import (
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.tail_game import SolverError
 from tailboost.solvers.tails import cvar, cvar_weights
-from tailboost.solvers.tradeoff import Curve, worst_mean_curve
+from tailboost.solvers.tradeoff import Curve, WithinSolution, least_worst_within, worst_mean_curve
 from tailboost.solvers.worst_case import WorstCaseSolution, worst_case_weights
 
 __all__ = [
@@ -21,10 +21,12 @@ __all__ = [
     "MixtureSolution",
     "SoftMarginSolution",
     "SolverError",
+    "WithinSolution",
     "WorstCaseSolution",
     "cvar",
     "cvar_weights",
     "entropic_weights",
+    "least_worst_within",
     "minimize_cvar_mixture",
     "mixture_path",
     "soft_margin_weights",
