@@ -11,11 +11,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_number, refuse_missing
+from tailboost._checks import check_number, n_rows_of
 from tailboost._rows import hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
@@ -28,7 +27,7 @@ from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
-from tailboost.data import Rows
+from tailboost.data import GroupNames, Rows, n_group_rows
 from tailboost.solvers import mixture_path
 
 
@@ -89,8 +88,8 @@ class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
         objective : {"cvar", "worst_class", "worst_group"}, optional
             What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
             fitted for.
-        groups : array-like of shape (n,), optional
-            Group of each row of X or, without X and for "worst_group", of each row that was given where the
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups, as in `fit`, of the rows of X or, without X and for "worst_group", of those given where the
             losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
@@ -135,7 +134,7 @@ class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
             if X is None or y is None:
                 raise ValueError("reweight needs both X and y, or neither")
             if groups is not None and not own:
-                new.groups_ = np.unique(column_or_1d(groups))
+                new._name_groups(groups, n_rows_of(X))
             if objective == "worst_group" and groups is None:
                 raise ValueError("objective='worst_group' needs groups")
             given = ValidationRows(X, y, groups, sample_weight)
@@ -147,7 +146,7 @@ class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
         elif groups is not None:
             if objective != "worst_group":
                 raise ValueError("groups without X and y need objective='worst_group'")
-            new.groups_, numbers = self._groups_of_judged(groups)
+            numbers = new._groups_of_judged(groups)
         return self._combined_by(new, combiner.aiming_at(aim, numbers, budget), elsewhere=X is not None)
 
     def _combined_by(self, new: Self, combiner: Mixture, elsewhere: bool = False) -> Self:
@@ -227,24 +226,30 @@ class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
         )
         return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
-    def _groups_of_judged(self, groups: Any) -> tuple[NDArray[Any], Ints]:
-        """Return the names of groups, and the numbers of those of the rows whose losses are kept."""
+    def _name_groups(self, groups: Any, n: int) -> GroupNames:
+        """Take the names of other groups than those of fit, of n rows."""
+        names = self._group_names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=np.bool_))
+        self.groups_ = names.names
+        return names
+
+    def _groups_of_judged(self, groups: Any) -> Ints:
+        """Take the names of groups, and return the numbers of those of the rows whose losses are kept."""
         rows = self.combiner_.pool.ledger.rows
         given = rows.given
         if given is None:
             raise ValueError("groups without X and y: it is not known to which rows the losses kept belong")
-        refuse_missing(groups, "groups")
-        groups = column_or_1d(groups)
-        if len(groups) != given.n_rows:
+        n = n_group_rows(groups)
+        if n != given.n_rows:
             raise ValueError(
-                f"groups has {len(groups)} entries, but the losses kept are of {rows.words}, from a table "
+                f"groups has {n} entries, but the losses kept are of {rows.words}, from a table "
                 f"given with {given.n_rows:,} rows: one group for each of those is needed"
             )
-        names, numbers = np.unique(groups, return_inverse=True)
+        names = self._name_groups(groups, n)
+        numbers = names.number(groups, "groups", n)
         kept = numbers if given.index is None else numbers[given.index]
-        if len(absent := np.setdiff1d(np.arange(len(names)), kept)):
+        if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
             raise ValueError(
-                f"the losses kept, of {rows.words}, are of no row in group(s) {names[absent].tolist()}: give "
+                f"the losses kept, of {rows.words}, are of no row in group(s) {names.names[absent].tolist()}: give "
                 "X and y with rows of every group, or fit with validation='cv'"
             )
         if rows.fitted:
@@ -253,7 +258,7 @@ class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
                 "fresh rows: fit with another validation than 'train', or give rows that were not fitted on",
                 ResubstitutionWarning,
             )
-        return names, kept
+        return kept
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return λ for many α, without training anything.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tailboost._rows import memberships
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost.data import Rows
 from tailboost.rules.outliers import keep
@@ -43,6 +44,8 @@ class Ledger:
     outlier_fraction: float = 0.0
     # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
+    # And of the numbers of rows in them.
+    _sizes: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> Ledger:
@@ -69,7 +72,7 @@ class Ledger:
 
     def regrouped(self, groups: Ints) -> Ledger:
         """Return the ledger with other groups of the same rows."""
-        return replace(self, rows=replace(self.rows, groups=groups), _known={})
+        return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={})
 
     def pool(self, n_rounds: int | None = None) -> LossMatrix:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
@@ -118,8 +121,8 @@ class Ledger:
         ----------
         name : str
             Name of the units; the same name always comes with the same ``index``.
-        index : ndarray of shape (n,)
-            Unit of each judged row; rows of number −1 are outside.
+        index : ndarray of shape (n,) or (n, c)
+            Unit of each judged row, or its c units; −1 for none.
         n_rounds : int, optional
             Boosted hypotheses of the pool; all by default.
 
@@ -129,13 +132,13 @@ class Ledger:
         used : ndarray of shape (m',)
             Numbers of the units that have rows.
         """
-        inside = index >= 0
-        used, index = np.unique(index[inside], return_inverse=True)
-        weight = self.rows.weight[inside]
-        share = weight / np.bincount(index, weights=weight)[index]
+        row, unit = memberships(index)
+        used, unit = np.unique(unit, return_inverse=True)
+        weight = self.rows.weight[row]
+        share = weight / np.bincount(unit, weights=weight)[unit]
 
         def errors(wrong: Bits) -> Floats:
-            sums = np.bincount(index, weights=share * wrong[inside], minlength=len(used))
+            sums = np.bincount(unit, weights=share * wrong[row], minlength=len(used))
             return sums.astype(np.float64).round(LOSS_DECIMALS)
 
         known, t = self._known.get(name, []), self.boosted.shape[0]
@@ -143,6 +146,13 @@ class Ledger:
         self._known[name] = known  # a new list: other ledgers and threads hold the old one
         extras = [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
         return np.array([*known[:n_rounds], *extras]), used
+
+    def unit_sizes(self, name: str, index: Ints) -> Floats:
+        """Return the effective numbers of rows of the units that have rows (see `Rows.sizes`), shape (m',)."""
+        if name not in self._sizes:
+            sizes = self.rows.sizes(index, int(index.max()) + 1)
+            self._sizes[name] = sizes[sizes > 0]
+        return self._sizes[name]
 
     def mean_losses(self, n_rounds: int | None = None) -> Floats:
         """Mean loss of every member of the pool on the judged rows, nothing left out, shape (T + E,)."""
