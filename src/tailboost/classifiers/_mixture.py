@@ -21,14 +21,13 @@ from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
-from tailboost.classifiers._randomized import RandomizedClassifier
+from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
 from tailboost.data import GroupNames, Rows, n_group_rows
-from tailboost.solvers import mixture_path
 
 
 class ResubstitutionWarning(UserWarning):
@@ -274,11 +273,7 @@ class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
             One row of `estimator_weights_` per α.
         """
         check_is_fitted(self)
-        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
-            raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
-        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        ledger = self.combiner_.pool.ledger
-        return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
+        return lambdas_of(self.combiner_.pool.ledger, alphas)
 
     @property
     def guarantee_(self) -> Guarantee:

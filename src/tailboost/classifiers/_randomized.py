@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 
+from tailboost._checks import check_number
 from tailboost._typing import Floats
+from tailboost.combiners import Ledger
 from tailboost.combiners.ensemble import draw
+from tailboost.solvers import mixture_path
 
 
 class RandomizedClassifier(ClassifierMixin):
@@ -93,3 +97,11 @@ class RandomizedClassifier(ClassifierMixin):
         """
         shares = self._scores(X)
         return self.classes_[draw(shares, check_random_state(random_state))]
+
+
+def lambdas_of(ledger: Ledger, alphas: Sequence[float]) -> Floats:
+    """Return λ of least CVaR for many α, one row each."""
+    if np.ndim(alphas) != 1 or np.size(alphas) == 0:
+        raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
+    values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
+    return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])

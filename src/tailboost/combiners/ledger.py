@@ -12,7 +12,7 @@ from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost.data import Rows
 from tailboost.rules.outliers import keep
 from tailboost.solvers import BitLosses
-from tailboost.solvers.bits import LossMatrix
+from tailboost.solvers.bits import DenseLosses
 
 # Mean losses closer than this are equal.
 TIE_DECIMALS = 9
@@ -39,8 +39,8 @@ class Ledger:
     """
 
     rows: Rows
-    boosted: LossMatrix
-    extras: LossMatrix
+    boosted: BitLosses | DenseLosses
+    extras: BitLosses
     outlier_fraction: float = 0.0
     # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
@@ -67,14 +67,14 @@ class Ledger:
 
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
-        boosted, extras = (bits.select(units=chosen) for bits in (self.boosted, self.extras))
+        boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
         return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction)
 
     def regrouped(self, groups: Ints) -> Ledger:
         """Return the ledger with other groups of the same rows."""
         return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={})
 
-    def pool(self, n_rounds: int | None = None) -> LossMatrix:
+    def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
         t = self.boosted.shape[0]
         pool = self.boosted if n_rounds in (None, t) else self.boosted.select(members=np.arange(n_rounds))
@@ -137,7 +137,7 @@ class Ledger:
         weight = self.rows.weight[row]
         share = weight / np.bincount(unit, weights=weight)[unit]
 
-        def errors(wrong: Bits) -> Floats:
+        def errors(wrong: Bits | Floats) -> Floats:
             sums = np.bincount(unit, weights=share * wrong[row], minlength=len(used))
             return sums.astype(np.float64).round(LOSS_DECIMALS)
 

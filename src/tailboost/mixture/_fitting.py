@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,15 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost._checks import positions
-from tailboost._rows import draw_lots, hash_rows
+from tailboost._rows import draw_lots, hash_rows, strata_of
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import Problem, Rows, take
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners.session import constant
-from tailboost.mixture._tables import Models
+from tailboost.mixture._tables import Judged, Models
 from tailboost.validation import CROSS_FIT_UP_TO, HELD_OUT, N_FOLDS, folds, held_out
 
 Estimators = Sequence[tuple[str, Any]]
-
-
-@dataclass(frozen=True)
-class Judged:
-    """The fitted models, and their log-probabilities on rows they were not fitted on."""
-
-    models: Models
-    logs: list[Floats]
-    rows: Rows
-    validation: Any
 
 
 def fit_models(
@@ -42,7 +32,7 @@ def fit_models(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-) -> Judged:
+) -> tuple[Judged, Any]:
     """Fit every estimator for the rows that judge it, and again on all rows.
 
     Parameters
@@ -61,6 +51,13 @@ def fit_models(
         Seeds the folds and the estimators without a seed of their own.
     n_jobs : int or None
         Fits at the same time.
+
+    Returns
+    -------
+    judged : Judged
+        The fitted models, and their log-probabilities on rows they were not fitted on.
+    validation : str or float
+        What "auto" chose.
     """
     n, K = len(problem.y), problem.n_classes
     plan = _plan(problem, validation, seed)
@@ -90,7 +87,7 @@ def fit_models(
             logs.append(models.logs(i, model, take(problem.X, plan.judged), int(plan.judged.sum())))
         else:
             logs.append(_out_of_fold(models, i, plan.held, parts, problem.X)[plan.judged])
-    return Judged(models, logs, plan.rows, plan.validation)
+    return Judged.of(models, logs, plan.rows), plan.validation
 
 
 @dataclass(frozen=True)
@@ -106,10 +103,7 @@ def _plan(problem: Problem, given: Any, seed: int) -> _Plan:
     train, n = problem.rows, len(problem.y)
     if problem.validation is not None:
         return _Plan([], np.zeros(n, dtype=bool), problem.validation[1], "X_val")
-    strata = train.y
-    if train.groups is not None:
-        _, strata = np.unique(train.y + problem.n_classes * train.groups, return_inverse=True)
-    places = draw_lots(hash_rows(problem.X, seed=seed), strata, train.weight)
+    places = draw_lots(hash_rows(problem.X, seed=seed), strata_of(train.y, train.groups), train.weight)
     n_distinct = int(places.max()) + 1
     validation = given
     if validation == "auto":
@@ -122,14 +116,17 @@ def _plan(problem: Problem, given: Any, seed: int) -> _Plan:
                 "least two distinct rows are needed"
             )
         fold = folds(places, k)
-        return _Plan([fold == j for j in range(k)], np.ones(n, dtype=bool), train, validation)
+        words = f"out-of-fold probabilities of the {n:,} training rows ({k} folds)"
+        rows = replace(train, words=words)
+        return _Plan([fold == j for j in range(k)], np.ones(n, dtype=bool), rows, validation)
     held = held_out(places, validation)
     if not held.any() or held.all():
         raise ValueError(
             f"validation={validation:g} leaves {'no' if not held.any() else 'only'} validation rows of "
             f"{n_distinct} distinct ones; use 'cv', another fraction or more rows"
         )
-    return _Plan([held], held, train.part(held), validation)
+    rows = replace(train.part(held), words=f"the {held.sum():,} held-out rows")
+    return _Plan([held], held, rows, validation)
 
 
 @dataclass(frozen=True)
@@ -145,7 +142,7 @@ class _Fitter:
         if len(present) == 1:  # many classifiers refuse it
             return constant(int(present[0]), problem.n_classes), np.arange(problem.n_classes)
         model = clone(estimator)
-        params = {weight_parameter(model): problem.weight[rows]} if self.weighted else {}
+        params = {str(weight_parameter(model)): problem.weight[rows]} if self.weighted else {}
         model.fit(problem.X if everything else take(problem.X, rows), y, **params)
         return model, present[np.asarray(model.classes_, dtype=np.intp)]
 

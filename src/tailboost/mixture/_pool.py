@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from tailboost._rows import memberships
 from tailboost._typing import Floats, Ints
 from tailboost.data import Rows
 from tailboost.game import Units
@@ -40,12 +41,15 @@ class Kinds:
     ----------
     n_thresholds : int ≥ 0
         Shifts of each source.
+    shrinkage : float ≥ 0
+        Pseudo-rows by which the player doubts an error measured on few rows.
     averages, constants, shares : bool
         Whether averages of the models' log-probabilities, the constants, and draws from the probabilities
         join.
     """
 
     n_thresholds: int
+    shrinkage: float
     averages: bool
     constants: bool
     shares: bool
@@ -126,7 +130,7 @@ def members_of(models: Models, table: LogTable, rows: Rows, units: Ints, kinds: 
     pool: list[Member] = [Shifted(models, source, np.zeros(K)) for source in found]
     if kinds.n_thresholds:
         for source in found:
-            pool += shifted(models, source, table, rows, units, kinds.n_thresholds)
+            pool += shifted(models, source, table, rows, units, kinds)
     if kinds.shares:
         pool += [Tempered(models, source, power) for source in found for power in POWERS]
     if kinds.constants:
@@ -143,12 +147,12 @@ def _different(pool: Sequence[Member], table: LogTable) -> list[Member]:
 
 
 def shifted(
-    models: Models, source: Source, table: LogTable, rows: Rows, units: Ints, n_thresholds: int
+    models: Models, source: Source, table: LogTable, rows: Rows, units: Ints, kinds: Kinds
 ) -> Iterator[Member]:
     """Yield the answers of a source under weights of the units that Hedge plays, and on the way to none."""
-    game = _game(units, rows)
+    game, half = _game(units, rows, kinds.shrinkage), kinds.n_thresholds // 2
     # Weight of a class: that of its rows' units, as if the unit told nothing more about the answer.
-    row, unit = _memberships(units)
+    row, unit = memberships(units)
     of_class = np.zeros((models.n_classes, len(game.base)))
     np.add.at(of_class, (rows.y[row], unit), rows.weight[row])
     of_class /= np.bincount(rows.y, weights=rows.weight, minlength=models.n_classes).clip(min=1e-300)[:, None]
@@ -159,11 +163,11 @@ def shifted(
 
     logs = table[source]
     path = play_hedge(game, lambda w: loss_of((logs + shift_of(w)).argmax(axis=1), rows.y))
-    for w in _spread(path, n_thresholds - n_thresholds // 2):
+    for w in _spread(path, kinds.n_thresholds - half):
         yield Shifted(models, source, shift_of(w))
     last = np.mean([shift_of(w) for w in path[len(path) // 2 :]], axis=0)
     last -= last.mean()
-    for step in np.linspace(0, 1, n_thresholds // 2 + 1)[1:]:
+    for step in np.linspace(0, 1, half + 1)[1:]:
         yield Shifted(models, source, step * last)
     if rows.groups is None or units is rows.y:
         return
@@ -171,22 +175,19 @@ def shifted(
     if not model.fits:
         return
     path = play_hedge(game, lambda w: loss_of(model.answers(table, source, w / game.mass), rows.y))
-    for w in _spread(path, n_thresholds - n_thresholds // 2):
+    for w in _spread(path, kinds.n_thresholds - half):
         yield ShiftedByUnit(models, source, model, w / game.mass)
     geometric = np.exp(np.mean(np.log(path[len(path) // 2 :]), axis=0))
-    for step in np.linspace(0, 1, n_thresholds // 2 + 1)[1:]:
+    for step in np.linspace(0, 1, half + 1)[1:]:
         yield ShiftedByUnit(models, source, model, (geometric / game.mass) ** step)
 
 
-def _memberships(units: Ints) -> tuple[Ints, Ints]:
-    flat = units.ravel()
-    row = np.repeat(np.arange(len(units)), len(flat) // len(units))
-    return row[flat >= 0], flat[flat >= 0]
-
-
-def _game(units: Ints, rows: Rows) -> Units:
-    inside = units >= 0
-    return Units.groups(units[inside], rows.weight[inside], units[inside], rows.weight[inside])
+def _game(units: Ints, rows: Rows, shrinkage: float) -> Units:
+    game = Units.groups(units, rows.weight, units, rows.weight)
+    if shrinkage == 0.0:
+        return game
+    sizes = rows.sizes(units, len(game.base))
+    return replace(game, shrinkage=shrinkage / (sizes + shrinkage))
 
 
 def play_hedge(game: Units, losses: Any) -> list[Floats]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -11,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.utils import Bunch, Tags, check_random_state
+from sklearn.utils import Bunch, Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost._checks import check_length
 from tailboost._probe import probe_rows
-from tailboost._rows import Sketch, hash_rows
+from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
-from tailboost._typing import Floats
+from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
     ValidationRows,
     check_group_arguments,
     check_validation,
-    checked_groups,
     checked_table,
     checked_weight,
     input_tags,
@@ -32,22 +33,20 @@ from tailboost.classifiers._input import (
     label_numbers,
     read_problem,
 )
-from tailboost.classifiers._randomized import RandomizedClassifier
-from tailboost.combiners import Mixture, Objective
+from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
+from tailboost.classifiers._tradeoff import Source, TradeOff, trace
+from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.guarantee import Guarantee, guarantee
-from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
-from tailboost.data import Given, Rows, batches, lots, take
+from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.learners import HistBoostClassifier
+from tailboost.mixture._aim import OBJECTIVES, Aim
 from tailboost.mixture._fitting import check_estimators, fit_models
 from tailboost.mixture._members import losses_of, name_of
 from tailboost.mixture._pool import Kinds, members_of
-from tailboost.mixture._tables import LogTable, Models, check_named, logs_of
+from tailboost.mixture._tables import Judged, LogTable, Models, check_named
 from tailboost.solvers import BitLosses
-from tailboost.targets import DECIMALS, NamedUnits, allowed_errors
-
-OBJECTIVES = {"cvar": None, "worst_class": "class", "worst_group": "group", "worst_cell": "cell"}
 
 
 class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseComposition):
@@ -73,7 +72,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
     max_error : float or dict, optional
         Error allowed to each class, group or cell: the largest excess is made small. A dict names units, None
         stands for the rest.
-    mean_budget : float ≥ 0, optional
+    mean_budget : float in [0, 1], optional
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on.
     validation : {"auto", "cv"} or float in (0, 1), default="auto"
         Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
@@ -81,6 +80,10 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         that stay are fitted on all rows.
     n_thresholds : int, default=40
         Shifts of every model.
+    shrinkage : float ≥ 0, default=0.0
+        Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
+        ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. What
+        is reported are the plain errors.
     averages : bool, default=True
         Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three.
     shares : bool or "auto", default="auto"
@@ -100,10 +103,6 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         What each member of the pool is.
     estimator_weights_ : ndarray of shape (n_members,)
         λ: the share of each member.
-    estimators_ : list of classifiers
-        The fitted models, on class numbers; empty after `from_probabilities`.
-    named_estimators_ : Bunch
-        The same by name.
     units_ : list
         The classes, groups or cells; None for a CVaR.
     unit_errors_ : ndarray of shape (m,)
@@ -152,9 +151,10 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         "objective": [StrOptions(set(OBJECTIVES))],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
-        "mean_budget": [Interval(Real, 0, None, closed="left"), None],
+        "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
         "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv"})],
         "n_thresholds": [Interval(Integral, 0, None, closed="left")],
+        "shrinkage": [Interval(Real, 0, None, closed="left")],
         "averages": ["boolean"],
         "shares": ["boolean", StrOptions({"auto"})],
         "include_constants": ["boolean"],
@@ -172,6 +172,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         mean_budget: float | None = None,
         validation: Any = "auto",
         n_thresholds: int = 40,
+        shrinkage: float = 0.0,
         averages: bool = True,
         shares: bool | str = "auto",
         include_constants: bool = True,
@@ -185,6 +186,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         self.mean_budget = mean_budget
         self.validation = validation
         self.n_thresholds = n_thresholds
+        self.shrinkage = shrinkage
         self.averages = averages
         self.shares = shares
         self.include_constants = include_constants
@@ -269,7 +271,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
             check_validation(validation, self.validation)
             problem.validation = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        found = fit_models(
+        judged, self.validation_ = fit_models(
             estimators,
             problem,
             self.classes_,
@@ -278,12 +280,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
             seed=seed,
             n_jobs=self.n_jobs,
         )
-        self.validation_ = found.validation
-        words = f"out-of-fold probabilities of the {len(problem.y):,} training rows"
-        rows = found.rows if found.validation != "cv" else replace(found.rows, words=words)
-        self._settle(found.models, found.logs, rows)
-        self.estimators_ = found.models.fitted
-        self.named_estimators_ = Bunch(**dict(zip(found.models.names, found.models.fitted, strict=True)))
+        self._settle(judged)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
         return self
@@ -343,68 +340,69 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         mix._validate_params()
         mix._check_objective(groups)
         check_named(probabilities)
-        labels, numbers = np.unique(np.asarray(y), return_inverse=True)
-        mix.classes_ = labels if classes is None else np.asarray(classes)
+        mix.classes_ = np.unique(column_or_1d(y)) if classes is None else np.asarray(classes)
         if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
             raise ValueError(f"classes must be at least two different labels, got {mix.classes_.tolist()}")
-        numbers = label_numbers(mix.classes_, y)
-        n, K = len(numbers), len(mix.classes_)
-        names = [str(name) for name in probabilities]
-        logs = [logs_of(P, f"probabilities[{a!r}]", n, K, "y") for a, P in probabilities.items()]
-        weight = checked_weight(sample_weight, logs[0], "sample_weight")
-        used, group_numbers = weight > 0, None
         if groups is not None:
-            groups = checked_groups(groups, "groups", n)
-            mix.groups_, group_numbers = np.unique(groups[used], return_inverse=True)
-        words = f"the {int(used.sum()):,} rows given to from_probabilities"
-        rows = Rows(numbers[used], weight[used], group_numbers, words, None, Given(n).part(used))
-        mix.estimators_, mix.named_estimators_, mix.validation_ = [], Bunch(), "probabilities"
-        mix._settle(Models(names, K, [], []), [table[used] for table in logs], rows)
+            n = n_group_rows(groups)
+            mix._name_groups(groups, n, np.ones(n, dtype=bool))
+        models = Models(list(probabilities), len(mix.classes_), [], [])
+        mix.validation_ = "probabilities"
+        mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
         return mix
 
-    def _settle(self, models: Models, logs: list[Floats], rows: Rows) -> None:
-        """Make the pool from log-probabilities of the judged rows and choose λ: all that is not training."""
-        rows = replace(rows, lots=lots(hash_rows(np.hstack(logs))))  # halves as equal as the probabilities
-        table, aim, rows = LogTable.of(logs), *self._aim(rows)
-        units = rows.y if self.objective in ("cvar", "worst_class") else rows.groups
-        assert units is not None
+    def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
+        self._group_names = GroupNames.of(groups, "groups", n, used)
+        self.groups_ = self._group_names.names
+
+    def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
+        """Return rows given to judge members on: a table, or the models' probabilities by name."""
+        words = f"the {{:,}} rows given to {to}"
+        if models.fitted:
+            X, y = unpack(X, y)
+            X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
+            table = models.transform(X)
+            return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
+        table = models.given(X, range(len(models.names)))
+        numbers = label_numbers(self.classes_, y)
+        check_length(numbers, "y", table.n_rows, "probabilities")
+        weight = checked_weight(sample_weight, np.empty((table.n_rows, 1)), "sample_weight")
+        used = weight > 0
+        groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
+        given = Given(table.n_rows).part(used)
+        rows = Rows(numbers[used], weight[used], groups, words.format(int(used.sum())), None, given)
+        return Judged.of(models, [table[(i,)][used] for i in range(len(models.names))], rows)
+
+    def _settle(self, judged: Judged) -> None:
+        """Make the pool and choose λ: all that is not training."""
+        aim = Aim.of(
+            self.objective,
+            judged.rows,
+            self.classes_,
+            getattr(self, "groups_", None),
+            alpha=self.alpha,
+            max_error=self.max_error,
+            shrinkage=float(self.shrinkage),
+        )
         kinds = Kinds(
             int(self.n_thresholds),
+            float(self.shrinkage),
             bool(self.averages),
             bool(self.include_constants),
-            self.objective == "cvar" if self.shares == "auto" else bool(self.shares),
+            not aim.over_units if self.shares == "auto" else bool(self.shares),
         )
-        members = members_of(models, table, rows, units, kinds)
+        rows, table = aim.rows(judged.rows), judged.table
+        members = members_of(judged.models, table, rows, aim.index(rows), kinds)
         ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
-        self.combiner_ = Mixture(aim, models.n_classes)
+        self._judged, self._aim = judged, aim
+        self.combiner_ = Mixture(aim.objective, judged.models.n_classes, mean_budget=self.mean_budget)
         self.combiner_.pool = Pool(ledger, [], list(members))
         self._set_ensemble()
-        if self.units_ is not None:
-            wrong = BitLosses.from_rows(self._shares(table).argmax(axis=1)[None] != rows.y)
-            of_predict = Ledger(rows, wrong, BitLosses(len(rows.y)))
-            errors, used = of_predict.unit_errors("units", units)
-            self.unit_errors_ = np.full(len(self.units_), np.nan)
-            self.unit_errors_[used] = errors[0]
-            self.bound_met_ = None
-            if self.max_error is not None:
-                allowed = allowed_errors(self.max_error, self.units_, aim.unit)
-                self.bound_met_ = bool((self.unit_errors_ <= allowed + 10.0**-DECIMALS).all())
-
-    def _aim(self, rows: Rows) -> tuple[Objective, Rows]:
-        """Return the objective, and the rows with their units as groups."""
-        kind = OBJECTIVES[self.objective]
-        if kind is None:
-            assert self.alpha is not None
-            self.units_ = None
-            return CVaR(float(self.alpha)), rows
-        named = NamedUnits.of(kind, rows, self.classes_, getattr(self, "groups_", None))
-        self.units_ = list(named.names.tolist())
-        penalty = None
-        if self.max_error is not None:
-            allowed = allowed_errors(self.max_error, self.units_, kind)
-            penalty = tuple((allowed.max() - allowed).tolist())
-        by_class = kind == "class"
-        return WorstUnit(kind, penalty, by_class), rows if by_class else named.number(rows)
+        self.units_ = self.unit_errors_ = self.bound_met_ = None
+        if aim.over_units:
+            self.units_ = aim.units.names.tolist()
+            self.unit_errors_ = aim.errors(self._shares(table).argmax(axis=1) != rows.y, rows)
+            self.bound_met_ = aim.met(self.unit_errors_)
 
     def _set_ensemble(self) -> None:
         ensemble = self.combiner_.stage(self.combiner_.pool.n_rounds)
@@ -413,6 +411,154 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         self.ensemble_ = replace(ensemble, tie_order=order)
         self.gap_ = max(0.0, self.ensemble_.gap)
         self.__dict__.pop("_guarantee", None)
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted models, on class numbers, in the order of `estimators`."""
+        check_is_fitted(self)
+        return self._judged.models.fitted
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name."""
+        return Bunch(**dict(zip(self._judged.models.names, self.estimators_, strict=False)))
+
+    # -- another choice ------------------------------------------------------------------------------
+
+    def reweight(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        alpha: float | None = None,
+        objective: str | None = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        mean_budget: float | None = None,
+    ) -> Self:
+        """Return a classifier of the same models with another choice of thresholds and λ; nothing is trained.
+
+        Parameters
+        ----------
+        X, y : optional
+            Rows to choose on, which no model was fitted on; for a classifier `from_probabilities`, X is a
+            dict of the models' probabilities. Without them the probabilities kept with the model serve.
+        alpha : float in (0, 1], optional
+            Tail mass of the CVaR, which it implies.
+        objective : {"cvar", "worst_class", "worst_group", "worst_cell"}, optional
+            By default the classifier's own.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups of the rows of X or, without X, of the rows given where the probabilities kept are from.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows of X.
+        mean_budget : float in [0, 1], optional
+            By default the classifier's own.
+
+        Returns
+        -------
+        RobustMixtureClassifier
+            This one is unchanged.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+        """
+        check_is_fitted(self)
+        name = objective or ("cvar" if alpha is not None else self.objective)
+        new = copy.copy(self)
+        new.objective, new.alpha = name, alpha
+        if name == "cvar" and alpha is None:
+            new.alpha = self.alpha
+        if name != self.objective:
+            new.max_error = None  # its names are those of other units
+        if mean_budget is not None:
+            new.mean_budget = mean_budget
+        new._validate_params()
+        judged = self._judged
+        if X is not None or y is not None:
+            if X is None or y is None:
+                raise ValueError("reweight needs both X and y, or neither")
+            if groups is not None:
+                n = n_group_rows(groups)
+                new._name_groups(groups, n, np.ones(n, dtype=bool))
+            judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
+        elif sample_weight is not None:
+            raise ValueError("sample_weight belongs to rows: give X and y with it")
+        elif groups is not None:
+            judged = replace(judged, rows=new._with_groups(judged.rows, groups))
+        new._check_objective(judged.rows.groups)
+        new._settle(judged)
+        return new
+
+    def _with_groups(self, rows: Rows, groups: Any) -> Rows:
+        """Return the rows whose probabilities are kept with groups of the rows they were given with."""
+        n, given = n_group_rows(groups), rows.given
+        if given is None or n != given.n_rows:
+            raise ValueError(
+                f"groups has {n} entries, but the probabilities kept are of {rows.words}, from a table given "
+                f"with {len(rows.y) if given is None else given.n_rows:,} rows: one group for each is needed"
+            )
+        used = np.ones(n, dtype=bool)
+        if given.index is not None:
+            used = np.isin(np.arange(n), given.index)
+        self._name_groups(groups, n, used)
+        numbers = self._group_names.number(groups, "groups", n)
+        return replace(rows, groups=numbers if given.index is None else numbers[given.index])
+
+    def tradeoff(self, budgets: Sequence[float] | None = None) -> TradeOff:
+        """Return what a lower worst error costs in mean error, without training anything.
+
+        Parameters
+        ----------
+        budgets : sequence of float in [0, 1], optional
+            Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
+            curve, between which it is straight.
+
+        Returns
+        -------
+        TradeOff
+            On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
+            ``predicted(X, y)`` what `predict` does on other rows.
+
+        Raises
+        ------
+        ValueError
+            If a budget is not in [0, 1].
+        """
+        check_is_fitted(self)
+        mixture = self.combiner_.aiming_at(self.objective_)
+
+        def within(mean_budget: float) -> RobustMixtureClassifier:
+            return self.reweight(mean_budget=mean_budget, alpha=self.alpha)
+
+        return trace(mixture, Source(self.ensemble_, self.objective_, within, self._answered), budgets)
+
+    def _answered(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, list[Any]]:
+        """Return rows to measure errors on, and the answers of all members to them."""
+        judged = self._judged
+        if X is not None and y is not None:
+            judged = self._judged_by(judged.models, X, y, groups, sample_weight, "predicted")
+        elif X is not None or y is not None or groups is not None or sample_weight is not None:
+            raise ValueError("predicted needs both X and y, and groups or sample_weight only with them")
+        table = judged.table
+        return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
+
+    def alpha_path(self, alphas: Sequence[float]) -> Floats:
+        """Return λ for many α, without training anything.
+
+        Parameters
+        ----------
+        alphas : sequence of float in (0, 1]
+            Tail masses.
+
+        Returns
+        -------
+        ndarray of shape (len(alphas), n_members)
+            One row of `estimator_weights_` per α.
+        """
+        check_is_fitted(self)
+        return lambdas_of(self.combiner_.pool.ledger, alphas)
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -427,9 +573,9 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         return [name_of(member, self.classes_) for member in self.ensemble_.members]
 
     @property
-    def objective_(self) -> Objective:
+    def objective_(self) -> CVaR | WorstUnit:
         """What λ minimises."""
-        return self.combiner_.objective
+        return self._aim.objective
 
     @property
     def guarantee_(self) -> Guarantee:

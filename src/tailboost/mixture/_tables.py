@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tailboost._checks import check_probabilities
+from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
+from tailboost.data import Rows, lots
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -79,7 +81,7 @@ def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str)
     return logs
 
 
-@dataclass
+@dataclass(eq=False)
 class Models:
     """The models behind the members: a prepared table of their log-probabilities.
 
@@ -99,8 +101,6 @@ class Models:
     n_classes: int
     fitted: list[Any]
     columns: list[Ints]
-
-    __hash__ = object.__hash__  # members that share the models share the table made of them
 
     def transform(self, X: Any) -> LogTable:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
@@ -141,3 +141,38 @@ class Models:
             for name, P in probabilities.items()
         }
         return LogTable(n, lambda i: logs[self.names[i]])
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on.
+
+    Parameters
+    ----------
+    models : Models
+        The models.
+    logs : tuple of ndarray of shape (n, K)
+        Their log-probabilities.
+    rows : Rows
+        The rows, with their groups where there are any.
+    """
+
+    models: Models
+    logs: tuple[Floats, ...]
+    rows: Rows
+
+    @classmethod
+    def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> Judged:
+        """Return them with what each row draws: a function of the probabilities too."""
+        table = np.hstack(logs)
+        # Rows of equal probabilities are different rows still: they draw by their rank among their like.
+        _, same = np.unique(hash_rows(table), return_inverse=True)
+        order = np.argsort(same, kind="stable")
+        rank = np.empty(len(same))
+        rank[order] = np.arange(len(same)) - np.searchsorted(same[order], same[order])
+        return cls(models, tuple(logs), replace(rows, lots=lots(hash_rows(np.column_stack([table, rank])))))
+
+    @property
+    def table(self) -> LogTable:
+        """The log-probabilities by source."""
+        return LogTable.of(self.logs)

@@ -498,7 +498,7 @@ def _common(losses: BitLosses, units: Ints) -> Floats:
     return out
 
 
-Losses = npt.ArrayLike | BitLosses | ShiftedLosses
+Losses = npt.ArrayLike | BitLosses | DenseLosses | ShiftedLosses
 LossMatrix = BitLosses | DenseLosses | ShiftedLosses
 
 
