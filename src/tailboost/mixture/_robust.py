@@ -220,6 +220,18 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         if self.objective in ("worst_group", "worst_cell") and groups is None:
             raise ValueError(f"objective={self.objective!r} needs groups")
 
+    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if isinstance(self.max_error, Mapping):
+            state["max_error"] = list(self.max_error.items())
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if isinstance(self.max_error, list):
+            self.max_error = dict(self.max_error)
+
     # -- fitting -------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
