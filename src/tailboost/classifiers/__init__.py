@@ -5,7 +5,7 @@ Comments and docstrings name papers as docs/references.md does.
 
 from tailboost.classifiers._base import FitInterruptedWarning
 from tailboost.classifiers._mixture import ResubstitutionWarning
-from tailboost.classifiers._plan import BoundNotMetWarning
+from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
@@ -36,6 +36,7 @@ __all__ = [
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "ResubstitutionWarning",
+    "SmallUnitsWarning",
     "SoftMarginBoostClassifier",
     "VadaBoostClassifier",
     "WorstClassBoostClassifier",

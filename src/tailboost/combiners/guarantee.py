@@ -113,6 +113,8 @@ class Guarantee:
         rows than ``achieved`` and .01 to .02 higher than the estimate; a CVaR of out-of-fold losses was on
         average no higher than either. None where λ was not chosen, where rounds vote, and where
         members were fitted on the judged rows.
+    chosen_by : str
+        What λ minimised, in words, where that is not ``objective`` itself; else empty.
     """
 
     promised: tuple[Bound, ...]
@@ -134,6 +136,7 @@ class Guarantee:
     beats_coin_flip_from: float | None
     symbols: dict[str, str]
     estimate: float | None = None
+    chosen_by: str = ""
 
     @property
     def verdict(self) -> str:
@@ -204,6 +207,7 @@ class Guarantee:
             f"{achieved} (solver gap {self.gap:.1e}); it speaks about the "
             "randomised classifier whose label distribution is predict_proba, "
             "not about predict",
+            *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
             *self._on_fresh_rows(),
             *(f"observed: {b}" for b in self.observed),
             *(f"promised: {b}" for b in self.promised),
@@ -287,7 +291,14 @@ def guarantee(
         beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
         symbols=_symbols(game, objective, K, (*promised, *observed)),
         estimate=combiner.value_elsewhere(),
+        chosen_by=_chosen_by(combiner),
     )
+
+
+def _chosen_by(combiner: Mixture | Vote) -> str:
+    """Return in words what λ minimised where that is not the objective itself."""
+    solved = isinstance(combiner, Mixture) and not combiner.even
+    return combiner.objective.chosen_by if solved and isinstance(combiner.objective, WorstUnit) else ""
 
 
 def _symbols(
@@ -355,9 +366,15 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     V, g = float(trace.weighted_loss.mean()), float(trace.weighted_loss.max())
     p, mean_losses = game.state.base, game.state.cumulative / T
     observed = hedge_bounds(V, rule.eta, T, None if game.units.grouped else alpha, p, mean_losses)
-    if eta != "theory":
-        return (), observed
-    return (theory_bound(g, game.units.count, T, planned == T),), observed
+    promised = (theory_bound(g, game.units.count, T, planned == T),) if eta == "theory" else ()
+    if game.units.shrinkage is None:
+        return promised, observed
+    note = "mean losses are drawn towards their mean over the units, more so where they rest on fewer rows"
+    told = tuple(
+        tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
+        for bounds in (promised, observed)
+    )
+    return told[0], told[1]
 
 
 def _best_on_player_losses(game: Game[Any]) -> float:
