@@ -34,7 +34,7 @@ class ResubstitutionWarning(UserWarning):
     """λ is chosen on rows that members were fitted on, whose losses are too small."""
 
 
-class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
+class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     """A randomised classifier: draw a hypothesis with probability λ, answer as it does."""
 
     ensemble_: MixtureEnsemble
