@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import _api  # noqa: E402 -- beside this file
+
+_api.write(HERE / "api")
 
 project = "tailboost"
 author = "The tailboost developers"
@@ -17,6 +26,7 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "sphinx_design",
 ]
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5", "gallery/**/*.zip"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
@@ -25,7 +35,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings give types in words
-autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator"}
+templates_path = ["_templates"]
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -53,3 +63,16 @@ sphinx_gallery_conf = {
 
 # What examples warn of is for their readers, not for the build.
 warnings.filterwarnings("ignore", category=UserWarning, module="matplotlib")
+
+
+def skip_member(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn adds to every estimator: its own documentation has it."""
+    if name.startswith("set_") and name.endswith("_request"):
+        return True
+    owner = getattr(obj, "__module__", None) or ""
+    return True if owner.startswith(("sklearn.", "enum")) else None
+
+
+def setup(app: Any) -> None:
+    """Sphinx calls this when it reads the configuration."""
+    app.connect("autodoc-skip-member", skip_member)
