@@ -16,7 +16,7 @@ _api.write(HERE / "api")
 
 project = "tailboost"
 author = "The tailboost developers"
-copyright = "2026, the tailboost developers"  # noqa: A001 -- Sphinx's own name
+copyright = "2026, the tailboost developers"
 release = version = version_of("tailboost")
 
 extensions = [
