@@ -80,7 +80,7 @@ class DROBoostClassifier(AdditiveClassifier):
     worst_case_weights_ : ndarray of shape (n,)
         The worst case for the fitted classifier: a weight for each row of X as given, sums to 1; 0 for rows
         without sample weight and rows held out.
-    log_costs_ : ndarray of shape (n_iter_,)
+    log_costs_ : ndarray of shape (T,)
         Logarithm of F on the training rows after each round.
     {{n_iter_}}
     {{trace_}}
