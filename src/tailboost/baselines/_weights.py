@@ -7,12 +7,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import Tags, get_tags
+from sklearn.utils import Tags, check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_length, label_column
 from tailboost._typing import Floats, Labels
+
+
+def checked_labels(X: Any, y: ArrayLike) -> Labels:
+    """Return the labels, one for each row of X, or say as scikit-learn does what is wrong with them."""
+    if y is None:
+        raise ValueError("this classifier requires y to be passed, but the target y is None")
+    check_consistent_length(X, y)
+    labels: Labels = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    return labels
 
 
 def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
@@ -34,7 +45,7 @@ def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
     >>> cell_weights([0, 0, 0, 1], ["a", "a", "b", "b"]).round(3)
     array([0.667, 0.667, 1.333, 1.333])
     """
-    cell = np.unique(label_column(y, "y"), return_inverse=True)[1]
+    cell = np.unique(np.asarray(y), return_inverse=True)[1]
     if groups is not None:
         column = np.unique(label_column(groups, "groups"), return_inverse=True)[1]
         check_length(column, "groups", len(cell), of="y")
@@ -82,7 +93,7 @@ class CellWeightedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
         -------
         CellWeightedClassifier
         """
-        labels = label_column(y, "y")
+        labels = checked_labels(X, y)
         self.estimator_ = clone(self.estimator).fit(X, labels, sample_weight=cell_weights(labels, groups))
         self.classes_ = self.estimator_.classes_
         return self

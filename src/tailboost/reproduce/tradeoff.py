@@ -73,7 +73,8 @@ def robust_mixture(bench: Bench, units: str) -> Any:
         ("lightgbm", LGBMClassifier(verbose=-1, **common)),
     ]
     objective = "worst_class" if units == CLASSES else "worst_cell"
-    return tailboost.RobustMixtureClassifier(models, objective=objective, random_state=bench.seed)
+    make: Any = tailboost.RobustMixtureClassifier
+    return make(models, objective=objective, random_state=bench.seed)
 
 
 def worst_class_boosting(bench: Bench, units: str) -> Any:
@@ -279,7 +280,9 @@ def _report(settings: Settings, found: dict[str, Any]) -> Report:
     for method, pairs in kept.items():
         for rule in RULES:
             body = [["all", *_row(pairs, rule)]]
-            for tuned, some in _by(pairs, lambda pair: "tuned" if "tuned" in pair.opponent else "untuned").items():
+            for tuned, some in _by(
+                pairs, lambda pair: "tuned" if "tuned" in pair.opponent else "untuned"
+            ).items():
                 body.append([tuned, *_row(some, rule)])
             body += [[title, *_row(some, rule)] for title, some in _by(pairs, lambda p: p.opponent).items()]
             parts.append(f"## {method}, {rule}\n\n" + markdown(["opponent", *HEADER], body))
@@ -294,7 +297,9 @@ def _report(settings: Settings, found: dict[str, Any]) -> Report:
         theirs = [points["average, tuned"]["fit_seconds"] for points, _ in splits]
         body.append([*row, f"{np.mean(theirs):.1f}"])
         summary["cases"][case] = _numbers([pair for pairs in kept.values() for pair in pairs], case, kept)
-    header = ["case"] + [f"{m}: {what}" for m in OURS for what in (*RULES, "fit s")] + ["average, tuned: fit s"]
+    header = (
+        ["case"] + [f"{m}: {what}" for m in OURS for what in (*RULES, "fit s")] + ["average, tuned: fit s"]
+    )
     parts.append("## Share of opponents dominated, by case\n\n" + markdown(header, body))
     return Report("\n\n".join(parts), summary, partial(_picture, kept))
 
@@ -317,7 +322,9 @@ def _four(point: NDArray[np.float64]) -> list[float]:
 
 
 def _picture(kept: Mapping[str, list[Pair]], plt: Any) -> Any:
-    figure, axes = plt.subplots(1, len(kept), figsize=(5 * len(kept), 4.5), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(kept), figsize=(5 * len(kept), 4.5), squeeze=False, layout="constrained"
+    )
     for axis, (method, pairs) in zip(axes[0], kept.items(), strict=True):
         for tuned, colour in ((False, "C0"), (True, "C1")):
             some = [pair for pair in pairs if ("tuned" in pair.opponent) == tuned]
