@@ -84,7 +84,7 @@ def worst_class_boosting(bench: Bench, units: str) -> Any:
     )
 
 
-#: What is ours: makers of classifiers with ``tradeoff()`` and ``reweight(mean_budget=…)``.
+#: What is ours: makers of classifiers with ``tradeoff()``, whose curve gives a classifier ``at`` a budget.
 OURS: dict[str, Callable[[Bench, str], Any]] = {
     "Robust mixture": robust_mixture,
     "Worst-class boosting": worst_class_boosting,
@@ -163,7 +163,7 @@ def of_ours(
             wanted = float(np.clip(their["out of fold"][0], curve.mean[0], curve.mean[-1]))
             budget = round(wanted - float(curve.mean[0]), 4)
             if budget not in at:
-                point = clf.reweight(mean_budget=budget)
+                point = curve.at(budget)
                 labels, shares = point.predict(test.X), point.predict_proba(test.X)
                 own = shares[np.arange(len(test.y)), np.searchsorted(clf.classes_, test.y)]
                 at[budget] = {
