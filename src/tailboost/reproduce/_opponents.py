@@ -1,6 +1,9 @@
 """What others do about the worst class or the worst cell of class and group: points to be beaten.
 
-Every opponent answers the test rows and, out of fold, the training rows. Boosters have 100 rounds.
+Every opponent answers the test rows and, out of fold, the training rows. Equal rows are in one fold, as in
+our own cross-fitting: of 1,119 red wines 119 are copies of others, the forest's out-of-fold error is .34 if
+they may be in different folds, the least of our members .41 as they may not, and the same mean error would
+not mean the same. Boosters have 100 rounds.
 """
 
 from __future__ import annotations
@@ -9,13 +12,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 
 from tailboost.baselines import (
     CellWeightedClassifier,
@@ -90,10 +94,13 @@ class Bench:
     n_jobs: int = 1
     _fitted: dict[str, _Probabilities] = field(default_factory=dict)
 
-    @property
-    def folds(self) -> StratifiedKFold:
-        """The folds, the same for all."""
-        return StratifiedKFold(FOLDS, shuffle=True, random_state=self.seed)
+    @cached_property
+    def folds(self) -> list[tuple[Ints, Ints]]:
+        """Rows to fit on and rows to answer, for each fold; the same for all."""
+        train = self.rows.train
+        row = np.unique(train.X, axis=0, return_inverse=True)[1].ravel()
+        folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=self.seed)
+        return list(folds.split(train.X, train.y, row))
 
     def probabilities(self, title: str, make: Callable[[], Any]) -> _Probabilities:
         """Fit a classifier on the folds' complements and on all rows, once."""
@@ -263,7 +270,7 @@ def _fitted_to_groups(bench: Bench, kind: Callable[[int, int], Any]) -> Answers:
     fitted = kind(bench.seed, bench.n_jobs).fit(train.X, train.y, groups)
     seconds = time.perf_counter() - began
     out_of_fold = np.empty_like(train.y)
-    for inside, outside in bench.folds.split(train.X, train.y):
+    for inside, outside in bench.folds:
         part = kind(bench.seed, bench.n_jobs).fit(train.X[inside], train.y[inside], groups[inside])
         out_of_fold[outside] = part.answers(train.X[outside])
     return Answers(fitted.answers(bench.rows.test.X), out_of_fold, seconds)
