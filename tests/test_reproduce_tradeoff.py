@@ -138,6 +138,12 @@ def test_verdicts(ours, verdict):
     assert pair.verdict("predict") == verdict
 
 
+def test_those_for_groups_do_not_stand_beside_classes():
+    points = {"XGBoost": 1, "XGBoost, cell weights": 2, "ExponentiatedGradient": 3}
+    assert tradeoff.against(points, "classes") == {"XGBoost": 1}
+    assert tradeoff.against(points, "cells") == points
+
+
 @pytest.mark.slow
 def test_opponents_answer_class_numbers_in_and_out_of_fold():
     for module in ("catboost", "fairlearn", "imblearn", "lightgbm"):
