@@ -283,10 +283,10 @@ def _by(pairs: list[Pair], key: Callable[[Pair], str]) -> dict[str, list[Pair]]:
 
 def _report(settings: Settings, found: dict[str, Any]) -> Report:
     parts = [
-        f"Dominated: mean and worst error of ours are at most {WITHIN:g} above theirs, averaged over "
-        f"{settings.repeats} splits. Better: and theirs do not dominate ours in the same way; equal: both "
-        "do; worse: only theirs do; elsewhere: neither. The average tuned per group and ThresholdOptimizer are "
-        "told the group at prediction, ours is not."
+        f"Dominated: mean and worst error of ours are at most {WITHIN:g} above theirs, averaged over the "
+        f"splits (here {settings.repeats}). Better: and theirs do not dominate ours in the same way; equal: "
+        "both do; worse: only theirs do; elsewhere: neither. The average tuned per group and "
+        "ThresholdOptimizer are told the group at prediction, ours is not."
     ]
     summary: dict[str, Any] = {"repeats": settings.repeats, "within": WITHIN, "cases": {}}
     kept = {method: _pairs(found, method) for method in OURS}
@@ -306,7 +306,7 @@ def _report(settings: Settings, found: dict[str, Any]) -> Report:
             row.append(f"{np.mean([own[method]['fit_seconds'] for _, own in splits]):.1f}")
         theirs = [points["average, tuned"]["fit_seconds"] for points, _ in splits]
         body.append([*row, f"{np.mean(theirs):.1f}"])
-        summary["cases"][case] = _numbers([pair for pairs in kept.values() for pair in pairs], case, kept)
+        summary["cases"][case] = _numbers(kept, case)
     header = (
         ["case"] + [f"{m}: {what}" for m in OURS for what in (*RULES, "fit s")] + ["average, tuned: fit s"]
     )
@@ -314,16 +314,14 @@ def _report(settings: Settings, found: dict[str, Any]) -> Report:
     return Report("\n\n".join(parts), summary, partial(_picture, kept))
 
 
-def _numbers(pairs: list[Pair], case: str, kept: Mapping[str, list[Pair]]) -> dict[str, Any]:
+def _numbers(kept: Mapping[str, list[Pair]], case: str) -> dict[str, list[list[float]]]:
     """Return for every opponent of a case the means over splits: theirs, then ours by method and rule."""
-    first = next(iter(kept))
-    numbers: dict[str, Any] = {
-        pair.opponent: [_four(pair.theirs)] for pair in kept[first] if pair.case == case
-    }
-    for method in kept:
-        for pair in kept[method]:
+    numbers: dict[str, list[list[float]]] = {}
+    for pairs in kept.values():
+        for pair in pairs:
             if pair.case == case:
-                numbers[pair.opponent] += [_four(pair.ours[rule]) for rule in RULES]
+                points = numbers.setdefault(pair.opponent, [_four(pair.theirs)])
+                points += [_four(pair.ours[rule]) for rule in RULES]
     return numbers
 
 
