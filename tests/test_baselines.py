@@ -86,6 +86,17 @@ def test_three_classes_are_near_the_best_of_a_fine_grid(seed):
     assert mean <= best[1] + 0.05
 
 
+@pytest.mark.parametrize("budget", [0.0, 0.03])
+def test_many_classes_keep_to_a_budget(budget):
+    P, y = probabilities(1, n=300, K=4)
+    plain_worst, plain_mean = errors(y, P.argmax(axis=1))
+    log_weights, worst, mean = tune_class_weights(P, y, mean_budget=budget)
+    assert (worst, mean) == pytest.approx(errors(y, adjusted_answers(P, log_weights)), abs=1e-12)
+    assert mean <= plain_mean + budget + 1e-12
+    assert worst <= plain_worst
+    assert worst >= tune_class_weights(P, y)[1]
+
+
 def test_a_class_without_rows_does_not_count():
     P, y = probabilities(0, K=3)
     kept = y != 1
