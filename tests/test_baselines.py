@@ -94,7 +94,6 @@ def test_many_classes_keep_to_a_budget(budget):
     assert (worst, mean) == pytest.approx(errors(y, adjusted_answers(P, log_weights)), abs=1e-12)
     assert mean <= plain_mean + budget + 1e-12
     assert worst <= plain_worst
-    assert worst >= tune_class_weights(P, y)[1]
 
 
 def test_a_class_without_rows_does_not_count():
