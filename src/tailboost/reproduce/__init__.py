@@ -16,6 +16,7 @@ _MODULES = (
     "worst_class_tables",
     "optimism",
     "mixture_ablation",
+    "tradeoff",
     "credit_default",
     "domain_shift",
     "variance",
