@@ -355,6 +355,9 @@ def test_an_error_equal_to_the_target(class_loss, met):
         ).fit(X, y, X_val=X_val, y_val=y)  # fmt: skip
     assert clf.unit_errors_.max() == pytest.approx(0.1)
     assert clf.bound_met_ is met
+    (target,) = [b for b in clf.guarantee_.observed if b.formula == "max_error"]
+    assert target.strict is (class_loss == "indicator")
+    assert f"{'≤' if met else '<'} max_error = 0.1 (achieved 0.1)" in str(clf.guarantee_)
 
 
 # -- symbols -------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ OUTLIERS = "not given when outliers are dropped: the rows kept change from round
 
 @dataclass(frozen=True)
 class Bound:
-    """One inequality: ``name ≤ bound``, and what was in fact achieved.
+    """One inequality: ``name ≤ bound`` (or ``<``), and what was in fact achieved.
 
     Attributes
     ----------
@@ -47,6 +47,8 @@ class Bound:
         The left-hand side, where it is known.
     note : str
         Conditions, or why there is no bound.
+    strict : bool
+        Whether the inequality is strict.
     """
 
     name: str
@@ -54,12 +56,13 @@ class Bound:
     bound: float | None
     achieved: float | None = None
     note: str = ""
+    strict: bool = False
 
     def __str__(self) -> str:
         value = "no bound" if self.bound is None else f"{self.bound:.4g}"
         achieved = "" if self.achieved is None else f" (achieved {self.achieved:.4g})"
         note = f" [{self.note}]" if self.note else ""
-        return f"{self.name} ≤ {self.formula} = {value}{achieved}{note}"
+        return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
 
 
 @dataclass(frozen=True)
