@@ -549,7 +549,7 @@ def _curves(data: Data, repeat: int) -> dict[str, list[float]]:
     Two are the mean exponential loss, of AdaBoost and at λ = 0; two are cost (5) at λ = 0.5.
     """
     train, most = halves(data, repeat).train, max(MARKS)
-    stumps = {"estimator": StumpClassifier(), "n_estimators": most}
+    stumps: dict[str, Any] = {"estimator": StumpClassifier(), "n_estimators": most}
     fits = {
         "AdaBoost": (AdaBoostClassifier(**stumps), 1.0),
         "VadaBoost, λ = 0": (VadaBoostClassifier(**stumps, variance_weight=0.0), 0.5),
