@@ -33,7 +33,7 @@ OUTLIERS = "not given when outliers are dropped: the rows kept change from round
 
 @dataclass(frozen=True)
 class Bound:
-    """One inequality: ``name ≤ bound``, and what was in fact achieved.
+    """One inequality: ``name ≤ bound`` (or ``<``), and what was in fact achieved.
 
     Attributes
     ----------
@@ -47,6 +47,8 @@ class Bound:
         The left-hand side, where it is known.
     note : str
         Conditions, or why there is no bound.
+    strict : bool
+        Whether the inequality is strict.
     """
 
     name: str
@@ -54,12 +56,13 @@ class Bound:
     bound: float | None
     achieved: float | None = None
     note: str = ""
+    strict: bool = False
 
     def __str__(self) -> str:
         value = "no bound" if self.bound is None else f"{self.bound:.4g}"
         achieved = "" if self.achieved is None else f" (achieved {self.achieved:.4g})"
         note = f" [{self.note}]" if self.note else ""
-        return f"{self.name} ≤ {self.formula} = {value}{achieved}{note}"
+        return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
 
 
 @dataclass(frozen=True)
@@ -446,6 +449,47 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
         for bounds in (promised, observed)
     )
     return told[0], told[1]
+
+
+def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float, bounds: Bounds) -> Bounds:
+    """Add to the bounds of Hedge's even mixture those of the mixture that a linear program chose.
+
+    Zhai et al. 2021, section 3: on the losses that drove the player λ is at least as good as 1/T, so that
+    what bounds the even mixture's CVaR bounds λ's. On other rows nothing follows.
+
+    Parameters
+    ----------
+    game : Game
+        Its rule is a `Hedge` over rows.
+    ledger : Ledger
+        The losses that λ was chosen on.
+    alpha : float
+        Level of the CVaR that λ minimises.
+    value : float
+        The CVaR of λ's loss on these rows.
+    bounds : pair of tuples of Bound
+        Those of the even mixture.
+    """
+    promised, observed = bounds
+    name = f"CVaR at α = {alpha:g} of λ's own loss"
+    assert isinstance(game.rule, Hedge)
+    if game.rule.outlier_fraction > 0:
+        return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
+    drove, p = game.state.cumulative, game.state.base
+    judged = np.sum([ledger.boosted.row(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
+    same = np.array_equal(judged, drove) and np.allclose(ledger.rows.base, p, rtol=1e-12, atol=0)
+
+    def own(even: Bound) -> Bound:
+        if not same:
+            note = "λ was chosen on other losses than those that drove the player"
+            return Bound(name, even.formula, None, value, note)
+        note = (
+            even.note if even.bound is None else "as the even mixture's; on the losses that drove the player"
+        )
+        return Bound(name, even.formula, even.bound, value, note)
+
+    # The first observed bound is that of the even mixture's CVaR; one on every row's loss is one on the CVaR.
+    return (*promised, *map(own, promised)), (*observed, own(observed[0]))
 
 
 def _best_on_player_losses(game: Game[Any]) -> float:
