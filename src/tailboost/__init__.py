@@ -1,9 +1,11 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
 from tailboost import classifiers, datasets, learners, metrics, plotting, robustness, solvers
+from tailboost.certificates import Certificate, CertifiedBound, Recheck, RecheckedBound, certify
 from tailboost.classifiers import *  # noqa: F403
 from tailboost.combiners import AdditiveEnsemble, CVaR, MixtureEnsemble, WorstRow, WorstUnit
 from tailboost.combiners.guarantee import Bound, Guarantee
+from tailboost.confidence import rows_needed
 from tailboost.game import Stop, StopKind, Trace
 from tailboost.persistence import load_model, save_model
 from tailboost.report import Results, compare, render
@@ -14,14 +16,19 @@ __all__ = [
     "AdditiveEnsemble",
     "Bound",
     "CVaR",
+    "Certificate",
+    "CertifiedBound",
     "Guarantee",
     "MixtureEnsemble",
+    "Recheck",
+    "RecheckedBound",
     "Results",
     "Stop",
     "StopKind",
     "Trace",
     "WorstRow",
     "WorstUnit",
+    "certify",
     "compare",
     "datasets",
     "learners",
@@ -30,6 +37,7 @@ __all__ = [
     "plotting",
     "render",
     "robustness",
+    "rows_needed",
     "save_model",
     "solvers",
 ]

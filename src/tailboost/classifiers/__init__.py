@@ -3,7 +3,7 @@
 Comments and docstrings name papers as docs/references.md does.
 """
 
-from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers._base import FitInterruptedWarning, SeenRowsError
 from tailboost.classifiers._mixture import ResubstitutionWarning
 from tailboost.classifiers._plan import BoundNotMetWarning
 from tailboost.classifiers.adaboost import AdaBoostClassifier
@@ -36,6 +36,7 @@ __all__ = [
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "ResubstitutionWarning",
+    "SeenRowsError",
     "SoftMarginBoostClassifier",
     "VadaBoostClassifier",
     "WorstClassBoostClassifier",

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number, refuse_missing
-from tailboost._rows import hash_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
@@ -134,6 +134,7 @@ class MixtureClassifier(BaseBoostClassifier):
             given = ValidationRows(X, y, groups, sample_weight)
             X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
             rows = self._noting_seen(X, rows)
+            new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(X)))
             combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows)
         elif sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: give X and y with it")
