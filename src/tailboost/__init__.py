@@ -1,6 +1,7 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
 from tailboost import classifiers, datasets, learners, metrics, plotting, robustness, solvers
+from tailboost.calibration import NotCertifiedError, Shortfall, calibrate
 from tailboost.certificates import Certificate, CertifiedBound, Recheck, RecheckedBound, certify
 from tailboost.classifiers import *  # noqa: F403
 from tailboost.combiners import AdditiveEnsemble, CVaR, MixtureEnsemble, WorstRow, WorstUnit
@@ -20,14 +21,17 @@ __all__ = [
     "CertifiedBound",
     "Guarantee",
     "MixtureEnsemble",
+    "NotCertifiedError",
     "Recheck",
     "RecheckedBound",
     "Results",
+    "Shortfall",
     "Stop",
     "StopKind",
     "Trace",
     "WorstRow",
     "WorstUnit",
+    "calibrate",
     "certify",
     "compare",
     "datasets",

@@ -60,6 +60,10 @@ LONGEST = 60
 SHOWN = 12
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
 BAND = "Kolmogorov–Smirnov band"
+ASSUMED = (
+    "Assumed: the rows are independent draws from the population this is about (no repeated measurements of "
+    "one person, no later shift), and none had a part in making or choosing the model."
+)
 
 
 # -- the statements ----------------------------------------------------------------------------------------
@@ -74,8 +78,8 @@ class CertifiedBound:
     kind : {"mean", "class", "group", "cell", "cvar", "shift", "worst"}
         What is bounded. "worst" is the largest of all classes (groups, cells).
     unit : object
-        Which: the label, the group, the (class, group) pair; α of a "cvar", the radius of a "shift"; for "worst"
-        "class", "group" or "cell"; None for the mean. A group of a table is a pair (column, value).
+        Which: the label, the group, the (class, group) pair; α of a "cvar", the radius of a "shift"; for
+        "worst" "class", "group" or "cell"; None for the mean. A group of a table is a pair (column, value).
     rule : {"predict", "randomised"}
         Whether of ``predict``, or of the randomised rule whose label distribution is ``predict_proba``.
     estimate : float or None
@@ -131,7 +135,7 @@ def _words(unit: Any) -> str:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Upper bounds that all hold together with the stated confidence, about rows like those they were made on.
+    """Upper bounds that all hold together with the stated confidence, about rows like those judged.
 
     Attributes
     ----------
@@ -206,10 +210,12 @@ class Certificate:
         if judge is None:
             raise ValueError("model is needed: this certificate is about answers that were given as an array")
         scored = scored_rows(judge, X, y)
-        sketches = () if self.rows is None else (self.rows,)
-        sketches += () if previous is None else previous.rows
+        batches = () if previous is None else previous.rows
+        sketches = batches if self.rows is None else (self.rows, *batches)
         if scored.hashes is not None and any(known.beyond_chance(scored.hashes) for known in sketches):
-            raise SeenRowsError("X holds rows that the certificate was made on, or that were rechecked before")
+            raise SeenRowsError(
+                "X holds rows that the certificate was made on, or that were rechecked before"
+            )
         tested = [b for b in self.bounds if b.kind in ("mean", "class", "group", "cell")]
         if groups is None and any(b.kind in ("group", "cell") for b in tested):
             raise ValueError("groups is needed: the certificate has bounds on groups")
@@ -222,7 +228,7 @@ class Certificate:
             rows = inside.get((b.kind, b.unit))
             evidence.append(e if rows is None else e.add(scored.losses[b.rule][rows]))
         seen = () if scored.hashes is None else (Sketch.of(scored.hashes),)
-        return Recheck(tested, tuple(evidence), self.confidence, (*sketches[bool(self.rows) :], *seen))
+        return Recheck(tested, tuple(evidence), self.confidence, (*batches, *seen))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -288,9 +294,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _html(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str]
-) -> str:
+def _html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
@@ -336,8 +340,8 @@ class Recheck:
     evidence : tuple of Evidence
         What was found on each.
     confidence : float
-        That of the certificate: if all bounds are true, the probability that any is ever called contradicted is
-        at most 1 − this.
+        That of the certificate: if all bounds are true, the probability that any is ever called
+        contradicted is at most 1 − this.
     """
 
     tested: list[CertifiedBound]
@@ -354,9 +358,7 @@ class Recheck:
     def bounds(self) -> list[RecheckedBound]:
         """What is found on each bound."""
         return [
-            RecheckedBound(
-                b, e.n, e.total / e.n if e.n else None, e.value, bool(e.value >= self.threshold)
-            )
+            RecheckedBound(b, e.n, e.total / e.n if e.n else None, e.value, bool(e.value >= self.threshold))
             for b, e in zip(self.tested, self.evidence, strict=True)
         ]
 
@@ -391,8 +393,8 @@ class Recheck:
 
     def _notes(self) -> tuple[str, ...]:
         return (
-            f"A bound is contradicted where the evidence reaches {self.threshold:.4g}; if all bounds are true, "
-            f"that any ever does has a probability of at most {1 - self.confidence:.4g}.",
+            f"A bound is contradicted where the evidence reaches {self.threshold:.4g}; if all bounds are "
+            f"true, that any ever does has a probability of at most {1 - self.confidence:.4g}.",
         )
 
     def __str__(self) -> str:
@@ -451,7 +453,6 @@ def scored_rows(model: Any, X: Any, y: Any) -> Scored:
         If an argument is not as in `certify`.
     """
     labels = label_column(y, "y")
-    n = len(labels)
     if not hasattr(model, "predict"):
         if X is not None:
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
@@ -467,10 +468,17 @@ def scored_rows(model: Any, X: Any, y: Any) -> Scored:
     classes = np.asarray(model.classes_) if hasattr(model, "classes_") else np.unique(labels)
     check_same_kind(labels, "y", label_column(classes, "classes_"), "classes_ of the model")
     positions(labels, classes, "y")
-    losses: dict[Rule, Floats] = {"predict": _zero_one(labels, np.asarray(model.predict(X)))}
-    if hasattr(final, "predict_randomized"):
-        losses["randomised"] = expected_zero_one_losses(labels, model.predict_proba(X), labels=classes)
+    rules: list[Rule] = ["predict"]
+    rules += ["randomised"] if hasattr(final, "predict_randomized") else []
+    losses = {rule: rule_losses(model, X, labels, classes, rule) for rule in rules}
     return Scored(labels, classes, losses, hash_rows(_as_table(X)), known)
+
+
+def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule) -> Floats:
+    """Return the loss in [0, 1] of each row, for labels that were checked."""
+    if rule == "predict":
+        return _zero_one(y, np.asarray(model.predict(X)))
+    return expected_zero_one_losses(y, model.predict_proba(X), labels=classes)
 
 
 def _as_table(X: Any) -> Any:
@@ -485,8 +493,8 @@ def _answers(given: NDArray[Any], y: Labels) -> tuple[Labels, Labels]:
         classes = np.unique(y)
         if given.shape[1] != len(classes):
             raise ValueError(
-                f"model has a column of probabilities for each of {given.shape[1]} labels, y has {len(classes)}; "
-                "give the predicted labels instead"
+                f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
+                f"{len(classes)}; give the predicted labels instead"
             )
         return classes[check_probabilities(given, len(y), "model", "y").argmax(axis=1)], classes
     if given.ndim != 1:
@@ -532,10 +540,10 @@ def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Mask]]:
     """Yield the groups of one column by their values, those of a table by (column, value)."""
     if groups is None:
         return
+    columns: dict[Any, Any]
     if hasattr(groups, "columns") or isinstance(groups, Mapping):
-        columns = {str(name): groups[name] for name in groups} if isinstance(groups, Mapping) else {
-            str(name): groups[name] for name in groups.columns
-        }
+        names = groups if isinstance(groups, Mapping) else groups.columns
+        columns = {str(name): groups[name] for name in names}
     else:
         array = np.asarray(groups)
         columns = dict(enumerate(array.T)) if array.ndim == 2 else {None: groups}
@@ -552,8 +560,9 @@ def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Mask]]:
 def targets_of(max_error: Any, units: Sequence[Unit]) -> dict[tuple[Kind, Any], float]:
     """Return the error allowed to units by (kind, name), as a float or a dict says it.
 
-    A float is about the groups where there are any, else about the classes, as in a fit. A dict names classes,
-    groups or cells (pairs of class and group); those it does not name, also by the key None, have no target.
+    A float is about the groups where there are any, else about the classes, as in a fit. A dict names
+    classes, groups or cells (pairs of class and group); those it does not name, also by the key None, have
+    no target.
 
     Raises
     ------
@@ -570,7 +579,9 @@ def targets_of(max_error: Any, units: Sequence[Unit]) -> dict[tuple[Kind, Any], 
         keys = [key for key in max_error if key is not None]
         about = [k for k in kinds if keys and all(key in names[k] for key in keys)]
         if len(about) > 1:
-            raise ValueError(f"max_error={max_error!r}: {keys[0]!r} names a class and a group; rename the groups")
+            raise ValueError(
+                f"max_error={max_error!r}: {keys[0]!r} names a class and a group; rename the groups"
+            )
         kind = about[0] if about else "class" if keys else kind
         max_error = {None: 1.0, **max_error}
     else:
@@ -597,22 +608,23 @@ def certify(
 ) -> Certificate:
     """Bound a classifier's errors on new rows, from rows that had no part in its making.
 
-    All bounds hold together with the stated confidence, whatever the classifier and the population and however
-    few rows there are. The confidence is shared by the union bound: in equal parts among the kinds (the means
-    of all rows, the classes, the groups, the cells, and the tail of the randomised rule where `alphas` or `shifts`
-    ask for it), and within a kind among its units that have rows, and the rules. What follows from other bounds
-    costs nothing: the worst class is the largest class bound, and CVaR and shift of ``predict`` follow exactly from
-    its mean.
+    All bounds hold together with the stated confidence, whatever the classifier and the population and
+    however few rows there are. The confidence is shared by the union bound: in equal parts among the kinds
+    (the means of all rows, the classes, the groups, the cells, and the tail of the randomised rule where
+    `alphas` or `shifts` ask for it), and within a kind among its units that have rows, and the rules. What
+    follows from other bounds costs nothing: the worst class is the largest class bound, and CVaR and shift
+    of ``predict`` follow exactly from its mean.
 
     * ``predict``: Clopper–Pearson, exact for error rates.
-    * The randomised rule of tailboost's mixtures, whose losses 1 − share of the true label are in [0, 1]: betting
+    * The randomised rule of tailboost's mixtures, with losses 1 − share of the true label: betting
       (`tailboost.confidence.betting_upper`), and a Kolmogorov–Smirnov band for tails.
 
     Parameters
     ----------
     model : fitted classifier, pipeline, or array
-        Any with ``predict``. Or its answers to the rows, with ``X=None``: labels of shape (n,), or probabilities of
-        shape (n, K) with columns in the order of the sorted labels of ``y``; ``predict`` is then their argmax.
+        Any with ``predict``. Or its answers to the rows, with ``X=None``: labels of shape (n,), or
+        probabilities of shape (n, K) with columns in the order of the sorted labels of ``y``; ``predict``
+        is then their argmax.
     X, y : array-like of shape (n, d), (n,)
         Rows and their labels: independent draws from the population that the bounds are to be about.
     confidence : float in (0, 1), default=0.95
@@ -625,9 +637,9 @@ def certify(
         Group of each row, or several columns of groups, of which every value is a group: then also groups and
         class × group cells are bounded.
     max_error : float or dict, optional
-        Targets: for each of the groups, or without groups of the classes; a dict names classes, groups or cells,
-        and the rest under None. A target is certified where it is not below the bound of ``predict`` (or of the
-        randomised rule).
+        Targets: for each of the groups, or without groups of the classes; a dict names classes, groups or
+        cells, and the rest under None. A target is certified where it is not below the bound of ``predict``
+        (or of the randomised rule).
     sample_weight : array-like of shape (n,), optional
         Only 0 (the row is left out) and one other value: bounds for unequal weights are refused.
 
@@ -697,9 +709,9 @@ def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> tu
     used = weight > 0
     if np.ptp(weight[used]) > 0:
         raise ValueError(
-            "sample_weight: rows of unequal weight are no independent draws from the population that the weights "
-            "stand for, and have no bound here. Draw rows without weights, or keep row i with probability "
-            "weight_i / (largest weight possible) and give the rows kept"
+            "sample_weight: rows of unequal weight are no independent draws from the population that the "
+            "weights stand for, and have no bound here. Draw rows without weights, or keep row i with "
+            "probability weight_i / (largest weight possible) and give the rows kept"
         )
     if used.all():
         return X, y, groups, model
@@ -743,7 +755,11 @@ def _mean_bounds(
 
 
 def _tail_bounds(
-    scored: Scored, means: Sequence[CertifiedBound], alphas: Sequence[float], radii: Sequence[float], level: float
+    scored: Scored,
+    means: Sequence[CertifiedBound],
+    alphas: Sequence[float],
+    radii: Sequence[float],
+    level: float,
 ) -> Iterator[CertifiedBound]:
     """Yield bounds on CVaR and under shifts: from the mean, and for the randomised rule also from a band."""
     for mean in means:
@@ -773,26 +789,24 @@ def _worst(bounds: Sequence[CertifiedBound], rules: Iterable[Rule]) -> Iterator[
         method = f"largest {top.kind} bound"
         targets = {b.target for b in of_rule}
         common = targets.pop() if len(targets) == 1 else None
-        yield replace(
-            top, kind="worst", unit=top.kind, estimate=seen, method=method, target=common
-        )
+        yield replace(top, kind="worst", unit=top.kind, estimate=seen, method=method, target=common)
 
 
 def _notes(scored: Scored, kinds: Sequence[str]) -> tuple[str, ...]:
     notes = [
-        "Assumed: the rows are independent draws from the population the bounds are about (no repeated "
-        "measurements of one person, no later shift), and none had a part in making or choosing the model.",
-        "The model keeps fingerprints of the rows it was made on; of these rows no more are among them than chance "
-        "explains (up to 5 % pass unnoticed)."
+        ASSUMED,
+        "The model keeps fingerprints of the rows it was made on; of these rows no more are among them than "
+        "chance explains (up to 5 % pass unnoticed)."
         if scored.known
-        else "It is not known on which rows the model was made: that these are none of them is for you to see to.",
+        else "It is not known on which rows the model was made: that these are none of them is for you to "
+        "see to.",
     ]
     if scored.hashes is not None:
         n_repeated = len(scored.hashes) - len(np.unique(scored.hashes))
         if n_repeated:
             notes.append(
-                f"{n_repeated:,} of the {len(scored.hashes):,} rows equal an earlier one: fine where features take "
-                "few values, wrong where a row was copied."
+                f"{n_repeated:,} of the {len(scored.hashes):,} rows equal an earlier one: fine where "
+                "features take few values, wrong where a row was copied."
             )
     share = f"the {len(kinds)} parts ({', '.join(kinds)})"
     notes.append(

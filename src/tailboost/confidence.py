@@ -1,7 +1,7 @@
 """Upper confidence bounds that hold at every number of rows: error rates, means, tails, shifts.
 
-All are for independent rows with losses in [0, 1]. None depends on the order of the rows, and each is at most 1, which
-is also the answer where there are no rows.
+All are for independent rows with losses in [0, 1]. None depends on the order of the rows, and each is at
+most 1, which is also the answer where there are no rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp, rel_entr
 from scipy.stats import beta, binom, ksone
 
-from tailboost._numbers import check_number
+from tailboost._numbers import base_measure, check_number
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.solvers import cvar, worst_case_weights
 
@@ -37,7 +37,7 @@ __all__ = [
 MOST_LOSSES = 2**14
 #: From here on the exact distribution of the Kolmogorov–Smirnov statistic takes seconds and says the same.
 MOST_EXACT = 5_000
-#: Stakes smaller by steps of √½ than the largest variance asks for at a mean of ½: these suit means up to 1 − 1/257.
+#: So many stakes below what the largest variance asks for at a mean of ½; they suit means up to 1 − 1/257.
 MORE_STAKES = 8
 
 
@@ -56,7 +56,7 @@ def _losses(losses: ArrayLike) -> Floats:
 
 
 def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
-    """Upper bound on an error rate, exact: the largest rate under which so few errors have probability δ.
+    """Upper bound on an error rate, exact: the largest under which so few errors have a probability of δ.
 
     Parameters
     ----------
@@ -125,8 +125,9 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
     -------
     int
         The least N such that with any number n ≥ N of rows and at most ``error · n`` errors among them the
-        `clopper_pearson_upper` bound is at most the target. Rows of the class or group in question, not of the
-        table. That the observed rate is what one expects is up to chance: half of the time it is higher.
+        `clopper_pearson_upper` bound is at most the target. Rows of the class or group in question, not of
+        the table. That the observed rate is what one expects is up to chance: half of the time it is
+        higher.
 
     Raises
     ------
@@ -201,7 +202,7 @@ class _Counts:
         return float(self.values @ self.counts) / self.n
 
     def log_wealth(self, mean: float, stakes: Floats, weights: Floats) -> float:
-        """Return the logarithm of Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)): bets that the mean is less."""
+        """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)), won by bets that the mean is less."""
         with np.errstate(divide="ignore"):
             factors = np.log1p(stakes[:, None] * ((mean - self.values) / (1.0 - mean)))
         return float(logsumexp(factors @ self.counts, b=weights))
@@ -211,9 +212,9 @@ class _Counts:
 class _Bets:
     """Which stakes c are mixed, and with which weights, against the claim that the mean is at least m.
 
-    A stake of √(2 L (1 − m)/(n m)) suits a loss with the largest variance m(1 − m) that there is, L = log 1/δ, and
-    larger ones suit smaller variances. All are powers of √½, so that the prior is the same for all m of a piece,
-    and within a piece the wealth rises with m.
+    A stake of √(2 L (1 − m)/(n m)) suits a loss with the largest variance m(1 − m) that there is, L = log
+    1/δ, and larger ones suit smaller variances. All are powers of √½, so that the prior is the same for all
+    m of a piece, and within a piece the wealth rises with m.
     """
 
     n: float
@@ -230,19 +231,19 @@ class _Bets:
 
     def prior(self, piece: int) -> tuple[Floats, Floats]:
         """Return stakes and weights of a piece: in proportion to 1/c, so the least stake has the most."""
-        stakes = 2.0 ** (-0.5 * np.arange(piece + 1))
-        return stakes, (1.0 / stakes) / (1.0 / stakes).sum()
+        stakes: Floats = 2.0 ** (-0.5 * np.arange(piece + 1))
+        return stakes, base_measure(1.0 / stakes, len(stakes))
 
 
 def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     """Upper bound on the mean of losses in [0, 1], by betting against every larger mean.
 
-    Whoever bets, round by round, a share c of his wealth on the next loss being below m multiplies it by
-    1 − c + c (1 − ℓ)/(1 − m), and if the mean is m or more his wealth exceeds 1/δ with probability at most δ,
-    whatever c is, and so does a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the mixture
-    cannot exclude. Small variances make it small. A product does not depend on the order of its factors, so
-    neither does the bound on the order of the rows; bets that learn from the rows before (as in [1]_) are up to
-    some per cent tighter and change with every shuffle.
+    Whoever bets, round by round, a share c of his wealth on the next loss being below m multiplies it by 1
+    − c + c (1 − ℓ)/(1 − m), and if the mean is m or more his wealth exceeds 1/δ with probability at most δ,
+    whatever c is, and so does a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the
+    mixture cannot exclude. Small variances make it small. A product does not depend on the order of its
+    factors, so neither does the bound on the order of the rows; bets that learn from the rows before (as in
+    [1]_) are tighter by up to a quarter of the distance to the mean, and change with every shuffle.
 
     Parameters
     ----------
@@ -262,10 +263,10 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
 
     References
     ----------
-    .. [1] I. Waudby-Smith and A. Ramdas, "Estimating Means of Bounded Random Variables by Betting", JRSS B 86,
-       2024.
-    .. [2] F. Orabona and K.-S. Jun, "Tight Concentrations and Confidence Sequences from the Regret of Universal
-       Portfolio", IEEE Transactions on Information Theory 70, 2024.
+    .. [1] I. Waudby-Smith and A. Ramdas, "Estimating Means of Bounded Random Variables by Betting",
+       JRSS B 86, 2024.
+    .. [2] F. Orabona and K.-S. Jun, "Tight Concentrations and Confidence Sequences from the Regret of
+       Universal Portfolio", IEEE Transactions on Information Theory 70, 2024.
 
     Examples
     --------
@@ -382,11 +383,12 @@ def bentkus_upper(losses: ArrayLike, delta: float = 0.05) -> float:
 def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
     """Return a distribution whose every tail is at least as bad as that of the losses, with confidence 1 − δ.
 
-    The distribution function of the rows exceeds the true one by more than ε nowhere, with probability 1 − δ (the
-    one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 5,000 rows, beyond these the inequality of
-    Dvoretzky, Kiefer and Wolfowitz, √(log(1/δ)/(2n)), which holds at every n too). So a mass of ε is taken from the smallest losses and put at 1. CVaR at every α [1]_ and the worst
-    case under every shift only grow with larger losses: their values for this distribution are upper bounds that
-    all hold together.
+    The distribution function of the rows exceeds the true one by more than ε nowhere, with probability 1 −
+    δ (the one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 5,000 rows, beyond these the
+    inequality of Dvoretzky, Kiefer and Wolfowitz, √(log(1/δ)/(2n)), which holds at every n too). So a mass
+    of ε is taken from the smallest losses and put at 1. CVaR at every α [1]_ and the worst case under every
+    shift only grow with larger losses: their values for this distribution are upper bounds that all hold
+    together.
 
     Parameters
     ----------
@@ -404,7 +406,8 @@ def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
 
     References
     ----------
-    .. [1] P. Thomas and E. Learned-Miller, "Concentration Inequalities for Conditional Value at Risk", ICML 2019.
+    .. [1] P. Thomas and E. Learned-Miller, "Concentration Inequalities for Conditional Value at Risk",
+       ICML 2019.
 
     Examples
     --------
@@ -485,7 +488,9 @@ STAKES = 2.0 ** (-0.5 * np.arange(21))
 
 @dataclass(frozen=True)
 class Evidence:
-    """Wealth of bets that a mean is above a bound: if it is not, it ever exceeds 1/δ with probability at most δ.
+    """Wealth of bets that a mean is above a bound.
+
+    If it is not, the wealth ever reaches 1/δ with probability at most δ.
 
     Batch after batch may be added, and one may look after each.
 

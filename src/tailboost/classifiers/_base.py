@@ -498,9 +498,9 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def check_unseen(self, X: Any, name: str = "X") -> None:
         """Raise if some rows had a part in making this classifier, so that its errors there prove little.
 
-        That is if more of them than chance explains (and than one in twenty) were fitted on or were among the
-        rows that members were judged on: ``X_val``, and rows given to ``reweight`` or `tailboost.calibrate`. Rows
-        are known as in `seen_share`.
+        That is if more of them than chance explains (and than one in twenty) were fitted on or were among
+        the rows that members were judged on: ``X_val``, and rows given to ``reweight`` or
+        `tailboost.calibrate`. Rows are known as in `seen_share`.
 
         Parameters
         ----------
@@ -516,14 +516,15 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         """
         check_is_fitted(self)
         hashes = hash_rows(self._checked(X))
-        parts = ("members were fitted on", self.seen_rows_), *(
-            ("the combination was chosen on", sketch) for sketch in self.chosen_rows_
+        parts = (
+            ("members were fitted on", self.seen_rows_),
+            *(("the combination was chosen on", sketch) for sketch in self.chosen_rows_),
         )
         for words, sketch in parts:
             if sketch.beyond_chance(hashes):
                 raise SeenRowsError(
-                    f"{name}: {words} {sketch.share(hashes):.0%} of these rows, and errors there are smaller than "
-                    "on new rows: give rows that had no part in making the classifier"
+                    f"{name}: {words} {sketch.share(hashes):.0%} of these rows, and errors there are smaller "
+                    "than on new rows: give rows that had no part in making the classifier"
                 )
 
     def _scores(self, X: Any) -> Floats:

@@ -61,6 +61,7 @@ class MixtureClassifier(BaseBoostClassifier):
         self.ensemble_ = ensemble
         self.gap_ = max(0.0, *self.trace_.gap.tolist(), ensemble.gap)
         self.__dict__.pop("_guarantee", None)
+        self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, about other shares
 
     def _own_groups(self, rows: Rows) -> Rows:
         """Return rows with their groups numbered as the units of the fitted game."""
@@ -72,7 +73,7 @@ class MixtureClassifier(BaseBoostClassifier):
         y: Any = None,
         *,
         alpha: float | None = None,
-        objective: str | None = None,
+        objective: str | Objective | None = None,
         groups: Any = None,
         sample_weight: Any = None,
         mean_budget: float | None = None,
@@ -86,9 +87,9 @@ class MixtureClassifier(BaseBoostClassifier):
             model serve: out-of-fold losses of the training rows, or those of a held-out part or of ``X_val``.
         alpha : float in (0, 1], optional
             Tail mass for ``objective="cvar"``; by default the classifier's own.
-        objective : {"cvar", "worst_class", "worst_group"}, optional
+        objective : {"cvar", "worst_class", "worst_group"} or Objective, optional
             What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
-            fitted for.
+            fitted for. Or an objective itself, such as a `tailboost.WorstUnit` with penalties.
         groups : array-like of shape (n,), optional
             Group of each row of X or, without X and for "worst_group", of each row that was given where the
             losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
