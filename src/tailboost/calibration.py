@@ -50,8 +50,8 @@ class Shortfall:
     target : float
         The error allowed.
     more_rows : int or None
-        About how many further rows of it would do if the error stayed as it is (`rows_needed`); None where no number would, because
-        it is not below the target.
+        About how many further rows of it would do if the error stayed as it is (`rows_needed`); None where
+        no number would, because it is not below the target.
     """
 
     name: str

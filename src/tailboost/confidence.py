@@ -231,7 +231,7 @@ class _Bets:
 
     def prior(self, piece: int) -> tuple[Floats, Floats]:
         """Return stakes and weights of a piece: in proportion to 1/c, so the least stake has the most."""
-        stakes: Floats = 2.0 ** (-0.5 * np.arange(piece + 1))
+        stakes = np.exp2(-0.5 * np.arange(piece + 1, dtype=np.float64))
         return stakes, base_measure(1.0 / stakes, len(stakes))
 
 
