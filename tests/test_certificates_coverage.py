@@ -162,13 +162,13 @@ def failures_of_recheck(n, repeats):
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.parametrize("n", [5, 30, 300])
 def test_means_and_tails_few(name, n):
-    for count in [*failures_of_means(name, n, 100).values(), failures_of_tails(name, n, 40)]:
-        assert count <= allowed_failures(100)
+    for count in [*failures_of_means(name, n, 60).values(), failures_of_tails(name, n, 20)]:
+        assert count <= allowed_failures(60)
 
 
 @pytest.mark.parametrize("K", [2, 10])
 def test_together_few(K):
-    assert failures_together(K, 60, 40)[0] <= allowed_failures(40)
+    assert failures_together(K, 60, 20)[0] <= allowed_failures(20)
 
 
 @pytest.mark.slow
