@@ -171,10 +171,10 @@ def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
     rows = []
     for name, (X, y, n_fit, n_cal) in tables(folder).items():
         order = np.random.default_rng(SEED).permutation(len(y))
-        fit, held = order[:n_fit], order[n_fit:]
+        fit, held = order[:n_fit], order[n_fit : n_fit + 12_000]
         clf = tb.WorstClassBoostClassifier(n_estimators=10, random_state=SEED).fit(X[fit], y[fit])
         safest = float(clf.tradeoff().worst[-1])  # out of fold: known before any calibration
-        for margin in (0.03, 0.06, 0.1):
+        for margin in (0.05, 0.1):
             target = round(safest + margin, 2)
             named = {("class", k): target for k in clf.classes_.tolist()}
             points = list(candidates(clf, named))
@@ -197,7 +197,9 @@ def redraw(
     chosen, naive, halves = [], [], []
     for _ in range(repeats):
         drawn = rng.integers(0, len(y), n_cal)
-        units = [Unit("class", k, rows[drawn]) for k, rows in zip(classes, inside, strict=True)]
+        units = [
+            Unit("class", k, np.flatnonzero(rows[drawn])) for k, rows in zip(classes, inside, strict=True)
+        ]
         chosen.append(walk(losses[:, drawn], units, allowed, rule))
         seen = np.array([[x[drawn][u.rows].mean() for u in units] for x in losses])
         fine = np.flatnonzero((seen <= target).all(axis=1))
@@ -205,7 +207,9 @@ def redraw(
         # The same with halves that share no row: the rest is fresh, and small.
         half = rng.permutation(len(y))
         first, rest = half[: len(y) // 2], half[len(y) // 2 :]
-        units = [Unit("class", k, rows[first]) for k, rows in zip(classes, inside, strict=True)]
+        units = [
+            Unit("class", k, np.flatnonzero(rows[first])) for k, rows in zip(classes, inside, strict=True)
+        ]
         point = walk(losses[:, first], units, allowed, rule)
         if point is not None:
             halves.append(max(losses[point, rest][rows[rest]].mean() for rows in inside))

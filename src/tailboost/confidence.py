@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import logsumexp, rel_entr
+from scipy.special import rel_entr
 from scipy.stats import beta, binom, ksone
 
 from tailboost._numbers import base_measure, check_number
@@ -205,7 +205,7 @@ class _Counts:
         """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)), won by bets that the mean is less."""
         with np.errstate(divide="ignore"):
             factors = np.log1p(stakes[:, None] * ((mean - self.values) / (1.0 - mean)))
-        return float(logsumexp(factors @ self.counts, b=weights))
+        return float(np.logaddexp.reduce(factors @ self.counts + np.log(weights)))
 
 
 @dataclass(frozen=True)
@@ -539,4 +539,4 @@ class Evidence:
     def value(self) -> float:
         """The wealth: 20 or more contradicts the bound as a test at 5 % does, however often one looks."""
         with np.errstate(over="ignore"):
-            return float(np.exp(logsumexp(self.log_wealths) - np.log(len(STAKES))))
+            return float(np.exp(np.logaddexp.reduce(self.log_wealths) - np.log(len(STAKES))))
