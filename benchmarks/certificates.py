@@ -178,7 +178,7 @@ def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
             target = round(safest + margin, 2)
             named = {("class", k): target for k in clf.classes_.tolist()}
             points = list(candidates(clf, named))
-            for rule in ("predict", "randomised"):
+            for rule in ("predict", "randomised") if len(clf.classes_) < 10 else ("predict",):
                 losses = np.array([rule_losses(p, X[held], y[held], clf.classes_, rule) for p in points])
                 found = redraw(losses, y[held], clf.classes_, target, n_cal, rule, repeats)
                 rows.append({"data": name, "rule": rule, "target": target} | found)
@@ -192,6 +192,7 @@ def redraw(
     """Say how often the point of `tailboost.calibrate`'s walk, and of a naive choice, exceeds the target."""
     rng = np.random.default_rng(SEED)
     inside = np.array([y == k for k in classes])
+    counted = inside.T.astype(float)
     errors = np.array([[x[rows].mean() for rows in inside] for x in losses])  # points × classes: the truth
     means, allowed = losses.mean(axis=1), np.full(len(classes), target)
     chosen, naive, halves = [], [], []
@@ -201,7 +202,7 @@ def redraw(
             Unit("class", k, np.flatnonzero(rows[drawn])) for k, rows in zip(classes, inside, strict=True)
         ]
         chosen.append(walk(losses[:, drawn], units, allowed, rule))
-        seen = np.array([[x[drawn][u.rows].mean() for u in units] for x in losses])
+        seen = losses[:, drawn] @ counted[drawn] / counted[drawn].sum(axis=0)
         fine = np.flatnonzero((seen <= target).all(axis=1))
         naive.append(None if len(fine) == 0 else int(fine[np.argmin(losses[fine][:, drawn].mean(axis=1))]))
         # The same with halves that share no row: the rest is fresh, and small.
