@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number, n_rows_of
-from tailboost._rows import hash_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
@@ -59,6 +59,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         self.ensemble_ = ensemble
         self.gap_ = max(0.0, *self.trace_.gap.tolist(), ensemble.gap)
         self.__dict__.pop("_guarantee", None)
+        self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, about other shares
 
     def _own_groups(self, rows: Rows) -> Rows:
         """Return rows with their groups numbered as the units of the fitted game."""
@@ -70,7 +71,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         y: Any = None,
         *,
         alpha: float | None = None,
-        objective: str | None = None,
+        objective: str | Objective | None = None,
         groups: Any = None,
         sample_weight: Any = None,
         mean_budget: float | None = None,
@@ -84,9 +85,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             model serve: out-of-fold losses of the training rows, or those of a held-out part or of ``X_val``.
         alpha : float in (0, 1], optional
             Tail mass for ``objective="cvar"``; by default the classifier's own.
-        objective : {"cvar", "worst_class", "worst_group"}, optional
+        objective : {"cvar", "worst_class", "worst_group"} or Objective, optional
             What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
-            fitted for.
+            fitted for. Or an objective itself, such as a `tailboost.WorstUnit` with penalties.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups, as in `fit`, of the rows of X or, without X and for "worst_group", of those given where
             the losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
@@ -139,6 +140,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             given = ValidationRows(X, y, groups, sample_weight)
             X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
             rows = self._noting_seen(X, rows)
+            new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(X)))
             combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows)
         elif sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: give X and y with it")
