@@ -1,9 +1,10 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
-from tailboost import classifiers, datasets, learners, metrics, plotting, robustness, solvers
+from tailboost import classifiers, datasets, decisions, learners, metrics, plotting, robustness, solvers
 from tailboost.classifiers import *  # noqa: F403
 from tailboost.combiners import AdditiveEnsemble, CVaR, MixtureEnsemble, WorstRow, WorstUnit
 from tailboost.combiners.guarantee import Bound, Guarantee
+from tailboost.decisions import Decisions, RandomizedDecision
 from tailboost.game import Stop, StopKind, Trace
 from tailboost.persistence import load_model, save_model
 from tailboost.report import Results, compare, render
@@ -14,8 +15,10 @@ __all__ = [
     "AdditiveEnsemble",
     "Bound",
     "CVaR",
+    "Decisions",
     "Guarantee",
     "MixtureEnsemble",
+    "RandomizedDecision",
     "Results",
     "Stop",
     "StopKind",
@@ -24,6 +27,7 @@ __all__ = [
     "WorstUnit",
     "compare",
     "datasets",
+    "decisions",
     "learners",
     "load_model",
     "metrics",
