@@ -256,8 +256,8 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, 
     for classifiers of tailboost, the answers to at most 32 rows that ``fit`` made up from the columns of the
     training table: each column is drawn by itself, so that no row of a person is stored, though single values
     are. `load_model` compares these answers. A model whose members cannot answer such rows is written without
-    them. The file also carries fingerprints of the training rows, by which ``seen_share`` knows a row again
-    that somebody already has.
+    them. The file also carries fingerprints of the training rows, and of rows that shares were chosen on, by which
+    ``seen_share`` and ``check_unseen`` know a row again that somebody already has.
 
     Parameters
     ----------

@@ -3,9 +3,10 @@
 Comments and docstrings name papers as docs/references.md does.
 """
 
-from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers._base import FitInterruptedWarning, SeenRowsError
 from tailboost.classifiers._mixture import ResubstitutionWarning
 from tailboost.classifiers._plan import BoundNotMetWarning
+from tailboost.classifiers._tradeoff import TradeOff
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
@@ -36,7 +37,9 @@ __all__ = [
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "ResubstitutionWarning",
+    "SeenRowsError",
     "SoftMarginBoostClassifier",
+    "TradeOff",
     "VadaBoostClassifier",
     "WorstClassBoostClassifier",
 ]
