@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tailboost import __version__
-from tailboost.cli import _compare, _experiments, _fit, _inspect, _predict
+from tailboost.cli import _certify, _compare, _experiments, _fit, _inspect, _predict, _tradeoff
 from tailboost.cli._shared import INTERRUPTED, fail
 
 app = typer.Typer(
@@ -27,6 +27,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "predict": _predict.predict,
     "evaluate": _inspect.evaluate,
     "inspect": _inspect.inspect_model,
+    "tradeoff": _tradeoff.tradeoff,
+    "certify": _certify.certify,
     "decide": _predict.decide,
     "reproduce": _experiments.reproduce,
     "list": _experiments.list_all,

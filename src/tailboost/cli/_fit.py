@@ -49,6 +49,7 @@ from tailboost.cli._shared import (
     warnings_as_lines,
 )
 from tailboost.cli._tables import errors_kept, print_errors
+from tailboost.cli._targets import MaxError, read_targets
 from tailboost.io import preparation
 from tailboost.persistence import check_model_path, save_model
 from tailboost.registry import METHODS, Method
@@ -77,12 +78,7 @@ def fit(
     weight: Annotated[
         str | None, typer.Option(metavar="COL", help="The column of the rows' weights: no feature.")
     ] = None,
-    max_error: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TARGETS", help="Errors allowed: .3, or 'yes=.2,*=.4' by class or group (* the others)."
-        ),
-    ] = None,
+    max_error: MaxError = None,
     mean_budget: Annotated[
         float | None,
         typer.Option(min=0.0, metavar="X", help="How much mean error may be paid for the worst unit."),
@@ -109,7 +105,7 @@ def fit(
     with exit_codes(verbose, quiet):
         with bad_input("--method: "):
             chosen = installed(method or ("worstclassboost-groups" if group else "worstclassboost"))
-        aims = {"max_error": _targets(max_error), "mean_budget": mean_budget}
+        aims = {"max_error": read_targets(max_error), "mean_budget": mean_budget}
         classifier = configured(chosen, settings or [], aims, seed, jobs)
         _check_fits(chosen, classifier, group, weight)
         with bad_input("--model: "):
@@ -166,27 +162,6 @@ def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight
         raise BadInput(f"--group: {method.name} does not train on groups; leave it out, or take {able}")
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise BadInput(f"--weight: {method.name} takes no weights")
-
-
-def _targets(text: str | None) -> float | dict[str | None, float] | None:
-    """Read ``.3`` or ``yes=.2,no=.1,*=.4``; the last = of an item separates the name from the error."""
-    if text is None:
-        return None
-    found: dict[str | None, float] = {}
-    for item in text.split(","):
-        name, equals, number = item.strip().rpartition("=")
-        try:
-            value = float(number)
-        except ValueError:
-            raise BadInput(f"--max-error: {item.strip()!r} must be NAME=ERROR, as in 'yes=.2,*=.4'") from None
-        if not 0 < value <= 1:
-            raise BadInput(f"--max-error: {number} is not in (0, 1]")
-        if not equals and "," not in text:
-            return value
-        if not name or (key := None if name == "*" else name) in found:
-            raise BadInput(f"--max-error: {item.strip()!r} has no name, or one that stands twice")
-        found[key] = value
-    return found
 
 
 def configured(method: Method, settings: Sequence[str], aims: dict[str, Any], seed: int, jobs: int) -> Any:

@@ -73,9 +73,7 @@ def print_evaluation(
         classifier = stored.classifier
         with bad_input(f"{data}: "):
             predicted = classifier.predict(later.rows)
-            seen = float(classifier.seen_share(later.rows)) if hasattr(classifier, "seen_share") else 0.0
-    if seen > SEEN:
-        warn(f"{seen:.0%} of these rows were fitted on: errors on them are lower than on others")
+            seen = warn_of_seen(classifier, later.rows)
     units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier))
     if as_json:
         tell_json(
@@ -95,6 +93,14 @@ def print_evaluation(
     say(
         "Intervals: Clopper–Pearson, for rows drawn independently; each holds by itself with 95 % confidence."
     )
+
+
+def warn_of_seen(classifier: Any, rows: Any) -> float:
+    """Warn where a classifier was fitted on rows that are to judge it; return their share."""
+    seen = float(classifier.seen_share(rows)) if hasattr(classifier, "seen_share") else 0.0
+    if seen > SEEN:
+        warn(f"{seen:.0%} of these rows were fitted on: errors on them are lower than on others")
+    return seen
 
 
 def _worst(units: list[UnitError]) -> str:
@@ -168,6 +174,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
         ),
         "groups": ", ".join(stored.groups),
         "weights": notes.get("weight") or "",
+        "mean budget": str(notes.get("mean_budget", "")),
         "left out": ", ".join(notes.get("not_features", [])),
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
