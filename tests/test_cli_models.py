@@ -79,6 +79,14 @@ def model(csv):
     return path
 
 
+@pytest.fixture(scope="module")
+def fresh(table, csv):
+    """Rows that no model was fitted on."""
+    path = csv.parent / "fresh.csv"
+    table.assign(x=lambda t: t["x"] + 0.1234, noise=lambda t: -t["noise"]).to_csv(path, index=False)
+    return path
+
+
 class TestFitOptions:
     def test_columns_set_aside_are_no_features(self, model, csv):
         fitted = load_model(model)
@@ -340,6 +348,102 @@ class TestInspect:
         assert "not a model file" in refused("inspect", csv)
 
 
+class TestTradeoff:
+    def test_the_curve_and_predict_along_it(self, model, fresh, table):
+        document = json.loads(done("tradeoff", model, fresh, "--json").stdout)
+        fitted = load_model(model)
+        curve = fitted[-1].tradeoff()
+        np.testing.assert_allclose(document["curve"]["worst"], curve.worst)
+        np.testing.assert_allclose(document["curve"]["mean"], curve.mean)
+        rows = fitted[0].transform(pd.read_csv(fresh, dtype=str).drop(columns=["person", "w", "born"]))
+        for budget, mean in zip(curve.mean_budget, document["curve"]["predict_mean"], strict=True):
+            wrong = curve.at(min(budget + 1e-9, 1.0)).predict(rows) != table["outcome"]
+            assert mean == pytest.approx(wrong.mean())
+        assert curve.objective in done("tradeoff", model).stdout
+
+    def test_the_model_of_a_point(self, model, fresh, tmp_path):
+        done("tradeoff", model, "--pick", "0.01", "--model", tmp_path / "p.skops")
+        before, after = load_model(model), load_model(tmp_path / "p.skops")
+        expected = before[-1].tradeoff().at(0.01).estimator_weights_
+        np.testing.assert_allclose(after[-1].estimator_weights_, expected)
+        losses = after[-1].combiner_.pool.ledger.mean_losses()
+        assert after[-1].estimator_weights_ @ losses <= losses.min() + 0.01 + 1e-9
+        notes = read_notes(tmp_path / "p.skops")["notes"]
+        assert (notes["mean_budget"], notes["data"]) == (0.01, "people.csv")
+        done("evaluate", tmp_path / "p.skops", fresh)
+
+    @pytest.mark.parametrize("ending", ["csv", "json", "png", "svg", "pdf"])
+    def test_files(self, model, fresh, tmp_path, ending):
+        pytest.importorskip("matplotlib")
+        out = tmp_path / f"curve.{ending}"
+        done("tradeoff", model, fresh, "--out", out)
+        content = out.read_bytes()
+        if ending == "csv":
+            assert list(pd.read_csv(out)) == ["mean_budget", "mean", "worst", "predict_mean", "predict_worst"]
+        elif ending == "json":
+            assert json.loads(content)["gap"] >= 0
+        else:
+            assert content.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending])
+
+    def test_refused(self, model, csv, tmp_path):
+        forest = tmp_path / "f.skops"
+        done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", "--method", "forest",
+            "--model", forest,
+        )  # fmt: skip
+        assert "no shares to choose" in refused("tradeoff", forest)
+        assert "belong together" in refused("tradeoff", model, "--pick", "0.1")
+        assert "must end in" in refused("tradeoff", model, "--out", tmp_path / "curve.txt")
+        before = model.read_bytes()
+        assert "would overwrite" in refused("tradeoff", model, "--pick", "0.1", "--model", model)
+        assert model.read_bytes() == before
+
+
+class TestCertify:
+    def test_bounds_of_the_library(self, model, fresh, table):
+        import tailboost as tb
+
+        document = json.loads(
+            done(
+                "certify", model, fresh, "--group", "city", "--confidence", "0.9",
+                "--max-error", "city=Rome=.99,*=.01", "--json",
+            ).stdout
+        )  # fmt: skip
+        fitted = load_model(model)
+        rows = fitted[0].transform(pd.read_csv(fresh, dtype=str).drop(columns=["person", "w", "born"]))
+        expected = tb.certify(
+            fitted[-1], rows, table["outcome"].to_numpy(), confidence=0.9, groups=table[["city"]],
+            max_error={("city", "Rome"): 0.99, None: 0.01},
+        )  # fmt: skip
+        assert [b["upper"] for b in document["bounds"]] == [b.upper for b in expected.bounds]
+        assert document["certified"] is False
+        by_group = {tuple(b["unit"]): b for b in document["bounds"] if b["kind"] == "group"}
+        assert by_group["city", "Rome"]["target"] == 0.99
+        assert by_group["city", "Oslo"]["target"] == 0.01
+        assert by_group["city", "Rome"]["certified"] is True
+
+    def test_targets_of_the_fit(self, model, fresh):
+        document = json.loads(done("certify", model, fresh, "--json").stdout)
+        targets = {b["unit"]: b["target"] for b in document["bounds"] if b["kind"] == "class"}
+        assert targets == {"yes": 0.3, "no": 0.4}
+        assert "With 95 % confidence" in done("certify", model, fresh).stdout
+
+    def test_rows_that_were_fitted_on_are_refused(self, model, csv):
+        assert "members were fitted on" in refused("certify", model, csv)
+
+    @pytest.mark.parametrize(
+        ("more", "says"),
+        [
+            (["--confidence", "1.5"], "confidence"),
+            (["--max-error", "maybe=.2"], "maybe"),
+            (["--group", "town"], "'town'"),
+            (["--target", "answer"], "'answer'"),
+        ],
+    )
+    def test_refused(self, model, fresh, more, says):
+        assert says in refused("certify", model, fresh, *more)
+
+
 class TestDecide:
     def decide(self, model, data, out, *more, env=None):
         given = {"POLICY": SECRET} if env is None else env
@@ -431,7 +535,7 @@ class TestShell:
         assert "did you mean" in refused("list", "--method", "adalpbost")
 
     def test_short_help(self):
-        for command in ((), ("fit",), ("evaluate",), ("inspect",), ("decide",), ("compare",)):
+        for command in ((), ("fit",), ("evaluate",), ("inspect",), ("tradeoff",), ("certify",), ("decide",)):
             assert "Usage" in done(*command, "-h").stdout
 
     def test_completion(self):
