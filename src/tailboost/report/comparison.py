@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import get_tags
 
@@ -27,6 +28,8 @@ __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 COIN_FLIP = "coinflip"
+# The most classes for which the answers to each class are kept.
+MOST_CONFUSED = 20
 # The most classes, groups and features listed as carriers of a worst case.
 CARRIERS = 8
 
@@ -287,8 +290,8 @@ def _split(
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a record that are summarised over repeats: all but text and the repeat's number."""
-    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case")}
+    """Return the parts of a record that are summarised over repeats: all but text, counts and the number."""
+    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case", "confusion")}
     if "at_alpha" in figures:
         figures["at_alpha"] = {a: _figures(r) for a, r in figures["at_alpha"].items()}
     return figures
@@ -324,7 +327,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     )
     reweight_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    models[main_alpha].predict(split.X_test)
+    answers = models[main_alpha].predict(split.X_test)
     predict_seconds = time.perf_counter() - start
 
     shares = {a: _shares(method, model, split) for a, model in models.items()}
@@ -341,6 +344,8 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
         "reweight_seconds": reweight_seconds if method.uses_alpha else None,
         "predict_seconds": predict_seconds,
     }
+    if method.name != COIN_FLIP and len(split.classes) <= MOST_CONFUSED:
+        record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
     if hasattr(classifier, "worst_case_weights_"):
         record["worst_case"] = _worst_case(classifier, split)
     if method.uses_alpha:

@@ -25,7 +25,8 @@ A record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together)
 ``worst_group_error``. For randomised rules ``expected`` holds the same errors in expectation over the draw,
 and ``guarantee`` what the fit promised. ``worst_case`` says who carries the weight in the worst case a robust
 classifier was fitted against: its ``radius``, the weight of the ``heaviest_tenth`` of the rows, and the
-``carriers``, see `tailboost.robustness.WeightShare`. ``at_alpha`` {α: errors, expected, guarantee} is there
+``carriers``, see `tailboost.robustness.WeightShare`. ``confusion``, for up to 20 classes, counts the held-out rows
+by true class (rows) and answer of ``predict`` (columns). ``at_alpha`` {α: errors, expected, guarantee} is there
 for methods that depend on α; their errors outside of it are those at ``main_alpha``.
 """
 
