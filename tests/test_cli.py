@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
-for needed in ("typer", "rich", "skops", "jinja2", "plotly"):
+for needed in ("typer", "rich", "skops", "jinja2"):
     pytest.importorskip(needed)
 
 from sklearn.base import BaseEstimator  # noqa: E402
@@ -662,21 +662,30 @@ class TestMessages:
 
 class TestDemo:
     def test_small(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(cli, "DEMO_METHODS", ("erm",))
+        monkeypatch.setattr(cli, "WINE_METHODS", ("erm",))
+        monkeypatch.setattr(cli, "CREDIT_METHODS", ("erm",))
         result = call("demo", "--rows", "300", "--repeats", "1", "--out", tmp_path)
         assert result.exit_code == 0, result.output
+        assert "300 of 6,497 rows" in result.stdout
         assert "300 of 30,000 rows" in result.stdout
-        document = json.loads((tmp_path / "results.json").read_text())
-        assert set(document["data"]["groups"]) == {"sex", "age_band", "education"}
-        assert document["data"]["n_rows"] == 300
+        wine, credit = (
+            json.loads((tmp_path / name / "results.json").read_text()) for name in ("wine", "credit")
+        )
+        assert len(wine["data"]["classes"]) == 5
+        assert not wine["data"]["groups"]
+        assert set(credit["data"]["groups"]) == {"sex", "age_band", "education"}
+        for name, document in (("wine", wine), ("credit", credit)):
+            assert document["data"]["n_rows"] == 300
+            assert document["data"]["name"] in (tmp_path / name / "report.html").read_text()
 
     @pytest.mark.slow
     def test_as_shipped(self, tmp_path):
         result = call("demo", "--out", tmp_path)
         assert result.exit_code == 0, result.output
-        document = json.loads((tmp_path / "results.json").read_text())
-        assert [m["name"] for m in document["methods"]] == [*cli.DEMO_METHODS, "coinflip"]
-        assert not any(m["failures"] for m in document["methods"])
+        for name, methods in (("wine", cli.WINE_METHODS), ("credit", cli.CREDIT_METHODS)):
+            document = json.loads((tmp_path / name / "results.json").read_text())
+            assert [m["name"] for m in document["methods"]] == [*methods, "coinflip"]
+            assert not any(m["failures"] for m in document["methods"])
 
 
 class TestShell:

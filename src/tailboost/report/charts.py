@@ -67,6 +67,7 @@ def method_styles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "title": method["title"] + more,
                 "short": method["title"],
                 "figures": method["figures"],
+                "uses_groups": method["uses_groups"],
                 "light": light,
                 "dark": dark,
                 "sign": sign,
@@ -121,11 +122,16 @@ def tradeoff_chart(document: Mapping[str, Any], worst: str, name: str) -> str:
         wide = width == _WIDE
         canvas = Canvas(width, 410 if wide else 380)
         shown = [s for s in styles if s["shown"]]
-        curves = {s["index"]: _curve(s["figures"], worst) for s in styles}
+        curves = {s["index"]: _curve(s, worst, bool(document["data"]["groups"])) for s in styles}
         points = [(s["figures"]["error"]["mean"], s["figures"][worst]["mean"]) for s in styles]
         points += [point for s in shown for point in curves[s["index"]]]
-        x = Axis(*_span([p[0] for p in points]), 46, width - 12)
-        y = Axis(*_span([p[1] for p in points], coin), canvas.height - 46, 30)
+        ends = [[p[i] for p in points] for i in (0, 1)]
+        for style in shown:
+            for values, key in zip(ends, ("error", worst), strict=True):
+                figure = style["figures"][key]
+                values += [min(max(v, 0.0), 1.0) for v in (figure["low"], figure["high"]) if v is not None]
+        x = Axis(*_span(ends[0]), 46, width - 12)
+        y = Axis(*_span(ends[1], coin), canvas.height - 46, 30)
         canvas.horizontal(x, y.start, y.end, ticks(x.low, x.high, 8 if wide else 5), "mean error: all rows")
         canvas.vertical(y, x.start, x.end, ticks(y.low, y.high, 6), f"error on the {name}")
         if y.low < coin < y.high:
@@ -144,10 +150,14 @@ def tradeoff_chart(document: Mapping[str, Any], worst: str, name: str) -> str:
     return _both(draw, label)
 
 
-def _curve(figures: Mapping[str, Any], worst: str) -> list[tuple[float, float]]:
-    """Points of a method's trade-off, as measured on the rows held out; empty where it has none."""
-    points = figures.get("tradeoff") or []
-    found = {(p["error"]["mean"], p[worst]["mean"]) for p in points if p.get(worst)}
+def _curve(style: Style, worst: str, grouped: bool) -> list[tuple[float, float]]:
+    """Points of a method's trade-off, as measured on the rows held out; empty where it has none.
+
+    A method that was fitted for the worst group has none with the worst class, nor the other way round.
+    """
+    if (worst == "worst_group_error") != (grouped and style["uses_groups"]):
+        return []
+    found = {(p["error"]["mean"], p[worst]["mean"]) for p in style["figures"].get("tradeoff") or []}
     return sorted(found)
 
 
@@ -186,8 +196,8 @@ def _label(
     width = text_width(words)
     places = [
         (px + dx, py + dy, anchor)
-        for step in (0, 14, -14, 28, -28, 42, -42)
-        for dx, dy, anchor in ((9, 4 + step, "start"), (-9, 4 + step, "end"))
+        for step in (-9, 18, 4, -23, 32, -37, 46)
+        for dx, dy, anchor in ((5, step, "start"), (-5, step, "end"))
     ]
     for left, base, anchor in places:
         start = left if anchor == "start" else left - width

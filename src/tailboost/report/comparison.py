@@ -30,6 +30,8 @@ CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.
 COIN_FLIP = "coinflip"
 # The most classes for which the answers to each class are kept.
 MOST_CONFUSED = 20
+# Mean errors above the least of a member, at which a trade-off is measured; 1 sets no limit.
+BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
 # The most classes, groups and features listed as carriers of a worst case.
 CARRIERS = 8
 
@@ -346,11 +348,25 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     }
     if method.name != COIN_FLIP and len(split.classes) <= MOST_CONFUSED:
         record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
+    if hasattr(classifier, "tradeoff") and not method.uses_alpha:
+        record["tradeoff"] = _tradeoff(method, classifier, split)
     if hasattr(classifier, "worst_case_weights_"):
         record["worst_case"] = _worst_case(classifier, split)
     if method.uses_alpha:
         record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}
     return record
+
+
+def _tradeoff(method: Method, classifier: Any, split: _Split) -> list[dict[str, Any]]:
+    """Return what ``predict`` does on the rows held out; budgets are kept on the rows λ was chosen on."""
+    curve = classifier.tradeoff()
+    points = []
+    for budget in BUDGETS:
+        model = curve.at(budget)
+        errors = _errors(method, model, _shares(method, model, split), split)
+        kept = ("error", "worst_class_error", "worst_group_error")
+        points.append({"mean_budget": budget} | {key: errors[key] for key in kept})
+    return points
 
 
 def _filled(split: _Split) -> _Split:
