@@ -56,8 +56,7 @@ __all__ = ["app", "main"]
 # Chosen so that the demo ends within three minutes on two cores.
 WINE_METHODS = ("worstclassboost", "adalpboost", "erm", "forest", "xgboost")
 CREDIT_METHODS = (
-    "worstclassboost", "groupdroboost-classes", "groupdroboost", "worstclassboost-groups", "adalpboost",
-    "averageboost", "erm", "forest", "xgboost",
+    "worstclassboost", "groupdroboost-classes", "groupdroboost", "adalpboost", "erm", "forest", "xgboost",
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 12000
