@@ -672,8 +672,8 @@ class TestFindings:
 
     def test_guarantees(self, results):
         found = guarantees(results.document)
-        assert ("Ours", 0.1, "promise at 0.1") in found
-        assert ("Second & <i>best</i>", None, "promise at 0.3") in found
+        assert ("Ours", 0.1, "", "promise at 0.1") in found
+        assert ("Second & <i>best</i>", None, "", "promise at 0.3") in found
 
 
 class TestVerdict:

@@ -27,6 +27,7 @@ from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.ensemble import draw
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Rows
 from tailboost.solvers import mixture_path
 
@@ -43,6 +44,10 @@ class MixtureClassifier(BaseBoostClassifier):
     @abstractmethod
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
+
+    def _unit_table(self) -> UnitTable | None:
+        """Return the errors of the units of the game, where there are few and they are known."""
+        return None
 
     @property
     def combiner_(self) -> Mixture | Vote:
@@ -220,7 +225,7 @@ class MixtureClassifier(BaseBoostClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            self._guarantee = guarantee(
+            found = guarantee(
                 self.game_,
                 self.combiner_,
                 self.estimator_weights_,
@@ -228,6 +233,7 @@ class MixtureClassifier(BaseBoostClassifier):
                 self._bounds(),
                 self.classes_.tolist(),
             )
+            self._guarantee = replace(found, units=self._unit_table())
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from tailboost.classifiers._target_game import (
 )
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
@@ -402,6 +403,23 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
             allowed = allowed if game.indicator else least_error_met(reached)
             self.max_error_ = np.full(len(self.units_), round(allowed, DECIMALS))
         self.bound_met_ = bool(units.met(reached - allowed))
+
+    def _unit_table(self) -> UnitTable | None:
+        if not hasattr(self, "unit_errors_"):  # `reweight` judged it on other rows
+            return None
+        rows, errors, drawn = self.combiner_.pool.ledger.rows, self.unit_errors_, self.expected_unit_errors_
+        assert rows.groups is not None
+        keeps = self._targets.met
+        return UnitTable.of(
+            self._named.kind,
+            rows.words,
+            self.units_.tolist(),
+            rows.groups,
+            randomised=drawn,
+            predict=errors,
+            allowed=self.max_error_,
+            met=(keeps(errors - self.max_error_), keeps(drawn - self.max_error_)),
+        )
 
     @property
     def _promised_errors(self) -> Floats:

@@ -247,16 +247,16 @@ def findings(document: Document) -> list[Finding]:
     ]
 
 
-def guarantees(document: Document) -> list[tuple[str, float | None, str]]:
-    """List title, α (None where the method has none) and text of the guarantees of the first repeat."""
+def guarantees(document: Document) -> list[tuple[str, float | None, str, str]]:
+    """List title, α (None where there is none), verdict and text of the guarantees of the first repeat."""
     found = []
     for method in document["methods"]:
         for record in method["repeats"][:1]:
             by_alpha = record.get("at_alpha", {None: record})
             found += [
-                (method["title"], None if a is None else float(a), point["guarantee"]["text"])
+                (method["title"], None if a is None else float(a), said.get("verdict", ""), said["text"])
                 for a, point in by_alpha.items()
-                if "guarantee" in point
+                if (said := point.get("guarantee"))
             ]
     return found
 

@@ -133,7 +133,8 @@ def _price(document: Document, ours: Method, rival: Method) -> str:
     """Say what ours costs: errors in the other of two classes, or on all rows."""
     classes = document["data"]["classes"]
     theirs = rival["figures"]["class_errors"]
-    where, path = "of 100 rows of all classes", ("error",)
+    path: tuple[str, ...] = ("error",)
+    where = "of 100 rows of all classes"
     if len(classes) == 2 and len(theirs) == 2:
         other = min(theirs, key=lambda c: theirs[c]["mean"])
         where, path = f"of 100 rows of class “{other}”", ("class_errors", other)
