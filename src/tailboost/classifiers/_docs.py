@@ -36,6 +36,11 @@ outlier_fraction : float in [0, 1), default=0.0
 class_weight : dict, "balanced" or None
     Factors on the sample weights; they change the distribution the guarantee is about.
 
+mean_budget : float in [0, 1] or None, default=None
+    What the mean error of the mixture may be above the least mean error of a member, on the rows λ is
+    chosen on; None sets no limit. After one fit `tradeoff` shows what each budget buys, and `reweight`
+    changes it.
+
 n_iter_no_change : int or None, default=3
     Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all
     rounds.

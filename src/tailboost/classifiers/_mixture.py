@@ -22,6 +22,7 @@ from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.ensemble import draw
@@ -79,6 +80,7 @@ class MixtureClassifier(BaseBoostClassifier):
         objective: str | None = None,
         groups: Any = None,
         sample_weight: Any = None,
+        mean_budget: float | None = None,
     ) -> Self:
         """Return a new classifier with the same members and other shares λ; nothing is trained.
 
@@ -97,6 +99,10 @@ class MixtureClassifier(BaseBoostClassifier):
             losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
+        mean_budget : float in [0, 1], optional
+            λ is chosen among the mixtures whose mean error, on the rows of the choice, is at most
+            ``mean_budget`` above the least of a member; by default the classifier's own budget, if it has
+            one. 1 sets no limit. `tradeoff` shows what each budget buys.
 
         Returns
         -------
@@ -123,10 +129,11 @@ class MixtureClassifier(BaseBoostClassifier):
         if alpha is not None:
             alpha = check_number(alpha, "alpha", 0, 1)
         aim = self.objective_ if own else objective_named(objective or "cvar", alpha)
+        combiner: Mixture | Vote = self.combiner_
+        budget = combiner.mean_budget if mean_budget is None else checked_budget(mean_budget)
         new = copy.copy(self)
         if alpha is not None and "alpha" in self.get_params(deep=False):
             new.alpha = alpha
-        combiner: Mixture | Vote = self.combiner_
         X, y = unpack(X, y)
         numbers = None
         if X is not None or y is not None:
@@ -146,17 +153,70 @@ class MixtureClassifier(BaseBoostClassifier):
             if objective != "worst_group":
                 raise ValueError("groups without X and y need objective='worst_group'")
             new.groups_, numbers = self._groups_of_judged(groups)
-        combiner = combiner.aiming_at(aim, numbers)
+        return self._combined_by(new, combiner.aiming_at(aim, numbers, budget), elsewhere=X is not None)
+
+    def _combined_by(self, new: Self, combiner: Mixture, elsewhere: bool = False) -> Self:
+        """Let a copy of this classifier mix the members by another combiner."""
+        own = self.combiner_
+        if isinstance(own, Mixture) and not own.even and "mean_budget" in self.get_params(deep=False):
+            new.set_params(mean_budget=combiner.mean_budget)
         # More rounds for this classifier must not reach the new one, nor the other way round.
         new._run = replace(
             self._run,
             plan=replace(self._run.plan, combiner=combiner),
             game=self.game_.snapshot(),
-            judged_elsewhere=self._run.judged_elsewhere or X is not None,
+            judged_elsewhere=self._run.judged_elsewhere or elsewhere,
         )
         new.trace_ = new.game_.trace
         new._set_ensemble(combiner.settle(new.game_))
         return new
+
+    def tradeoff(self, budgets: Sequence[float] | None = None) -> TradeOff:
+        """Return what a lower worst error costs in mean error, without training anything.
+
+        Parameters
+        ----------
+        budgets : sequence of float in [0, 1], optional
+            Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
+            curve, between which it is straight.
+
+        Returns
+        -------
+        TradeOff
+            On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
+            ``predicted(X, y)`` what `predict` does on other rows. For a vote, that of a mixture of its
+            voters.
+
+        Raises
+        ------
+        ValueError
+            If a budget is not in [0, 1].
+        """
+        check_is_fitted(self)
+        mixture = self.combiner_.aiming_at(self.objective_)
+        return trace(mixture, Source(self.ensemble_, self.objective_, self._within, self._judge), budgets)
+
+    def _within(self, mean_budget: float) -> Self:
+        combiner = self.combiner_.aiming_at(self.objective_, mean_budget=mean_budget)
+        return self._combined_by(copy.copy(self), combiner)
+
+    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[Ints]]:
+        """Return rows to measure errors on, and the answers of all members to them."""
+        X, y = unpack(X, y)
+        pool = self.combiner_.pool
+        if X is None and y is None:
+            if groups is not None or sample_weight is not None:
+                raise ValueError("groups and sample_weight belong to rows: give X and y with them")
+            if pool.answers is None:
+                raise ValueError(
+                    f"the answers of the members to {pool.ledger.rows.words} were not kept: give X and y"
+                )
+            return pool.ledger.rows, pool.answers
+        if X is None or y is None:
+            raise ValueError("predicted needs both X and y, or neither")
+        given = ValidationRows(X, y, groups, sample_weight)
+        X, rows = judged_rows(self, self._learner(), given, "", "the {:,} rows given to predicted")
+        return self._own_groups(rows), list(self.ensemble_.answers(X))
 
     def _noting_seen(self, X: Any, rows: Rows) -> Rows:
         """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""

@@ -137,6 +137,10 @@ PATIENCE_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+# The limit on the mean error, for the classifiers that have one.
+BUDGET_CONSTRAINTS: dict[str, list[Any]] = {"mean_budget": [Interval(Real, 0, 1, closed="both"), None]}
+
+
 def tied_by(eta: float | str) -> str:
     """Name η where it depends on the number of rounds; empty where it does not."""
     return "eta='theory'" if eta == "theory" else ""

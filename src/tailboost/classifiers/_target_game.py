@@ -17,6 +17,7 @@ from tailboost.classifiers._warn import warn_user
 from tailboost.combiners.guarantee import Bound
 from tailboost.data import Problem
 from tailboost.rules.hedge import theory_rounds
+from tailboost.solvers import Curve
 from tailboost.targets import DECIMALS, MAX_ERRORS, TargetUnits
 from tailboost.validation import Scheme
 
@@ -38,22 +39,26 @@ class GameKind:
         Whether a target is stated; without one the worst error shall be as small as can be.
     class_loss, combine : str
         As given to the classifier.
+    limited : bool
+        Whether the mean error has a limit, which only a mixture can keep.
     """
 
     gamma: float
     aims: bool
     class_loss: str
     combine: str
+    limited: bool = False
 
     @property
     def indicator(self) -> bool:
         """Whether the loss of a unit is the indicator."""
-        return self.class_loss == "indicator" or (self.class_loss == "auto" and self.aims and self.gamma > 0)
+        published = self.aims and self.gamma > 0 and not self.limited
+        return self.class_loss == "indicator" or (self.class_loss == "auto" and published)
 
     @property
     def votes(self) -> bool:
         """Whether the hypotheses vote."""
-        return self.combine == "vote" or (self.combine == "auto" and self.indicator)
+        return self.combine == "vote" or (self.combine == "auto" and self.indicator and not self.limited)
 
     def rounds(self, n_estimators: int | str, m: int) -> int:
         """Return T, of which theorems speak, for ``m`` units."""
@@ -136,6 +141,20 @@ def warn_of_missed(
     warn_user(
         f"the bound is not met on {judged_on} for {kind} {', '.join(words[:NAMED])}{more}; {reason}",
         BoundNotMetWarning,
+    )
+
+
+def reachable(curve: Curve, least_mean: float, target: float, objective: str) -> str:
+    """Say how far the mixtures of a pool can go, and at which budget they reach a target."""
+    mean = curve.mean_for(target + 10.0**-DECIMALS)
+    if mean is None:
+        return (
+            f"no mixture of these members meets all targets there: the {objective} can be brought to "
+            f"{curve.worst[-1]:.3g}, not to {target:.3g}"
+        )
+    return (
+        f"with these members that takes mean_budget={max(0.0, mean - least_mean):.3g} there, a mean error of "
+        f"{mean:.3g}"
     )
 
 

@@ -15,7 +15,7 @@ from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments
 from tailboost.classifiers._mixture import ValidatedMixtureClassifier
-from tailboost.classifiers._plan import Plan, tied_by
+from tailboost.classifiers._plan import BUDGET_CONSTRAINTS, Plan, tied_by
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.combiners.units import UnitTable
@@ -43,6 +43,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     combine : {"mixture", "average"}, default="mixture"
         The mixture with the least largest group error, or the even mixture of the boosted hypotheses as in
         group DRO.
+    {{mean_budget}}
     {{validation}}
     {{include_constants}}
     {{class_weight}}
@@ -100,6 +101,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         n_estimators: int = 30,
         eta: float | str = 1.0,
         combine: str = "mixture",
+        mean_budget: float | None = None,
         validation: Any = "auto",
         include_constants: bool = True,
         class_weight: Any = None,
@@ -116,6 +118,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         self.n_estimators = n_estimators
         self.eta = eta
         self.combine = combine
+        self.mean_budget = mean_budget
         self.validation = validation
         self.include_constants = include_constants
         self.class_weight = class_weight
@@ -130,6 +133,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ValidatedMixtureClassifier._parameter_constraints,
+        **BUDGET_CONSTRAINTS,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
         "combine": [StrOptions({"mixture", "average"})],
     }
@@ -171,6 +175,8 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         ------
         {{fit_raises}}
         """
+        if self.mean_budget is not None and self.combine == "average":
+            raise ValueError("mean_budget needs combine='mixture': with 'average' no shares are chosen")
         X, y = unpack(X, y)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         check_group_arguments(groups, validation)
@@ -199,6 +205,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
             even=even,
             with_erm=not even,
             with_constants=self.include_constants,
+            mean_budget=self.mean_budget,
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
 

@@ -73,6 +73,40 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What the mean error of a mixture may be, and is, on the rows λ is chosen on.
+
+    Attributes
+    ----------
+    mean_budget : float
+        What it may be above the least mean error of a member.
+    least_mean : float
+        That least mean error.
+    mean : float
+        Mean error of the mixture.
+    price : float
+        A budget larger by d lowers the objective by at most ``price · d``.
+    """
+
+    mean_budget: float
+    least_mean: float
+    mean: float
+    price: float
+
+    def __str__(self) -> str:
+        worth = (
+            f"a budget larger by .01 would lower the objective by at most {0.01 * self.price:.4g}"
+            if self.price > 0
+            else "a larger budget would not lower the objective"
+        )
+        return (
+            f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
+            f"({self.least_mean:.6g}) + mean_budget ({self.mean_budget:g}); it is {self.mean:.6g} "
+            f"on these rows; {worth}"
+        )
+
+
+@dataclass(frozen=True)
 class Guarantee:
     """Promised, observed, achieved.
 
@@ -123,6 +157,8 @@ class Guarantee:
         rows than ``achieved`` and .01 to .02 higher than the estimate; a CVaR of out-of-fold losses was on
         average no higher than either. None where λ was not chosen, where rounds vote, and where
         members were fitted on the judged rows.
+    budget : Budget or None
+        The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     units : UnitTable or None
         The error of each class, group or cell of the game beside what it is allowed; None where the game is
         over rows, and where the errors are not known.
@@ -147,6 +183,7 @@ class Guarantee:
     beats_coin_flip_from: float | None
     symbols: dict[str, str]
     estimate: float | None = None
+    budget: Budget | None = None
     units: UnitTable | None = None
 
     @property
@@ -157,19 +194,25 @@ class Guarantee:
             more += f"; with the {self.dropped:.3g} of the weight left out it is {self.achieved_on_all:.4g}"
         return f"{self._standing()}{more}."
 
+    @property
+    def _why(self) -> str:
+        """Why no better mixture was found."""
+        often = "the members err too often for this objective"
+        return often if self.budget is None else f"{often} and this mean_budget"
+
     def _standing(self) -> str:
         who = "" if self.only is None else f" (it is {self.only} alone)"
         if self.is_coin_flip:
             return (
-                f"λ is no better than a coin flip ({self.coin_flip_value:.4g}) on this objective{who}: the "
-                "members err too often for it. Use predict for a deterministic answer"
+                f"λ is no better than a coin flip ({self.coin_flip_value:.4g}) on this objective{who}: "
+                f"{self._why}. Use predict for a deterministic answer"
             )
         if self.achieved >= self.constants_value - COIN_TOLERANCE:
             if self.ignores_features and self.only is not None:
                 return f"λ is {self.only} alone ({self.achieved:.4g}), which ignores the features"
             return (
                 f"λ is no better than the best mixture of constants ({self.constants_value:.4g}), a loaded "
-                f"coin that ignores the features{who}: the members err too often for this objective"
+                f"coin that ignores the features{who}: {self._why}"
             )
         constants = f"{self.constants_value:.4g} for the best mixture of constants"
         against = f"against {self.erm_value:.4g} for {self.alone} and {constants}"
@@ -219,6 +262,7 @@ class Guarantee:
             f"{achieved} (solver gap {self.gap:.1e}); it speaks about the "
             "randomised classifier whose label distribution is predict_proba, "
             "not about predict",
+            *([] if self.budget is None else [f"budget: {self.budget}"]),
             *self._on_fresh_rows(),
             *(f"observed: {b}" for b in self.observed),
             *(f"promised: {b}" for b in self.promised),
@@ -306,7 +350,16 @@ def guarantee(
         beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
         symbols=_symbols(game, objective, K, (*promised, *observed)),
         estimate=combiner.value_elsewhere(),
+        budget=_budget(combiner, mixture),
     )
+
+
+def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
+    if isinstance(combiner, Vote) or combiner.mean_budget is None:
+        return None
+    means = combiner.pool.ledger.mean_losses()
+    price = combiner.within(combiner.mean_budget).price
+    return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), price)
 
 
 def _symbols(

@@ -143,9 +143,9 @@ class Ledger:
         extras = [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
         return np.array([*known[:n_rounds], *extras]), used
 
-    def mean_losses(self) -> Floats:
-        """Mean loss of every member of the pool on the judged rows, shape (T + E,)."""
-        return self.pool().means(self.rows.base)
+    def mean_losses(self, n_rounds: int | None = None) -> Floats:
+        """Mean loss of every member of the pool on the judged rows, nothing left out, shape (T + E,)."""
+        return self.pool(n_rounds).means(self.rows.base).round(LOSS_DECIMALS)
 
     def by_mean_loss(self) -> Ints:
         """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""

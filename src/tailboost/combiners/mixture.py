@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,11 +10,22 @@ import numpy as np
 
 from tailboost._typing import Floats, Ints
 from tailboost.combiners.ensemble import MixtureEnsemble
+from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.objective import Objective
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
 from tailboost.game import Game, Response
-from tailboost.solvers import MixtureSolution
+from tailboost.solvers import (
+    Curve,
+    MixtureSolution,
+    WithinSolution,
+    least_worst_within,
+    worst_mean_curve,
+)
+
+# The curve of a CVaR has nearly as many corners as there are rows: where a straight line is this close to it,
+# or with so many points, it is not refined.
+CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
 
 
 @dataclass
@@ -30,11 +41,13 @@ class Mixture:
     even : bool
         Whether λ is 1/T on the boosted hypotheses instead of a solution.
     with_erm, with_constants : bool
-        Whether plain ERM and the K constants join the pool.
+        Whether plain ERM (and other members beside the game) and the K constants join the pool.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that the CVaR leaves out.
     keep_answers : bool
         Whether the members' answers on the judged rows are kept beside their losses.
+    mean_budget : float, optional
+        What the mean loss of the mixture may be above the least mean loss of a member; no limit by default.
     """
 
     objective: Objective
@@ -44,14 +57,15 @@ class Mixture:
     with_constants: bool = False
     outlier_fraction: float = 0.0
     keep_answers: bool = False
+    mean_budget: float | None = None
     pool: Pool = field(init=False)
 
-    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
-        """Begin a new game that is judged on ``rows``; ``erm`` fits plain ERM."""
+    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
+        """Begin a new game that is judged on ``rows``; ``extras`` fits plain ERM and what else joins."""
         self.pool = Pool.open(
             rows,
             self.n_classes,
-            erm=erm if self.with_erm else None,
+            extras=extras() if self.with_erm else (),
             constants=self.with_constants,
             outlier_fraction=self.outlier_fraction,
             keep_answers=self.keep_answers,
@@ -73,9 +87,34 @@ class Mixture:
         """Return the mixture of the rounds so far."""
         return self.stage(self.pool.n_rounds)
 
-    def solve(self, n_rounds: int | None = None) -> MixtureSolution:
+    def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the optimal λ over the first ``n_rounds`` hypotheses (all by default) and the extras."""
-        return self.objective.solve(self.pool.ledger, n_rounds)
+        return self._solve(self.pool.ledger, n_rounds)
+
+    def _solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
+        if self.mean_budget is None:
+            return self.objective.solve(ledger, n_rounds)
+        return self._within(self.mean_budget, ledger, n_rounds)
+
+    def _within(self, budget: float, ledger: Ledger, n_rounds: int | None = None) -> WithinSolution:
+        means = ledger.mean_losses(n_rounds)
+        losses, alpha, base = self.objective.tail(ledger, n_rounds)
+        return least_worst_within(losses, means, float(means.min()) + budget, alpha, base)
+
+    def within(self, mean_budget: float) -> WithinSolution:
+        """Return the λ of least objective within any budget, and what more of it would be worth."""
+        return self._within(mean_budget, self.pool.ledger)
+
+    def curve(self) -> Curve:
+        """Return the least objective against the mean loss that is allowed, whatever the budget."""
+        ledger = self.pool.ledger
+        losses, alpha, base = self.objective.tail(ledger)
+        exact = alpha is None and base is None  # few units, few corners
+        if exact:
+            return worst_mean_curve(losses, ledger.mean_losses(), alpha, base)
+        return worst_mean_curve(
+            losses, ledger.mean_losses(), alpha, base, tolerance=CURVE_TOLERANCE, max_points=CURVE_POINTS
+        )
 
     def stage(self, n_rounds: int) -> MixtureEnsemble:
         """Return the mixture after the first ``n_rounds`` rounds; later hypotheses have no share in it."""
@@ -108,7 +147,7 @@ class Mixture:
             return None
         losses = np.empty(len(half))
         for chosen_on in (half, ~half):
-            mixture = self.objective.solve(ledger.part(chosen_on)).mixture
+            mixture = self._solve(ledger.part(chosen_on)).mixture
             losses[~chosen_on] = ledger.part(~chosen_on).pool().combine(mixture)
         return self.objective.of_losses(ledger, losses)
 
@@ -116,14 +155,16 @@ class Mixture:
         """Return the combiner with the same members, judged on other rows."""
         return _with_pool(self, self.pool.judged_on(X, rows))
 
-    def aiming_at(self, objective: Objective, groups: Ints | None = None) -> Mixture:
+    def aiming_at(
+        self, objective: Objective, groups: Ints | None = None, mean_budget: float | None = None
+    ) -> Mixture:
         """Return the combiner with the same members and another objective, never even.
 
         ``groups`` are other groups of the judged rows, for an objective over groups.
         """
         pool = self.pool.snapshot() if groups is None else self.pool.regrouped(groups)
         objective.check(pool.ledger.rows)
-        return _with_pool(replace(self, objective=objective, even=False), pool)
+        return _with_pool(replace(self, objective=objective, even=False, mean_budget=mean_budget), pool)
 
     def snapshot(self) -> Mixture:
         """Return a copy that further rounds leave as it is."""

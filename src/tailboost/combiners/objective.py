@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
-from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
+from tailboost.solvers import BitLosses, MixtureSolution, cvar, minimize_cvar_mixture
+
+
+class Tail(NamedTuple):
+    """The losses whose worst tail an objective is, as the solvers take them.
+
+    Parameters
+    ----------
+    losses : (T + E, m) losses of the pool on rows or units
+    alpha : tail mass; None for the largest loss
+    base : base measure; None for a uniform one
+    """
+
+    losses: Floats | BitLosses
+    alpha: float | None
+    base: Floats | None
 
 
 class Objective(Protocol):
@@ -31,6 +46,9 @@ class Objective(Protocol):
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Return the optimal mixture of the first ``n_rounds`` boosted hypotheses and the extras."""
+
+    def tail(self, ledger: Ledger, n_rounds: int | None = None) -> Tail:
+        """Return the losses that `solve` mixes, to be traded against the mean loss."""
 
     def coin(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the even mixture of all constants."""
@@ -69,6 +87,10 @@ class CVaR:
         """Solve the linear program (3) of Zhai et al. 2021."""
         return minimize_cvar_mixture(ledger.pool(n_rounds), self.alpha, ledger.base(n_rounds))
 
+    def tail(self, ledger: Ledger, n_rounds: int | None = None) -> Tail:
+        """Return the losses of the rows."""
+        return Tail(ledger.pool(n_rounds), self.alpha, ledger.base(n_rounds))
+
     def coin(self, ledger: Ledger, n_classes: int) -> float:
         """Return ``1 − 1/K``, the coin's loss of every row."""
         return 1.0 - 1.0 / n_classes
@@ -103,6 +125,10 @@ class WorstRow:
         """Solve the minimax problem: at α = min p the cap ``p/α`` leaves the whole simplex."""
         p = ledger.base(n_rounds)
         return minimize_cvar_mixture(ledger.pool(n_rounds), float(p[p > 0].min()), p)
+
+    def tail(self, ledger: Ledger, n_rounds: int | None = None) -> Tail:
+        """Return the losses of the rows, of which the largest counts."""
+        return Tail(ledger.pool(n_rounds), None, ledger.base(n_rounds))
 
     def coin(self, ledger: Ledger, n_classes: int) -> float:
         """Return ``1 − 1/K``, the coin's loss of every row."""
@@ -177,6 +203,10 @@ class WorstUnit:
         """Solve the minimax problem over units."""
         losses = self.losses(ledger, n_rounds)
         return minimize_cvar_mixture(losses, 1.0 / losses.shape[1])  # cap 1: the whole simplex
+
+    def tail(self, ledger: Ledger, n_rounds: int | None = None) -> Tail:
+        """Return the errors of the units, penalties added, of which the largest counts."""
+        return Tail(self.losses(ledger, n_rounds), None, None)
 
     def coin(self, ledger: Ledger, n_classes: int) -> float:
         """Return the coin's loss of every row, ``1 − 1/K``, with the largest penalty."""

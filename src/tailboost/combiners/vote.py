@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,8 +72,9 @@ class Vote:
     results: list[tuple[float, float]] = field(init=False, default_factory=list)
 
     with_erm = False
+    mean_budget = None
 
-    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
+    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game that is judged on ``rows``; neither ERM nor constants have a vote."""
         self.pool = Pool.open(
             rows,
@@ -128,11 +129,13 @@ class Vote:
         """Without an estimate: how many rounds vote is chosen on all judged rows."""
         return None
 
-    def aiming_at(self, objective: Objective, groups: Ints | None = None) -> Mixture:
+    def aiming_at(
+        self, objective: Objective, groups: Ints | None = None, mean_budget: float | None = None
+    ) -> Mixture:
         """Return a mixture of the same members for an objective, over other groups if they are given."""
         mixture = Mixture(objective, self.n_classes, outlier_fraction=self.outlier_fraction)
         mixture.pool = self.pool
-        return mixture.aiming_at(objective, groups)
+        return mixture.aiming_at(objective, groups, mean_budget)
 
     def judged_on(self, X: Any, rows: Rows) -> Mixture:
         """Return an even mixture of the same members, judged on other rows."""

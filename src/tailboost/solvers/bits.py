@@ -352,6 +352,71 @@ class DenseLosses:
         return first, inverse.ravel()
 
 
+class ShiftedLosses:
+    """Zero-one losses times ``scale``, plus a number of its own for each hypothesis; nothing is made dense.
+
+    Parameters
+    ----------
+    bits : BitLosses of shape (T, n)
+        The losses.
+    shift : ndarray of shape (T,)
+        What is added to the losses of each hypothesis on all units.
+    scale : float
+        What they are multiplied by before.
+    """
+
+    def __init__(self, bits: BitLosses, shift: Floats, scale: float = 1.0) -> None:
+        self.bits, self.shift, self.scale = bits, shift, scale
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(T, n): hypotheses, units."""
+        return self.bits.shape
+
+    def row(self, t: int) -> Floats:
+        """Losses of hypothesis t, shape (n,)."""
+        return self.scale * self.bits.row(t) + self.shift[t]
+
+    def combine(self, lam: npt.ArrayLike) -> Floats:
+        """Σ_t λ_t ℓ^t, shape (n,)."""
+        weights = np.asarray(lam, dtype=float)
+        return self.scale * self.bits.combine(weights) + float(weights @ self.shift)
+
+    def expectations(self, w: npt.ArrayLike) -> Floats:
+        """⟨w, ℓ^t⟩, shape (T,)."""
+        weights = np.asarray(w, dtype=float)
+        return self.scale * self.bits.expectations(weights) + self.shift * weights.sum()
+
+    def raw_columns(self, units: npt.ArrayLike) -> Floats:
+        """Losses of some units, shape (len(units), T)."""
+        return self.scale * self.bits.columns(units) + self.shift
+
+    columns = raw_columns
+
+    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
+        """As for `BitLosses`: what is added to all losses of a hypothesis has no part in it."""
+        return self.scale**2 * self.bits.covariance(d, rough)
+
+    def select(
+        self, members: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
+    ) -> ShiftedLosses:
+        """Select hypotheses and units by integer indices or boolean masks."""
+        shift = self.shift if members is None else self.shift[np.asarray(members)]
+        return ShiftedLosses(self.bits.select(members, units), shift, self.scale)
+
+    def like(self, unit: int) -> Mask:
+        """Mark the units with the same losses as ``unit``, shape (n,)."""
+        return self.bits.like(unit)
+
+    def keys(self) -> list[Any]:
+        """Numbers that are equal for hypotheses with the same losses, and hardly else."""
+        return list(zip(self.bits.keys(), self.shift.tolist(), strict=True))
+
+    def patterns(self) -> tuple[Ints, Ints]:
+        """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
+        return self.bits.patterns()
+
+
 def _covariance(losses: LossMatrix, d: Floats, rough: int | None) -> Floats:
     units = np.flatnonzero(d)
     n_members = losses.shape[0]
@@ -425,8 +490,8 @@ def _common(losses: BitLosses, units: Ints) -> Floats:
     return out
 
 
-Losses = npt.ArrayLike | BitLosses
-LossMatrix = BitLosses | DenseLosses
+Losses = npt.ArrayLike | BitLosses | ShiftedLosses
+LossMatrix = BitLosses | DenseLosses | ShiftedLosses
 
 
 def as_losses(losses: Losses) -> LossMatrix:
@@ -437,7 +502,7 @@ def as_losses(losses: Losses) -> LossMatrix:
     ValueError
         If ``losses`` is not a non-empty finite (T, n) matrix.
     """
-    if isinstance(losses, DenseLosses):
+    if isinstance(losses, (DenseLosses, ShiftedLosses)):
         return losses
     if isinstance(losses, BitLosses):
         if not losses.shape[0]:

@@ -40,6 +40,70 @@ def mixture_dual(losses: Floats, cap: Floats) -> tuple[Floats, Floats] | None:
     return np.array(solution.row_dual)[:-1], np.array(solution.col_value)[:-1]
 
 
+class WorstAndMean:
+    """The least of the largest loss of a unit and the mean loss, weighed against each other or one limited.
+
+    min v + slope Σ_t λ_t m_t  s.t.  v ≥ Σ_t λ_t ℓ_u^t for every unit u, λ ∈ Δ_T, and Σ_t λ_t m_t ≤ limit
+
+    A change of slope or limit starts from the last solution.
+
+    Parameters
+    ----------
+    losses : (T, m) losses of hypotheses on units
+    means : (T,) their mean losses
+    """
+
+    def __init__(self, losses: Floats, means: Floats) -> None:
+        n_members, n_units = losses.shape
+        self.losses, self.means = losses, means
+        # Columns λ_1 … λ_T, v; rows v − Σ_t λ_t ℓ_u^t ≥ 0, Σ_t λ_t m_t ≤ limit, Σ λ = 1.
+        self.matrix = np.ones((n_units + 2, n_members + 1))
+        self.matrix[:-2, :-1], self.matrix[-2, :-1], self.matrix[-2:, -1] = -losses.T, means, 0.0
+        self.lower = np.r_[np.zeros(n_units), -np.inf, 1.0]
+        self.upper = np.r_[np.full(n_units, np.inf), np.inf, 1.0]
+        self.highs = _highs(
+            cost=np.append(np.zeros(n_members), 1.0),
+            matrix=self.matrix,
+            rows=(self.lower, self.upper),
+            columns=(np.append(np.zeros(n_members), -np.inf), np.full(n_members + 1, np.inf)),
+        )
+        # The last solution stays feasible as the slope changes: the primal simplex goes on from it.
+        self.highs.setOptionValue("presolve", "off")
+        self.highs.setOptionValue("simplex_strategy", 4)
+
+    def solve(self, slope: float, limit: float = np.inf) -> tuple[Floats, Floats, float] | None:
+        """Return λ, the weights on the units and the price of the limit; None where HiGHS gives up."""
+        n_columns = self.matrix.shape[1]
+        # Divided by the sum of both weights, so that steep lines keep the scale of losses.
+        cost = np.append(slope * self.means, 1.0) / (1.0 + slope)
+        self.highs.changeColsCost(n_columns, np.arange(n_columns, dtype=np.int32), cost)
+        self.highs.changeRowBounds(len(self.lower) - 2, -np.inf, limit)
+        self.highs.run()
+        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        solution = self.highs.getSolution()
+        lam = np.maximum(np.array(solution.col_value)[:-1], 0.0)
+        dual = np.array(solution.row_dual)
+        w = np.maximum(dual[:-2], 0.0)
+        return lam / lam.sum(), w / w.sum(), max(0.0, -float(dual[-2])) * (1.0 + slope)
+
+    def canonical(self, limit: float) -> Floats | None:
+        """Return the λ of least largest loss within the limit, then least mean, then of earlier members."""
+        n_members = len(self.means)
+        costs = (
+            np.append(np.zeros(n_members), 1.0),
+            np.append(self.means, 0.0),
+            np.append((np.arange(n_members) / n_members) ** 2, 0.0),
+        )
+        upper = self.upper.copy()
+        upper[-2] = limit
+        x = lexicographic_vertex(costs, self.matrix, self.lower, upper)
+        if x is None:
+            return None
+        lam = np.where(x[:-1] > TOLERANCE, x[:-1], 0.0)
+        return lam / lam.sum()
+
+
 def lexicographic_vertex(
     costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats
 ) -> Floats | None:
