@@ -54,9 +54,13 @@ from tailboost.reproduce import EXPERIMENTS, Settings, get_experiment
 __all__ = ["app", "main"]
 
 # Chosen so that the demo ends within three minutes on two cores.
-WINE_METHODS = ("worstclassboost", "adalpboost", "erm", "forest", "xgboost")
+WINE_METHODS = (
+    "worstclassboost", "adalpboost",
+    "erm", "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
+)  # fmt: skip
 CREDIT_METHODS = (
-    "worstclassboost", "groupdroboost-classes", "groupdroboost", "adalpboost", "erm", "forest", "xgboost",
+    "worstclassboost", "groupdroboost-classes", "groupdroboost", "adalpboost",
+    "erm", "forest", "forest-balanced", "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 12000
@@ -227,9 +231,10 @@ def fit(
         with _bad_input("--method: "):
             chosen = _installed(method)
         classifier = _configured(chosen, settings or [], seed, jobs)
-        if group and not chosen.uses_groups:
-            able = ", ".join(m.name for m in METHODS.values() if m.uses_groups)
-            raise BadInput(f"--group: {chosen.name} does not train on groups; leave it out, or take {able}")
+        if group and (not chosen.uses_groups or chosen.groups_at_prediction):
+            able = ", ".join(m.name for m in METHODS.values() if m.uses_groups and not m.groups_at_prediction)
+            lacks = "would need them at prediction too" if chosen.uses_groups else "does not train on groups"
+            raise BadInput(f"--group: {chosen.name} {lacks}; leave it out, or take {able}")
         with _bad_input("--model: "):  # a name may be longer than the system takes
             if model.is_dir() or not model.parent.is_dir():
                 raise BadInput(f"--model: {str(model)!r} is a folder, or is in one that is not there")

@@ -1,7 +1,7 @@
 """The methods by name: one entry feeds the command line, the comparison and the conformance suite.
 
 A name is that of the class in lower case, without "Classifier"; where a class is listed twice, the variant
-that does not follow from its name says so after a hyphen.
+that does not follow from its name says so after a hyphen. Baselines are called after what they are made of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import Any
 
 from sklearn.ensemble import RandomForestClassifier
 
-from tailboost.baselines import CoinFlip, plain_xgboost
+from tailboost.baselines import (
+    CoinFlip,
+    balanced_forest,
+    plain_xgboost,
+    tuned_average,
+    tuned_forest,
+    tuned_xgboost,
+    weighted_xgboost,
+)
 from tailboost.classifiers import (
     AdaBoostClassifier,
     AdaLPBoostClassifier,
@@ -48,6 +56,10 @@ class Method:
         Whether ``predict_proba`` is the label distribution of a randomised rule.
     by_classes : bool
         Whether classes are the groups, also where the rows have groups that ``fit`` would take.
+    takes_groups : bool
+        Whether ``fit`` takes groups, of a factory that is no class and so cannot be asked.
+    groups_at_prediction : bool
+        Whether it has to be told the groups of the rows it answers.
     """
 
     name: str
@@ -57,6 +69,8 @@ class Method:
     ours: bool = False
     randomized: bool = False
     by_classes: bool = False
+    takes_groups: bool = False
+    groups_at_prediction: bool = False
 
     @property
     def uses_alpha(self) -> bool:
@@ -67,7 +81,8 @@ class Method:
     def uses_groups(self) -> bool:
         """Whether ``fit`` is handed the groups of the rows."""
         fit = getattr(self.factory, "fit", None)
-        return fit is not None and not self.by_classes and "groups" in inspect.signature(fit).parameters
+        takes = self.takes_groups or (fit is not None and "groups" in inspect.signature(fit).parameters)
+        return takes and not self.by_classes
 
     @property
     def seeded(self) -> bool:
@@ -157,11 +172,49 @@ METHODS: dict[str, Method] = {
         ),
         Method("erm", "ERM", "the default learner alone", HistBoostClassifier),
         Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),
+        Method(
+            "forest-balanced", "Random forest, balanced", "the same, every class weighing the same",
+            balanced_forest,
+        ),
+        Method(
+            "forest-tuned", "Random forest, tuned",
+            "the same, class weights on its probabilities tuned out of fold for the worst class",
+            tuned_forest,
+        ),
         Method("xgboost", "XGBoost", "XGBoost's own classifier with its defaults", plain_xgboost),
+        Method(
+            "xgboost-balanced", "XGBoost, balanced", "the same, every class weighing the same",
+            weighted_xgboost, by_classes=True,
+        ),
+        Method(
+            "xgboost-tuned", "XGBoost, tuned",
+            "the same, class weights on its probabilities tuned out of fold for the worst class",
+            tuned_xgboost, by_classes=True,
+        ),
+        Method(
+            "xgboost-cells", "XGBoost, cell weights", "the same, every class × group cell weighing the same",
+            weighted_xgboost, takes_groups=True,
+        ),
+        Method(
+            "xgboost-groups", "XGBoost, tuned per group",
+            "the same, class weights tuned for each group, which it is told at prediction",
+            tuned_xgboost, takes_groups=True, groups_at_prediction=True,
+        ),
+        Method(
+            "average-tuned", "XGBoost + forest, tuned",
+            "the average of their probabilities, class weights tuned out of fold for the worst class",
+            tuned_average,
+        ),
         Method("coinflip", "Coin flip", "all classes evenly: CVaR 1 − 1/K at every α", CoinFlip,
                randomized=True),
     )
 }  # fmt: skip
+
+#: What every report should show beside ours, next to the coin flip.
+OPPONENTS = (
+    "erm", "forest", "forest-balanced", "forest-tuned",
+    "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells", "xgboost-groups", "average-tuned",
+)  # fmt: skip
 
 
 def get_method(name: str) -> Method:

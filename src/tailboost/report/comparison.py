@@ -255,6 +255,7 @@ class _Split:
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     groups_train: NDArray[Any] | None
+    joint_test: NDArray[Any] | None
     columns_train: dict[str, NDArray[Any]]
     groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
@@ -284,6 +285,7 @@ def _split(
         y[train],
         y[test],
         None if fit_groups is None else fit_groups[train],
+        None if fit_groups is None else fit_groups[test],
         {name: values[train] for name, values in columns.items()},
         {name: values[test] for name, values in columns.items()},
         np.unique(y),
@@ -321,6 +323,8 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     extra = {"groups": split.groups_train} if method.uses_groups and split.groups_train is not None else {}
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **extra)
+    if method.groups_at_prediction and extra:
+        classifier = _Told(classifier, split.joint_test)
     fit_seconds = time.perf_counter() - start
 
     start = time.perf_counter()
@@ -349,7 +353,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     if method.name != COIN_FLIP and len(split.classes) <= MOST_CONFUSED:
         record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
     if hasattr(classifier, "tradeoff") and not method.uses_alpha:
-        record["tradeoff"] = _tradeoff(method, classifier, split)
+        record["tradeoff"] = _tradeoff(classifier, split)
     if hasattr(classifier, "worst_case_weights_"):
         record["worst_case"] = _worst_case(classifier, split)
     if method.uses_alpha:
@@ -357,16 +361,26 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     return record
 
 
-def _tradeoff(method: Method, classifier: Any, split: _Split) -> list[dict[str, Any]]:
+def _tradeoff(classifier: Any, split: _Split) -> list[dict[str, Any]]:
     """Return what ``predict`` does on the rows held out; budgets are kept on the rows λ was chosen on."""
     curve = classifier.tradeoff()
+    kept = ("error", "worst_class_error", "worst_group_error")
     points = []
     for budget in BUDGETS:
-        model = curve.at(budget)
-        errors = _errors(method, model, _shares(method, model, split), split)
-        kept = ("error", "worst_class_error", "worst_group_error")
+        errors = _errors_of(np.asarray(curve.at(budget).predict(split.X_test)), split)
         points.append({"mean_budget": budget} | {key: errors[key] for key in kept})
     return points
+
+
+@dataclasses.dataclass(frozen=True)
+class _Told:
+    """A classifier that is told the groups of the rows it answers."""
+
+    classifier: Any
+    groups: NDArray[Any] | None
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self.classifier.predict(X, groups=self.groups))
 
 
 def _filled(split: _Split) -> _Split:
@@ -428,17 +442,22 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
     )
     if method.name == COIN_FLIP:  # the rule has no deterministic answer
         return {**expected, "expected": expected}
-    predicted = np.asarray(model.predict(split.X_test))
-    errors = _by_class_and_group(
-        float(np.mean(predicted != y)),
-        metrics.class_errors(y, predicted, labels=classes),
-        {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
-    )
+    errors = _errors_of(np.asarray(model.predict(split.X_test)), split)
     if method.randomized:
         errors["expected"] = expected
     if hasattr(model, "guarantee_"):
         errors["guarantee"] = _guarantee(model.guarantee_)
     return errors
+
+
+def _errors_of(predicted: NDArray[Any], split: _Split) -> dict[str, Any]:
+    """Errors of the answers to the rows held out."""
+    y = split.y_test
+    return _by_class_and_group(
+        float(np.mean(predicted != y)),
+        metrics.class_errors(y, predicted, labels=split.classes),
+        {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
+    )
 
 
 def _by_class_and_group(
