@@ -99,6 +99,7 @@ class Method:
     ours: bool = True
     uses_alpha: bool = False
     uses_groups: bool = False
+    groups_at_prediction: bool = False
     randomized: bool = False
     summary: str = "a <summary>"
     title: str = ""
@@ -708,6 +709,22 @@ class TestVerdict:
         assert "Means over 3 random splits" in said.basis[0]
         assert "32 fewer of 100 than Plain" in said.basis[1]
         assert "14 fewer of 100 than Strong" in said.basis[2]
+
+    def test_an_opponent_that_does_as_well_is_named(self):
+        """Strong is level with ours on the worst class: the sentence about Plain does not stand alone."""
+        document = self.document()
+        ours, _, strong, _ = document["methods"]
+        for i, (one, other) in enumerate(zip(ours["repeats"], strong["repeats"], strict=True)):
+            other["worst_class_error"] = one["worst_class_error"] + (0.02, -0.01, 0.01)[i]
+        values = [r["worst_class_error"] for r in strong["repeats"]]
+        strong["figures"]["worst_class_error"] = interval(values)
+        said = verdict(document)
+        assert "Plain gets 63 wrong, Ours 29." in said.sentence
+        assert said.price.endswith("On the worst class there is no clear difference from Strong (32 of 100).")
+        for r in strong["repeats"]:
+            r["worst_class_error"] -= 0.2 + 0.001 * r["repeat"]
+        strong["figures"]["worst_class_error"] = interval([r["worst_class_error"] for r in strong["repeats"]])
+        assert "Strong does better on the worst class (12 of 100)." in verdict(document).price
 
     def test_of_more_classes_the_price_is_that_of_all_rows(self):
         said = verdict(self.document(classes=("a", "b", "c")))

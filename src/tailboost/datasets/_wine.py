@@ -12,7 +12,7 @@ import numpy as np
 from tailboost.datasets._bunch import numeric_bunch
 
 _DATA = files("tailboost.datasets") / "data"
-_GRADES = ("grade 3-4", "grade 5", "grade 6", "grade 7", "grade 8-9")
+_GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
 
 
 def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
@@ -24,7 +24,7 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
     ================   ==================================
     rows               6,497
     features           12, numbers, none missing
-    classes            5: 246 (grade 3-4), 2,138 (5), 2,836 (6), 1,079 (7), 198 (8-9)
+    classes            5: 246 (grade 3 or 4), 2,138 (5), 2,836 (6), 1,079 (7), 198 (8 or 9)
     groups             colour
     ================   ==================================
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tailboost.report._reading import coin_loss, finished, is_coin, mean, seconds
 from tailboost.report.findings import alike
 from tailboost.report.svg import Axis, Canvas, text_width, ticks
-from tailboost.report.verdict import shown_first
+from tailboost.report.verdict import shown_first, verdict
 
 __all__ = [
     "MOST_SHOWN",
@@ -138,8 +139,11 @@ def tradeoff_chart(document: Mapping[str, Any], worst: str, name: str) -> str:
             canvas.line(x.start, y(coin), x.end, y(coin), "coin")
             canvas.text(x.end - 4, y(coin) - 5, "coin flip", "end", "tick")
         canvas.text(x.start + 6, y.start - 8, "↙ better", "start", "tick")
-        taken = [(x(a) - 7, y(b) - 7, x(a) + 7, y(b) + 7) for a, b in points[: len(styles)]]
-        for style in sorted(styles, key=lambda s: s["shown"]):
+        marks = points[: len(styles)] + [p for s in shown for p in _along(curves[s["index"]])]
+        taken = [(x(a) - 6, y(b) - 6, x(a) + 6, y(b) + 6) for a, b in marks]
+        said = verdict(document)
+        named = [] if said is None else [m["name"] for m in (said.ours, said.rival, said.strongest)]
+        for style in sorted(styles, key=lambda s: (s["shown"], s["names"][0] in named), reverse=True):
             _point(canvas, style, worst, curves[style["index"]], (x, y), taken)
         return canvas
 
@@ -157,8 +161,17 @@ def _curve(style: Style, worst: str, grouped: bool) -> list[tuple[float, float]]
     """
     if (worst == "worst_group_error") != (grouped and style["uses_groups"]):
         return []
-    found = {(p["error"]["mean"], p[worst]["mean"]) for p in style["figures"].get("tradeoff") or []}
-    return sorted(found)
+    points = style["figures"].get("tradeoff") or []
+    return list(dict.fromkeys((p["error"]["mean"], p[worst]["mean"]) for p in points))
+
+
+def _along(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points close together on a curve, to keep names off it."""
+    return [
+        (a + (c - a) * k / 10, b + (d - b) * k / 10)
+        for (a, b), (c, d) in itertools.pairwise(curve)
+        for k in range(11)
+    ]
 
 
 def _point(
@@ -196,8 +209,8 @@ def _label(
     width = text_width(words)
     places = [
         (px + dx, py + dy, anchor)
-        for step in (-9, 18, 4, -23, 32, -37, 46)
-        for dx, dy, anchor in ((5, step, "start"), (-5, step, "end"))
+        for step in (-9, 18, 4, -23, 32, -37, 46, -51, 60)
+        for dx, dy, anchor in ((9, step, "start"), (-9, step, "end"))
     ]
     for left, base, anchor in places:
         start = left if anchor == "start" else left - width
@@ -206,6 +219,8 @@ def _label(
             continue
         if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
             taken.append(box)
+            if abs(base - py) > 20:  # too far to be seen as its own
+                canvas.line(px, py, round(left, 1), round(base - 4, 1), "leader")
             canvas.text(round(left, 1), round(base, 1), words, anchor, "name")
             return
 
@@ -250,7 +265,7 @@ def _cvar_line(canvas: Canvas, style: Style, alphas: Sequence[float], x: Axis, y
         edge += [(x(a), y(max(0.0, f["low"]))) for a, f in zip(alphas, figures, strict=True)][::-1]
         canvas.path(edge, "band")
     canvas.path([(x(a), y(f["mean"])) for a, f in zip(alphas, figures, strict=True)], kind)
-    if not style["coin"]:
+    if style["shown"]:
         for k in range(style["index"] % 3, len(alphas), 3):  # apart where lines agree
             canvas.marker(x(alphas[k]), y(figures[k]["mean"]), style["sign"])
     canvas.add("</g>")

@@ -12,7 +12,7 @@ from tailboost.report import charts
 from tailboost.report._reading import finished
 from tailboost.report.findings import FAMILY_ERROR, alike, comparison_table, duels, findings, guarantees
 from tailboost.report.results import Results
-from tailboost.report.verdict import verdict
+from tailboost.report.verdict import shown_first, verdict
 
 __all__ = ["render"]
 
@@ -58,7 +58,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         columns=columns,
         rows=rows,
         found=found,
-        duels=_distinct_duels(document),
+        duels=_shown_duels(document),
         family_error=FAMILY_ERROR,
         randomised=_randomised(document),
         class_errors=_errors(document, document["data"]["classes"], "class_errors"),
@@ -110,10 +110,14 @@ def _charts(document: Mapping[str, Any], drawn: Mapping[str, int]) -> dict[str, 
     return made
 
 
-def _distinct_duels(document: Mapping[str, Any]) -> list[Any]:
-    """Duels without the methods of ours that have the numbers of another one of ours."""
-    kept = {next((m["name"] for m in group if m["ours"]), None) for group in alike(document)}
-    fought = [(measure, [d for d in row if d.ours["name"] in kept]) for measure, row in duels(document)]
+def _shown_duels(document: Mapping[str, Any]) -> list[Any]:
+    """Duels between methods that are shown first; all of them have a part in the error of the family."""
+    kept = [m["name"] for m in shown_first(document, charts.MOST_SHOWN)]
+    fought = [
+        (measure, [d for d in row if d.ours["name"] in kept])
+        for measure, row in duels(document)
+        if row[0].plain["name"] in kept
+    ]
     return [(measure, row) for measure, row in fought if row]
 
 

@@ -34,7 +34,7 @@ def ticks(low: float, high: float, about: int) -> list[float]:
 
 def text_width(text: str, size: float = 12.0) -> float:
     """Estimate the width of a text in the units of the canvas."""
-    return 0.58 * size * len(text)
+    return 0.63 * size * len(text)
 
 
 @dataclass(frozen=True)

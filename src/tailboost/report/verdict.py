@@ -83,7 +83,7 @@ def verdict(document: Document) -> Verdict | None:
         rival,
         strongest,
         _sentence(document, ours, rival, fought.get(rival["name"])),
-        _price(document, ours, rival),
+        _price(document, ours, rival) + _not_alone(ours, rival, strongest, fought.get(strongest["name"])),
         tuple(_basis(document, ours, rival, strongest, fought)),
         tuple(_tiles(document, ours, rival, strongest)),
     )
@@ -149,6 +149,19 @@ def _price(document: Document, ours: Method, rival: Method) -> str:
     return f"{start}: {where} it gets {amount} wrong ({one}, {rival['title']} {two})."
 
 
+def _not_alone(ours: Method, rival: Method, strongest: Method, duel: Duel | None) -> str:
+    """Name a plain method that does as well on the worst class as ours, or better."""
+    if duel is None or strongest is rival or duel.verdict == "ahead":
+        return ""
+    (wrong,) = _per_hundred(mean(strongest, WORST))
+    if duel.verdict == "behind":
+        return f" {strongest['title']} does better on the worst class ({wrong} of 100)."
+    if duel.p is None:
+        word = "fewer" if mean(strongest, WORST) < mean(ours, WORST) else "more"
+        return f" {strongest['title']} gets {wrong} of 100 wrong in its worst class, {word} than that."
+    return f" On the worst class there is no clear difference from {strongest['title']} ({wrong} of 100)."
+
+
 def _basis(
     document: Document, ours: Method, rival: Method, strongest: Method, fought: Mapping[str, Duel]
 ) -> list[str]:
@@ -165,7 +178,8 @@ def _basis(
     for opponent in [rival] if strongest is rival else [rival, strongest]:
         if (duel := fought.get(opponent["name"])) is not None:
             lines.append(_difference(duel, opponent is strongest))
-    lines.append("The methods named were chosen by their numbers on these splits, so expect a little less.")
+    where = "these splits" if len(ours["repeats"]) > 1 else "this split"
+    lines.append(f"The methods named were chosen by their numbers on {where}, so expect a little less.")
     return lines
 
 
