@@ -326,7 +326,7 @@ class TestCompare:
         assert not (tmp_path / "out").exists()
 
     def test_method_that_is_not_installed(self, csv, tmp_path, monkeypatch):
-        monkeypatch.setattr("tailboost.baselines.XGBClassifier", None)
+        monkeypatch.setattr("tailboost.baselines._plain.XGBClassifier", None)
         line = refused("compare", csv, "--target", "outcome", "--methods", "xgboost", "--out", tmp_path)
         assert "--methods" in line
         assert "tailboost[xgboost]" in line

@@ -984,6 +984,15 @@ class TestHTML:
         results.document["methods"].pop()  # as after Ctrl-C in the very first fit
         assert "cannot do &lt;this&gt;" in render(results)
 
+    def test_only_the_coin_flip_finished(self, data):
+        pytest.importorskip("jinja2")
+        from tailboost.report import render
+
+        X, y, _ = data
+        source = render(compare(X, y, methods=[Method("broken", Fails)], repeats=1, random_state=0))
+        assert "There is no verdict" in source
+        assert "cannot do &lt;this&gt;" in source
+
     def test_one_split_and_many_classes(self):
         pytest.importorskip("jinja2")
         from tailboost.report import render

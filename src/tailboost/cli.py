@@ -627,8 +627,9 @@ def _compare(
                 command=command,
                 on_progress=keep,
             )
+    page = render(results)
     with _bad_input("--out: "):
-        write_output(report_file, render(results))
+        write_output(report_file, page)
     _print_results(results)
     _say(f"Numbers: {results_file}\nReport:  {report_file}")
     if results.document["status"] == "interrupted":

@@ -117,6 +117,8 @@ def tradeoff_chart(document: Mapping[str, Any], worst: str, name: str) -> str:
         What it is called.
     """
     styles = [s for s in method_styles(document) if not s["coin"]]
+    if not styles:
+        return ""
     coin = coin_loss(document)
 
     def draw(width: int) -> Canvas:
