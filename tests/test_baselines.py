@@ -4,13 +4,17 @@ import itertools
 
 import numpy as np
 import pytest
-from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_wine, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import StratifiedKFold, TunedThresholdClassifierCV, cross_val_predict
+from sklearn.model_selection import (
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+)
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tailboost import metrics
@@ -23,6 +27,9 @@ from tailboost.baselines import (
     tune_group_weights,
     weights_of_rows,
 )
+from tailboost.registry import METHODS, OPPONENTS, get_method
+from tailboost.report import compare
+from tailboost.report.comparison import joint_groups
 
 
 def probabilities(seed, n=120, K=2, decimals=None):
@@ -79,6 +86,16 @@ def test_three_classes_are_near_the_best_of_a_fine_grid(seed):
     assert mean <= best[1] + 0.05
 
 
+@pytest.mark.parametrize("budget", [0.0, 0.03])
+def test_many_classes_keep_to_a_budget(budget):
+    P, y = probabilities(1, n=300, K=4)
+    plain_worst, plain_mean = errors(y, P.argmax(axis=1))
+    log_weights, worst, mean = tune_class_weights(P, y, mean_budget=budget)
+    assert (worst, mean) == pytest.approx(errors(y, adjusted_answers(P, log_weights)), abs=1e-12)
+    assert mean <= plain_mean + budget + 1e-12
+    assert worst <= plain_worst
+
+
 def test_a_class_without_rows_does_not_count():
     P, y = probabilities(0, K=3)
     kept = y != 1
@@ -116,9 +133,10 @@ class Given(ClassifierMixin, BaseEstimator):
 
 def test_thresholds_per_group_beat_fairlearns_on_the_worst_cell():
     """For equalised odds, whose rates are equal and so cannot be the least for each group."""
+    ThresholdOptimizer = pytest.importorskip("fairlearn.postprocessing").ThresholdOptimizer
     P, y = probabilities(5, n=600)
     groups = np.random.default_rng(5).choice(["a", "b"], 600)
-    P[groups == "b"] = 0.5 * P[groups == "b"] + 0.5 * P[groups == "b"][:, [1, 1]] * [0, 1] + [0, 0]
+    P[groups == "b", 1] *= 0.5  # the probabilities of one group are too low
     P[:, 0] = 1 - P[:, 1]
     log_weights, by_group = tune_group_weights(P, y, groups)
     answers = adjusted_answers(P, weights_of_rows(groups, log_weights, by_group))
@@ -192,6 +210,49 @@ class TestWeights:
     def test_groups_of_another_length(self):
         with pytest.raises(ValueError, match="groups has 2 rows, y has 3"):
             cell_weights([0, 1, 1], ["a", "b"])
+
+
+class TestComparison:
+    """Groups are handed over at prediction; without groups nobody is there twice."""
+
+    def data(self):
+        X, y = make_classification(400, 5, flip_y=0.2, random_state=4)
+        groups = np.random.default_rng(4).choice(["a", "b"], 400)
+        X[groups == "b", 0] *= -0.3
+        return X, y, {"side": groups}
+
+    def test_groups_at_prediction(self):
+        pytest.importorskip("xgboost")
+        X, y, groups = self.data()
+        document = compare(X, y, groups, methods=["xgboost-groups"], repeats=1, random_state=0).document
+        ((train, test),) = StratifiedShuffleSplit(1, test_size=0.3, random_state=0).split(X, y)
+        seed = document["splits"][0]["fit_seed"]
+        side = joint_groups(groups)
+        told = (
+            get_method("xgboost-groups").make(random_state=seed).fit(X[train], y[train], groups=side[train])
+        )
+        assert set(told.group_log_weights_) == {"side=a", "side=b"}
+        answers = told.predict(X[test], groups=side[test])
+        record = document["methods"][0]["repeats"][0]
+        assert record["error"] == pytest.approx(np.mean(answers != y[test]))
+        untold = get_method("xgboost-tuned").make(random_state=seed).fit(X[train], y[train])
+        assert (answers != untold.predict(X[test])).any()
+
+    def test_without_groups(self):
+        pytest.importorskip("xgboost")
+        X, y, _ = self.data()
+        asked = ["xgboost-balanced", "xgboost-tuned", "xgboost-cells", "xgboost-groups"]
+        document = compare(X, y, methods=asked, repeats=1, random_state=0).document
+        assert [m["name"] for m in document["methods"]] == ["xgboost-balanced", "xgboost-tuned", "coinflip"]
+        assert [absent["reason"] for absent in document["left_out"]] == [
+            "without groups it is xgboost-balanced",
+            "without groups it is xgboost-tuned",
+        ]
+
+
+def test_opponents_are_methods():
+    assert set(OPPONENTS) <= set(METHODS)
+    assert not any(METHODS[name].ours for name in OPPONENTS)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ _KNOWN_PARTS = frozenset(
     {
         "numpy.dtype",
         *(f"{m}.{c}" for m in ("pathlib", "pathlib._local") for c in ("PosixPath", "WindowsPath")),
+        "sklearn.utils._bunch.Bunch",  # a dict: the models of a VotingClassifier by name
         "sklearn.tree._tree.Tree",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "xgboost.core.Booster",

@@ -173,35 +173,35 @@ METHODS: dict[str, Method] = {
         Method("erm", "ERM", "the default learner alone", HistBoostClassifier),
         Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),
         Method(
-            "forest-balanced", "Random forest, balanced", "the same, every class weighing the same",
+            "forest-balanced", "Balanced forest", "a random forest, every class weighing the same",
             balanced_forest,
         ),
         Method(
-            "forest-tuned", "Random forest, tuned",
-            "the same, class weights on its probabilities tuned out of fold for the worst class",
+            "forest-tuned", "Tuned forest",
+            "a random forest, class weights on its probabilities tuned out of fold for the worst class",
             tuned_forest,
         ),
         Method("xgboost", "XGBoost", "XGBoost's own classifier with its defaults", plain_xgboost),
         Method(
-            "xgboost-balanced", "XGBoost, balanced", "the same, every class weighing the same",
+            "xgboost-balanced", "Balanced XGBoost", "XGBoost, every class weighing the same",
             weighted_xgboost, by_classes=True,
         ),
         Method(
-            "xgboost-tuned", "XGBoost, tuned",
-            "the same, class weights on its probabilities tuned out of fold for the worst class",
+            "xgboost-tuned", "Tuned XGBoost",
+            "XGBoost, class weights on its probabilities tuned out of fold for the worst class",
             tuned_xgboost, by_classes=True,
         ),
         Method(
-            "xgboost-cells", "XGBoost, cell weights", "the same, every class × group cell weighing the same",
+            "xgboost-cells", "Cell-weighted XGBoost", "XGBoost, every class × group cell weighing the same",
             weighted_xgboost, takes_groups=True,
         ),
         Method(
-            "xgboost-groups", "XGBoost, tuned per group",
-            "the same, class weights tuned for each group, which it is told at prediction",
+            "xgboost-groups", "XGBoost tuned per group",
+            "XGBoost, class weights tuned for each group, which it is told at prediction",
             tuned_xgboost, takes_groups=True, groups_at_prediction=True,
         ),
         Method(
-            "average-tuned", "XGBoost + forest, tuned",
+            "average-tuned", "Tuned XGBoost + forest",
             "the average of their probabilities, class weights tuned out of fold for the worst class",
             tuned_average,
         ),
@@ -210,10 +210,11 @@ METHODS: dict[str, Method] = {
     )
 }  # fmt: skip
 
-#: What every report should show beside ours, next to the coin flip.
+#: What every report should show beside ours, next to the coin flip. Not the tuned average: on the credit
+#: default clients it took longer than the tuned forest and did no better.
 OPPONENTS = (
     "erm", "forest", "forest-balanced", "forest-tuned",
-    "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells", "xgboost-groups", "average-tuned",
+    "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells", "xgboost-groups",
 )  # fmt: skip
 
 

@@ -85,8 +85,9 @@ def tune_class_weights(
     best = search.hedge()
     best = min((scale * best for scale in np.linspace(0.0, 1.0, WAY_BACK)), key=search.score)
     rng = np.random.default_rng(0)
-    starts = [best, *(best + rng.normal(scale=JUMP, size=best.shape) for _ in range(RESTARTS))]
-    best = min((search.descend(start) for start in starts[: 1 if len(best) == 2 else None]), key=search.score)
+    restarts = RESTARTS if search.K > 2 else 0
+    starts = [best, *(best + rng.normal(scale=JUMP, size=search.K) for _ in range(restarts))]
+    best = min(map(search.descend, starts), key=search.score)
     _, worst, mean = search.score(best)
     return best - best.mean(), worst, mean
 

@@ -15,6 +15,7 @@ _MODULES = (
     "tables",
     "worst_class_tables",
     "optimism",
+    "tradeoff",
     "credit_default",
     "domain_shift",
     "variance",

@@ -145,6 +145,14 @@ def single(bench: Bench) -> dict[str, Callable[[], Any]]:
 
 # Whose class weights are tuned.
 TUNED = ("XGBoost", "LightGBM", "forest")
+#: Opponents that are about groups: none for the classes alone.
+FOR_GROUPS = (
+    "average, tuned per group",
+    "ThresholdOptimizer",
+    "ThresholdOptimizer, balanced accuracy",
+    "ExponentiatedGradient",
+    "XGBoost, cell weights",
+)
 
 
 def opponents(bench: Bench) -> Iterator[tuple[str, Answers]]:
