@@ -27,6 +27,7 @@ from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
+from tailboost.combiners.units import UnitTable
 from tailboost.data import GroupNames, Rows, n_group_rows
 
 
@@ -42,6 +43,10 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     @abstractmethod
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
+
+    def _unit_table(self) -> UnitTable | None:
+        """Return the errors of the units of the game, where there are few and they are known."""
+        return None
 
     @property
     def combiner_(self) -> Mixture | Vote:
@@ -283,7 +288,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            self._guarantee = guarantee(
+            found = guarantee(
                 self.game_,
                 self.combiner_,
                 self.estimator_weights_,
@@ -291,6 +296,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 self._bounds(),
                 self.classes_.tolist(),
             )
+            self._guarantee = replace(found, units=self._unit_table())
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

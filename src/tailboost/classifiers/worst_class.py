@@ -32,6 +32,7 @@ from tailboost.classifiers._target_game import (
 )
 from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
@@ -469,6 +470,23 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self._useless = useless(predicted, reached, self._coin, self.classes_)
         self.bound_met_ = bool(units.met(reached - allowed)) and not self._useless
         self.bound_met_randomized_ = bool(units.met(drawn - allowed))
+
+    def _unit_table(self) -> UnitTable | None:
+        if not hasattr(self, "unit_errors_"):  # `reweight` judged it on other rows
+            return None
+        rows, errors, drawn = self.combiner_.pool.ledger.rows, self.unit_errors_, self.expected_unit_errors_
+        assert rows.groups is not None
+        keeps = self._targets.met
+        return UnitTable.of(
+            self._named.kind,
+            rows.words,
+            self.units_.tolist(),
+            rows.groups,
+            randomised=drawn,
+            predict=errors,
+            allowed=self.max_error_,
+            met=(keeps(errors - self.max_error_), keeps(drawn - self.max_error_)),
+        )
 
     @property
     def class_errors_(self) -> Floats:
