@@ -15,6 +15,7 @@ from tailboost.combiners import Ledger, WorstUnit
 from tailboost.data import GroupNames, Rows
 from tailboost.game import Units, shrunk
 from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners._adjusted import SMALLEST_LEAF, _smallest_leaf  # the rule has no public name
 from tailboost.learners._cells import AdjustedCells, CellAdjustedClassifier
 from tailboost.targets import SHRINKAGE, NamedUnits, Pools, allowed_errors
 from tailboost.validation import folds
@@ -385,18 +386,27 @@ def test_weights_that_differ_by_class_alone_are_answered_as_without_cells():
 
 def test_games_over_cells_and_groups_are_answered_by_an_argmax_by_default():
     X, y, table = census(300)
-    for groups in (table["race"], table[["race", "sex"]]):
-        made = [tb.WorstClassBoostClassifier(units="cell"), tb.GroupDROBoostClassifier()]
-        for clf in made:
-            clf.set_params(n_estimators=4, random_state=0).fit(X, y, groups=groups)
-            tables = {id(m.table_) for m in clf.estimators_ if isinstance(m, AdjustedCells)}
-            assert len(tables) == 1  # one fit for all rounds
-            again = pickle.loads(pickle.dumps(clf))
-            np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
-            one_by_one = np.r_[clf.predict_proba(X[:1]), clf.predict_proba(X[1:])]
-            np.testing.assert_array_equal(one_by_one, clf.predict_proba(X))
+    for groups, units in ((table["race"], "cell"), (table[["race", "sex"]], "group")):
+        clf = tb.WorstClassBoostClassifier(units=units, n_estimators=4, random_state=0)
+        clf.fit(X, y, groups=groups)
+        tables = {id(m.table_) for m in clf.estimators_ if isinstance(m, AdjustedCells)}
+        assert len(tables) == 1  # one fit for all rounds
+        again = pickle.loads(pickle.dumps(clf))
+        np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+        one_by_one = np.r_[clf.predict_proba(X[:1]), clf.predict_proba(X[1:])]
+        np.testing.assert_array_equal(one_by_one, clf.predict_proba(X))
     many = np.arange(300) % 70
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tb.SmallUnitsWarning)
-        clf = tb.GroupDROBoostClassifier(n_estimators=1, random_state=0).fit(X, y, groups=many)
+        warnings.simplefilter("ignore")  # of small groups
+        clf = tb.WorstClassBoostClassifier(n_estimators=1, random_state=0).fit(X, y, groups=many)
     assert not any(isinstance(m, AdjustedCells) for m in clf.estimators_)
+
+
+def test_the_smallest_leaf_by_the_rarest_class():
+    hashes = np.arange(1000, dtype=np.uint64)
+    even, rare = np.arange(1000) % 2, (np.arange(1000) < 20).astype(int)
+    assert _smallest_leaf(hashes, even, None) == SMALLEST_LEAF
+    assert _smallest_leaf(hashes, rare, None) == pytest.approx(5 * (1 - 2 * 20 / 1000) / 1000)
+    twice = np.r_[hashes, hashes[:20]]  # the rare rows said twice
+    assert _smallest_leaf(twice, np.r_[rare, rare[:20]], None) == _smallest_leaf(hashes, rare, None)
+    assert _smallest_leaf(hashes, even, 20.0) == pytest.approx(20 / 1000)

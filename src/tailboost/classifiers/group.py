@@ -22,7 +22,6 @@ from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
-from tailboost.learners._cells import CellAdjustedClassifier, combinations, few_cells
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import SHRINKAGE, NamedUnits, Pools
 from tailboost.validation import Scheme
@@ -205,11 +204,6 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
         self._pools = Pools.small(named, tables, self.min_unit_rows)
         return problem
-
-    def _learner(self, problem: Problem | None = None) -> Any:
-        if problem is None or self.estimator is not None or self._kind == "class" or not few_cells(problem):
-            return super()._learner(problem)
-        return CellAdjustedClassifier(combinations(problem), n_jobs=self.n_jobs)
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         judged, pools = scheme.judged, self._pools

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost._checks import check_labelled_rows, refuse_empty
 from tailboost._rows import hash_rows
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost.learners._base import constant
 from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._sklearn import set_seeds, weight_parameter
@@ -33,7 +33,7 @@ from tailboost.learners.protocols import Learner, PreparedProba
 LEAST_PROBABILITY = 1e-3
 # Least share of the weight in a leaf of the forest: it limits the size of trees on very many rows.
 SMALLEST_LEAF = 5e-5
-# Least weight of a leaf in average different rows.
+# Least weight of a leaf, in average rows, where a class is very rare.
 LEAF_ROWS = 5.0
 # And at most this share of the weight, where there are very few rows.
 LARGEST_LEAF = 0.05
@@ -48,7 +48,7 @@ class TableForest(ClassifierMixin, BaseEstimator):
     """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
 
     def __init__(
-        self, *, leaf_rows: float = LEAF_ROWS, n_jobs: int | None = None, random_state: Any = None
+        self, *, leaf_rows: float | None = None, n_jobs: int | None = None, random_state: Any = None
     ) -> None:
         self.leaf_rows = leaf_rows
         self.n_jobs = n_jobs
@@ -58,9 +58,7 @@ class TableForest(ClassifierMixin, BaseEstimator):
         """Fit; see scikit-learn's."""
         self.reader_ = TableReader().fit(X)
         table = self.reader_.transform(X)
-        # By weight, so that a row said twice is one of weight 2; as a share, so that its scale has no part.
-        leaf = min(self.leaf_rows / len(np.unique(hash_rows(table))), LARGEST_LEAF)
-        leaf = max(leaf, SMALLEST_LEAF)
+        leaf = _smallest_leaf(hash_rows(table), np.asarray(y), self.leaf_rows)
         forest = ExtraTreesClassifier(min_weight_fraction_leaf=leaf, random_state=self.random_state)
         with sklearn_threads(count_threads(self.n_jobs, table.shape)):
             self.forest_ = forest.fit(table, y, sample_weight)
@@ -94,6 +92,20 @@ class TableForest(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(ExtraTreesClassifier()).input_tags
         return tags
+
+
+def _smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> float:
+    """Return the least share of the weight in a leaf, in which every class weighs the same.
+
+    Where a class is rare, fully grown trees give most rows a probability of 0 of it: a pile of ties, on which
+    thresholds land. So leaves weigh ``5 (1 − K n_k/n)`` average rows for the rarest class k: none where
+    classes are even. Rows are counted by content, so that one said twice is one of weight 2.
+    """
+    codes = np.unique(y, return_inverse=True)[1]
+    rows = np.array([len(np.unique(hashes[codes == k])) for k in range(int(codes.max()) + 1)])
+    if leaf_rows is None:
+        leaf_rows = LEAF_ROWS * (1.0 - len(rows) * float(rows.min()) / float(rows.sum()))
+    return max(SMALLEST_LEAF, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
 
 
 class LogProbabilities:
