@@ -9,6 +9,7 @@ from tailboost.combiners.guarantee import Bound, Guarantee
 from tailboost.confidence import rows_needed
 from tailboost.decisions import Decisions, RandomizedDecision
 from tailboost.game import Stop, StopKind, Trace
+from tailboost.mixture import RobustMixtureClassifier
 from tailboost.persistence import load_model, save_model
 from tailboost.report import Results, compare, render
 
@@ -28,6 +29,7 @@ __all__ = [
     "Recheck",
     "RecheckedBound",
     "Results",
+    "RobustMixtureClassifier",
     "Shortfall",
     "Stop",
     "StopKind",

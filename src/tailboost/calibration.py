@@ -225,15 +225,11 @@ def _aim(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Objective | N
 
 def passes(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule, delta: float) -> bool:
     """Whether the errors of all units are tested to be at most what is allowed, each at level δ."""
-    return all(
-        _p_value(losses[unit.rows], a, rule, delta) <= delta for unit, a in zip(units, allowed, strict=True)
-    )
-
-
-def _p_value(losses: Floats, target: float, rule: Rule, delta: float) -> float:
+    inside = [losses[unit.rows] for unit in units]
     if rule == "predict":
-        return binomial_p_value(int(losses.sum()), len(losses), target)
-    return betting_p_value(losses, target, delta)
+        errors, n = [int(x.sum()) for x in inside], [len(x) for x in inside]
+        return bool((binomial_p_value(errors, n, allowed) <= delta).all())
+    return all(betting_p_value(x, a, delta) <= delta for x, a in zip(inside, allowed, strict=True))
 
 
 def _not_certified(

@@ -24,7 +24,7 @@ from tailboost._checks import (
     refuse_missing,
 )
 from tailboost._rows import Sketch, hash_rows, unit_name
-from tailboost._typing import Floats, Hashes, Labels, Mask
+from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
 from tailboost.classifiers import SeenRowsError
 from tailboost.confidence import (
     Evidence,
@@ -465,8 +465,8 @@ def scored_rows(model: Any, X: Any, y: Any) -> Scored:
     known = hasattr(final, "check_unseen")
     if known:
         final.check_unseen(table)
-    classes = np.asarray(model.classes_) if hasattr(model, "classes_") else np.unique(labels)
-    check_same_kind(labels, "y", label_column(classes, "classes_"), "classes_ of the model")
+    classes = label_column(model.classes_, "classes_") if hasattr(model, "classes_") else np.unique(labels)
+    check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
     rules: list[Rule] = ["predict"]
     rules += ["randomised"] if hasattr(final, "predict_randomized") else []
@@ -514,29 +514,36 @@ def _zero_one(y: Labels, answers: Labels) -> Floats:
 
 @dataclass(frozen=True)
 class Unit:
-    """All rows, a class, a group or a cell: its name, and which rows are in it."""
+    """All rows, a class, a group or a cell: its name, and the numbers of its rows."""
 
     kind: Kind
     name: Any
-    rows: Mask
+    rows: Ints
 
 
 def units_of(scored: Scored, groups: Any) -> list[Unit]:
     """Return all units: everything, the classes, and, where there are groups, these and the cells."""
-    n = len(scored.y)
-    units = [Unit("mean", None, np.ones(n, dtype=np.bool_))]
-    classes = [Unit("class", name, scored.y == name) for name in scored.classes.tolist()]
+    n, K = len(scored.y), len(scored.classes)
+    label = positions(scored.y, scored.classes, "y")
+    names = scored.classes.tolist()
+    units = [Unit("mean", None, np.arange(n))]
+    classes = [Unit("class", names[k], rows) for k, rows in enumerate(_split(label, K))]
     found = [Unit("group", name, rows) for name, rows in _groups(groups, n)]
     cells = [
-        Unit("cell", (k.name, g.name), rows)
+        Unit("cell", (names[k], g.name), g.rows[rows])
         for g in found
-        for k in classes
-        if (rows := k.rows & g.rows).any()
+        for k, rows in enumerate(_split(label[g.rows], K))
+        if len(rows)
     ]
     return [*units, *classes, *found, *cells]
 
 
-def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Mask]]:
+def _split(index: Ints, n_units: int) -> list[Ints]:
+    """Return the row numbers of each unit."""
+    return np.split(np.argsort(index, kind="stable"), np.bincount(index, minlength=n_units).cumsum()[:-1])
+
+
+def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Ints]]:
     """Yield the groups of one column by their values, those of a table by (column, value)."""
     if groups is None:
         return
@@ -552,9 +559,9 @@ def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Mask]]:
         refuse_missing(values, called)
         column = label_column(values, called)
         check_length(column, called, n)
-        for value in np.unique(column):
-            plain = value.item()
-            yield (plain if name is None else (name, plain)), column == value
+        values, index = np.unique(column, return_inverse=True)
+        for value, rows in zip(values.tolist(), _split(index, len(values)), strict=True):
+            yield (value if name is None else (name, value)), rows
 
 
 def targets_of(max_error: Any, units: Sequence[Unit]) -> dict[tuple[Kind, Any], float]:
@@ -744,7 +751,7 @@ def _mean_bounds(
     units: Sequence[Unit], scored: Scored, level: float, targets: Mapping[tuple[Kind, Any], float]
 ) -> Iterator[CertifiedBound]:
     """Yield the bounds on the means of units of one kind, which share the level."""
-    with_rows = sum(bool(u.rows.any()) for u in units) * len(scored.losses)
+    with_rows = sum(bool(len(u.rows)) for u in units) * len(scored.losses)
     for unit in units:
         for rule, losses in scored.losses.items():
             inside = losses[unit.rows]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import logsumexp, rel_entr
+from scipy.special import rel_entr
 from scipy.stats import beta, binom, ksone
 
 from tailboost._numbers import base_measure, check_number
@@ -36,7 +37,7 @@ __all__ = [
 #: More different losses than this are rounded up to multiples of its inverse: the bound stays valid.
 MOST_LOSSES = 2**14
 #: From here on the exact distribution of the Kolmogorov–Smirnov statistic takes seconds and says the same.
-MOST_EXACT = 5_000
+MOST_EXACT = 1_000
 #: So many stakes below what the largest variance asks for at a mean of ½; they suit means up to 1 − 1/257.
 MORE_STAKES = 8
 
@@ -91,22 +92,23 @@ def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
     return 1.0 if errors == n else float(beta.ppf(1.0 - delta, errors + 1, n - errors))
 
 
-def binomial_p_value(errors: int, n: int, target: float) -> float:
+def binomial_p_value(errors: ArrayLike, n: ArrayLike, target: ArrayLike) -> Floats:
     """Probability of at most so few errors among n rows where the error rate is ``target`` or more.
 
     Parameters
     ----------
-    errors, n : int
+    errors, n : int or array-like of int
         Errors among n rows.
-    target : float in (0, 1]
+    target : float in (0, 1], or array-like
         The rate that is to be excluded.
 
     Returns
     -------
-    float
+    ndarray
         In (0, 1]; at most δ where, and only where, `clopper_pearson_upper` is at most the target.
     """
-    return 1.0 if errors == n else float(binom.cdf(errors, n, target))
+    below = np.asarray(errors) < np.asarray(n)
+    return np.where(below, binom.cdf(errors, np.maximum(n, 1), target), 1.0)
 
 
 def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
@@ -205,7 +207,7 @@ class _Counts:
         """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)), won by bets that the mean is less."""
         with np.errstate(divide="ignore"):
             factors = np.log1p(stakes[:, None] * ((mean - self.values) / (1.0 - mean)))
-        return float(logsumexp(factors @ self.counts, b=weights))
+        return float(np.logaddexp.reduce(factors @ self.counts + np.log(weights)))
 
 
 @dataclass(frozen=True)
@@ -384,7 +386,7 @@ def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
     """Return a distribution whose every tail is at least as bad as that of the losses, with confidence 1 − δ.
 
     The distribution function of the rows exceeds the true one by more than ε nowhere, with probability 1 −
-    δ (the one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 5,000 rows, beyond these the
+    δ (the one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 1,000 rows, beyond these the
     inequality of Dvoretzky, Kiefer and Wolfowitz, √(log(1/δ)/(2n)), which holds at every n too). So a mass
     of ε is taken from the smallest losses and put at 1. CVaR at every α [1]_ and the worst case under every
     shift only grow with larger losses: their values for this distribution are upper bounds that all hold
@@ -423,12 +425,15 @@ def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
     n = len(values)
     if n == 0:
         return np.ones(1), np.ones(1)
-    epsilon = min(1.0, float(ksone.isf(delta, n)) if n <= MOST_EXACT else _dkw(n, delta))
+    epsilon = min(1.0, _epsilon(n, delta))
     below = np.clip(np.arange(n + 1) / n - epsilon, 0.0, 1.0)  # the least that the distribution function is
     return np.append(values, 1.0), np.append(np.diff(below), epsilon)
 
 
-def _dkw(n: int, delta: float) -> float:
+@lru_cache
+def _epsilon(n: int, delta: float) -> float:
+    if n <= MOST_EXACT:
+        return float(ksone.isf(delta, n))
     return math.sqrt(-math.log(min(delta, 0.5)) / (2 * n))  # Massart's constant needs δ ≤ ½
 
 
@@ -539,4 +544,4 @@ class Evidence:
     def value(self) -> float:
         """The wealth: 20 or more contradicts the bound as a test at 5 % does, however often one looks."""
         with np.errstate(over="ignore"):
-            return float(np.exp(logsumexp(self.log_wealths) - np.log(len(STAKES))))
+            return float(np.exp(np.logaddexp.reduce(self.log_wealths) - np.log(len(STAKES))))

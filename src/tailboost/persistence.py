@@ -55,6 +55,7 @@ _KNOWN_PARTS = frozenset(
     {
         "numpy.dtype",
         *(f"{m}.{c}" for m in ("pathlib", "pathlib._local") for c in ("PosixPath", "WindowsPath")),
+        "sklearn.utils._bunch.Bunch",  # a dict: the models of a VotingClassifier by name
         "sklearn.tree._tree.Tree",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "xgboost.core.Booster",
@@ -256,8 +257,8 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, 
     for classifiers of tailboost, the answers to at most 32 rows that ``fit`` made up from the columns of the
     training table: each column is drawn by itself, so that no row of a person is stored, though single values
     are. `load_model` compares these answers. A model whose members cannot answer such rows is written without
-    them. The file also carries fingerprints of the training rows, and of rows that shares were chosen on, by which
-    ``seen_share`` and ``check_unseen`` know a row again that somebody already has.
+    them. The file also carries fingerprints of the training rows, and of rows that shares were chosen on, by
+    which ``seen_share`` and ``check_unseen`` know a row again that somebody already has.
 
     Parameters
     ----------

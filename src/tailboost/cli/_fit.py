@@ -157,9 +157,10 @@ def fit(
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
-    if group and not method.uses_groups:
-        able = ", ".join(m.name for m in METHODS.values() if m.uses_groups)
-        raise BadInput(f"--group: {method.name} does not train on groups; leave it out, or take {able}")
+    if group and (not method.uses_groups or method.groups_at_prediction):
+        able = ", ".join(m.name for m in METHODS.values() if m.uses_groups and not m.groups_at_prediction)
+        lacks = "would need them at prediction too" if method.uses_groups else "does not train on groups"
+        raise BadInput(f"--group: {method.name} {lacks}; leave it out, or take {able}")
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise BadInput(f"--weight: {method.name} takes no weights")
 

@@ -250,6 +250,7 @@ class _Split:
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     groups_train: NDArray[Any] | None
+    joint_test: NDArray[Any] | None
     columns_train: dict[str, NDArray[Any]]
     groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
@@ -279,6 +280,7 @@ def _split(
         y[train],
         y[test],
         None if fit_groups is None else fit_groups[train],
+        None if fit_groups is None else fit_groups[test],
         {name: values[train] for name, values in columns.items()},
         {name: values[test] for name, values in columns.items()},
         np.unique(y),
@@ -316,6 +318,8 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     extra = {"groups": split.groups_train} if method.uses_groups and split.groups_train is not None else {}
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **extra)
+    if method.groups_at_prediction and extra:
+        classifier = _Told(classifier, split.joint_test)
     fit_seconds = time.perf_counter() - start
 
     start = time.perf_counter()
@@ -346,6 +350,17 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     if method.uses_alpha:
         record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}
     return record
+
+
+@dataclasses.dataclass(frozen=True)
+class _Told:
+    """A classifier that is told the groups of the rows it answers."""
+
+    classifier: Any
+    groups: NDArray[Any] | None
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self.classifier.predict(X, groups=self.groups))
 
 
 def _filled(split: _Split) -> _Split:
