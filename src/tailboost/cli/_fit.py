@@ -148,12 +148,12 @@ def fit(
         with bad_input("--model: "):
             save_model(pipeline, model, notes=notes)
         say(f"Model: {model}")
-        if not is_quiet():
-            _describe(classifier)
         if test is not None:
             print_evaluation(StoredModel.read(model), test, sep=sep)
         elif not is_quiet():
             _print_kept_errors(classifier)
+        if not is_quiet():
+            _describe(classifier, model)
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
@@ -241,11 +241,12 @@ def literal(text: str) -> Any:
     return text
 
 
-def _describe(classifier: Any) -> None:
-    """Print the guarantee; if this fails, the model that is already stored stays."""
+def _describe(classifier: Any, model: Path) -> None:
+    """Print what the guarantee comes to; if this fails, the model that is already stored stays."""
     try:
         if hasattr(classifier, "guarantee_"):
-            say(str(classifier.guarantee_))
+            say(f"\n{classifier.guarantee_.verdict}")
+            say(f"Bounds, columns and versions: tailboost inspect {model}")
     except Exception as error:  # the model is stored: a fault in describing it must not fail the command
         warn(f"no guarantee can be given ({type(error).__name__}: {error})")
 
