@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._numbers import check_number
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats
 from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Objective
 from tailboost.data import Rows
 from tailboost.solvers import Curve
@@ -268,7 +268,7 @@ class Source:
     ensemble: MixtureEnsemble
     objective: Objective
     within: Callable[[float], Any]
-    judge: Callable[[Any, Any, Any, Any], tuple[Rows, Sequence[Ints | NDArray[Any]]]]
+    judge: Callable[[Any, Any, Any, Any], tuple[Rows, Sequence[NDArray[Any]]]]
 
 
 def trace(mixture: Mixture, source: Source, budgets: Any = None) -> TradeOff:
