@@ -16,7 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from tailboost._rows import distinct, draw_lots, hash_rows
+from tailboost._rows import distinct, draw_lots, hash_rows, strata_of
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
@@ -294,13 +294,11 @@ def choose_scheme(
     if validation == "train":
         return Resubstitution(session, train, replace(train, fitted=True))
     hashes = hash_rows(X, seed=seed)
-    strata = train.y
-    if train.groups is not None:
-        _, strata = np.unique(train.y + problem.n_classes * train.groups, return_inverse=True)
+    strata = strata_of(train.y, train.groups)
     places = draw_lots(hashes, strata, train.weight)
     n_distinct = int(places.max()) + 1
     if validation == "auto":
-        smallest = np.bincount(strata[distinct(hashes)[0]]).min()
+        smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
         enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
         validation = HELD_OUT if enough else "cv"
     if validation == "cv":
@@ -322,6 +320,13 @@ def choose_scheme(
     return HeldOut(session, train, judged, held, refit)
 
 
+def _smallest_unit(rows: Rows) -> int:
+    """Return the number of rows of the smallest class in any unit; with groups of a table, in any column."""
+    if rows.groups is None or rows.groups.ndim == 1:
+        return int(np.bincount(strata_of(rows.y, rows.groups)).min())
+    return min(int(np.bincount(strata_of(rows.y, column)).min()) for column in rows.groups.T)
+
+
 def judge_only_known_classes(scheme: Scheme, problem: Problem) -> Scheme:
     """Exclude rows whose class is unknown to every model that is judged on them.
 
@@ -340,4 +345,5 @@ def judge_only_known_classes(scheme: Scheme, problem: Problem) -> Scheme:
     known = (first < last)[judged.y]
     if judged.groups is None or not known.any():  # one row per class: a rough error is better than none
         return scheme
+    known = known.reshape(-1, *[1] * (judged.groups.ndim - 1))
     return replace(scheme, judged=replace(judged, groups=np.where(known, judged.groups, -1)))

@@ -172,14 +172,17 @@ def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes:
     ----------
     weights : ndarray of shape (T,)
         The positive λ.
-    predictions : iterable of T arrays of shape (n,)
-        Class numbers, in the same order. Rows are summed member by member, so that a row's share does not
-        depend on the batch it came in.
+    predictions : iterable of T arrays of shape (n,) or (n, K)
+        Class numbers, or shares of a member whose answer is itself drawn, in the same order. Rows are summed
+        member by member, so that a row's share does not depend on the batch it came in.
     """
     P = np.zeros(n_rows * n_classes)
     first = np.arange(n_rows) * n_classes
     for weight, k in zip(weights, predictions, strict=True):
-        P[first + k] += weight
+        if k.ndim == 1:
+            P[first + k] += weight
+        else:
+            P += weight * k.ravel()
     return P.reshape(n_rows, n_classes)
 
 
@@ -215,6 +218,7 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
         if len(open_rows) == 0:
             break
         k = answer(member, open_rows)
+        k = k if k.ndim == 1 else k.argmax(axis=1)
         named = tied[open_rows, k]
         rows, winner = open_rows[named], k[named]
         P[rows, winner] = np.nextafter(P[rows].max(axis=1), 2.0)

@@ -15,6 +15,7 @@ _MODULES = (
     "tables",
     "worst_class_tables",
     "optimism",
+    "mixture_ablation",
     "credit_default",
     "domain_shift",
     "variance",
