@@ -200,7 +200,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         combiner = self.combiner_.aiming_at(self.objective_, mean_budget=mean_budget)
         return self._combined_by(copy.copy(self), combiner)
 
-    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[Ints]]:
+    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[NDArray[Any]]]:
         """Return rows to measure errors on, and the answers of all members to them."""
         X, y = unpack(X, y)
         pool = self.combiner_.pool
@@ -216,7 +216,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             raise ValueError("predicted needs both X and y, or neither")
         given = ValidationRows(X, y, groups, sample_weight)
         X, rows = judged_rows(self, self._learner(), given, "", "the {:,} rows given to predicted")
-        return self._own_groups(rows), list(self.ensemble_.answers(X))
+        small = np.min_scalar_type(len(self.classes_) - 1)  # all at once, so in as few bytes as they need
+        return self._own_groups(rows), [k.astype(small) for k in self.ensemble_.answers(X)]
 
     def _noting_seen(self, X: Any, rows: Rows) -> Rows:
         """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
