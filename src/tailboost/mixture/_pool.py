@@ -92,13 +92,17 @@ class UnitModel:
 
     def answers(self, table: LogTable, source: Source, weight: Floats) -> Ints:
         """Return ``argmax_k p_k(x) Σ_u w_u p(u | k, x)``, shape (n,)."""
-        P, logs = np.exp(table[source]), table[self.source]
-        score = np.zeros_like(P)
+        of_units = table.derived(self, lambda: self._of_units(table[self.source]))
+        return np.asarray((np.exp(table[source]) * (of_units @ weight)).argmax(axis=1))
+
+    def _of_units(self, logs: Floats) -> Floats:
+        """Return p(u | k, x), shape (n, K, m); the sum over the units of each column is 1."""
+        P = np.zeros((len(logs), self.n_classes, self.n_units))
         for k in range(self.n_classes):
-            features = self._features(logs, np.full(len(P), k))
+            features = self._features(logs, np.full(len(logs), k))
             for fitted, units in zip(self.fits, self.units, strict=True):
-                score[:, k] += fitted.predict_proba(features) @ weight[units]
-        return np.asarray((P * score).argmax(axis=1))
+                P[:, k, units] = fitted.predict_proba(features)
+        return P
 
 
 def sources(n_models: int, averages: bool) -> list[Source]:

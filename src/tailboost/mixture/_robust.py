@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_length
+from tailboost._checks import refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
@@ -352,6 +352,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         mix._validate_params()
         mix._check_objective(groups)
         check_named(probabilities)
+        refuse_missing(y, "y")
         mix.classes_ = np.unique(column_or_1d(y)) if classes is None else np.asarray(classes)
         if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
             raise ValueError(f"classes must be at least two different labels, got {mix.classes_.tolist()}")
@@ -375,9 +376,8 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
             X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
-        table = models.given(X, range(len(models.names)))
         numbers = label_numbers(self.classes_, y)
-        check_length(numbers, "y", table.n_rows, "probabilities")
+        table = models.given(X, range(len(models.names)), len(numbers))
         weight = checked_weight(sample_weight, np.empty((table.n_rows, 1)), "sample_weight")
         used = weight > 0
         groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
