@@ -36,7 +36,7 @@ from tailboost.classifiers._input import (
 from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
-from tailboost.combiners.guarantee import Guarantee, guarantee
+from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
@@ -80,7 +80,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         that stay are fitted on all rows.
     n_thresholds : int, default=40
         Shifts of every model.
-    shrinkage : float ≥ 0, default=0.0
+    shrinkage : float ≥ 0, default=10.0
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
         ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. What
         is reported are the plain errors.
@@ -172,7 +172,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         mean_budget: float | None = None,
         validation: Any = "auto",
         n_thresholds: int = 40,
-        shrinkage: float = 0.0,
+        shrinkage: float = 10.0,
         averages: bool = True,
         shares: bool | str = "auto",
         include_constants: bool = True,
@@ -418,9 +418,10 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
 
     def _set_ensemble(self) -> None:
         ensemble = self.combiner_.stage(self.combiner_.pool.n_rounds)
+        weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)  # the solver's rounding
         # Members without a share settle no tie, so that no model is asked for that alone.
-        order = ensemble.tie_order[ensemble.weights[ensemble.tie_order] > 0]
-        self.ensemble_ = replace(ensemble, tie_order=order)
+        order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
+        self.ensemble_ = replace(ensemble, weights=weights / weights.sum(), tie_order=order)
         self.gap_ = max(0.0, self.ensemble_.gap)
         self.__dict__.pop("_guarantee", None)
 
