@@ -209,7 +209,7 @@ def memberships(groups: Ints) -> tuple[Ints, Ints]:
 
 
 def strata_of(y: Ints, groups: Ints | None) -> Ints:
-    """Number the different combinations of class and units of rows, ordered by unit, then by class."""
+    """Return the number of each row's combination of class and units, ordered by unit, then by class."""
     if groups is None:
         return y
     if groups.ndim == 1:
@@ -218,7 +218,7 @@ def strata_of(y: Ints, groups: Ints | None) -> Ints:
 
 
 def unit_name(unit: Any) -> str:
-    """Name a class or group, or a pair: a cell (class and group), or a group of a table (column and value)."""
+    """Name a class or group, or a pair: a cell (class, group), or a group of a table (column, value)."""
     return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else str(unit)
 
 

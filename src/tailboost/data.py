@@ -114,10 +114,10 @@ class Rows:
             0 for a unit without rows.
         """
         row, unit = memberships(index)
-        weight = self.weight[row]
+        weight: Floats = self.weight[row]
         if self.lots is not None:  # of rows that draw the same lot, those of a small unit are the same row
             pairs, same = np.unique(unit * LOTS + self.lots[row], return_inverse=True)
-            weight, unit = np.bincount(same, weights=weight), pairs // LOTS
+            weight, unit = np.bincount(same, weights=weight).astype(np.float64), pairs // LOTS
         total = np.bincount(unit, weights=weight, minlength=n_units)
         squares = np.bincount(unit, weights=weight**2, minlength=n_units)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
@@ -184,7 +184,9 @@ class GroupNames:
         """
         given, known = _group_columns(groups, name, n), self.columns or (None,)
         if set(given) != set(known):
-            raise ValueError(f"{name} has {_of_columns(tuple(given))}, but the groups in fit had {_of_columns(known)}")
+            raise ValueError(
+                f"{name} has {_of_columns(tuple(given))}, but the groups in fit had {_of_columns(known)}"
+            )
         numbers, first = [], 0
         for column, values in zip(known, self.values, strict=True):
             said = name if column is None else f"{name}[{column!r}]"

@@ -136,10 +136,11 @@ class Units:
         assert self.loss_index is not None
         assert self.loss_share is not None
         losses = self.loss_share * row_losses[self.loss_row]
-        return np.bincount(self.loss_index, weights=losses, minlength=len(self.base))
+        sums = np.bincount(self.loss_index, weights=losses, minlength=len(self.base))
+        return sums.astype(np.float64, copy=False)
 
     def losses(self, row_losses: NDArray[Any]) -> NDArray[Any]:
-        """Losses that drive the player: of the rows, or the units' mean losses, shrunk where that is asked."""
+        """Return the losses that drive the player: of the rows, or the units' means, shrunk where asked."""
         if not self.grouped:
             return row_losses
         return shrunk(self.means(row_losses), self.shrinkage)
@@ -368,6 +369,8 @@ class Stopping:
         Stop at a value up to this, the least possible; ``None`` sets no such limit.
     target : float or None
         Stop at a value up to this, which is good enough; ``None`` sets no such limit.
+    reached : str
+        What is so then, in words.
     """
 
     patience: int | None = None
@@ -375,6 +378,7 @@ class Stopping:
     max_time: float | None = None
     zero: float | None = None
     target: float | None = None
+    reached: str = "all targets are met on the validation rows"
 
     def reason(self, trace: Trace, elapsed: float) -> Stop | None:
         """Return why to stop before the next round, or None to go on."""
@@ -391,7 +395,7 @@ class Stopping:
                 words = f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
                 return Stop(StopKind.PLATEAU, words)
         if self.target is not None and value[-1] <= self.target:
-            return Stop(StopKind.TARGET, f"all targets are met on the validation rows after {t} rounds")
+            return Stop(StopKind.TARGET, f"{self.reached} after {t} rounds")
         return None
 
 

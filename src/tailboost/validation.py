@@ -298,7 +298,7 @@ def choose_scheme(
     places = draw_lots(hashes, strata, train.weight)
     n_distinct = int(places.max()) + 1
     if validation == "auto":
-        smallest = _smallest_unit(train.part(distinct(hashes)[0]))
+        smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
         enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
         validation = HELD_OUT if enough else "cv"
     if validation == "cv":

@@ -177,6 +177,10 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         """Return the scheme with the rows on which this classifier judges members."""
         return scheme
 
+    def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
+        """Yield the densities of the rows for which members join the pool beside the game; None is ERM."""
+        yield None
+
     def _tied_to_rounds(self) -> str:
         """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
         return ""
@@ -318,12 +322,13 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         entropy = identity.entropy
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
-        def erm() -> Response:
-            response = scheme(np.ones(len(problem.y)), entropy)
-            keep(response.member, self.checkpoint_dir)
-            return response
+        def extras() -> Iterator[Response]:
+            for density in self._extra_densities(plan):
+                response = scheme(np.ones(len(problem.y)) if density is None else density, entropy)
+                keep(response.member, self.checkpoint_dir)
+                yield response
 
-        plan.combiner.open(scheme.judged, erm)
+        plan.combiner.open(scheme.judged, extras)
         return Run(plan, Game.new(plan.rule, plan.units), identity)
 
     def _play(

@@ -34,7 +34,7 @@ class ResubstitutionWarning(UserWarning):
     """λ is chosen on rows that members were fitted on, whose losses are too small."""
 
 
-class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
+class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     """A randomised classifier: draw a hypothesis with probability λ, answer as it does."""
 
     ensemble_: MixtureEnsemble
@@ -88,8 +88,8 @@ class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
             What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
             fitted for.
         groups : array-like of shape (n,) or table of n rows, optional
-            Groups, as in `fit`, of the rows of X or, without X and for "worst_group", of those given where the
-            losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
+            Groups, as in `fit`, of the rows of X or, without X and for "worst_group", of those given where
+            the losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
         mean_budget : float in [0, 1], optional
@@ -247,9 +247,10 @@ class MixtureClassifier(RandomizedClassifier, BaseBoostClassifier):
         numbers = names.number(groups, "groups", n)
         kept = numbers if given.index is None else numbers[given.index]
         if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
+            absent_names = names.names[absent].tolist()
             raise ValueError(
-                f"the losses kept, of {rows.words}, are of no row in group(s) {names.names[absent].tolist()}: give "
-                "X and y with rows of every group, or fit with validation='cv'"
+                f"the losses kept, of {rows.words}, are of no row in group(s) {absent_names}: "
+                "give X and y with rows of every group, or fit with validation='cv'"
             )
         if rows.fitted:
             warn_user(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, NamedTuple
@@ -162,6 +162,54 @@ class TradeOff:
             means.append(float(losses @ rows.base))
             worsts.append(self._source.objective.of_losses(ledger, losses))
         return Points(np.array(means), np.array(worsts))
+
+    def measured(
+        self, others: Mapping[str, Any], X: Any, y: Any, *, sample_weight: Any = None, groups: Any = None
+    ) -> dict[str, tuple[float, float]]:
+        """Measure the `predict` of other classifiers by the same two numbers, on given rows.
+
+        Parameters
+        ----------
+        others : mapping of name to fitted classifier
+            They answer the labels of ``y``.
+        X, y, sample_weight, groups
+            As in `predicted`.
+
+        Returns
+        -------
+        dict of name to (mean, worst)
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+        """
+        rows, _ = self._source.judge(X, y, groups, sample_weight)
+        self._source.objective.check(rows)
+        assert rows.given is not None
+        used = slice(None) if rows.given.index is None else rows.given.index
+        ledger, measured = Ledger.new(rows, []), {}
+        for name, other in others.items():
+            losses = (np.asarray(other.predict(X)) != np.asarray(y)).astype(np.float64)[used]
+            worst = self._source.objective.of_losses(ledger, losses)
+            measured[name] = float(losses @ rows.base), worst
+        return measured
+
+    def refined(self, n_points: int = 50) -> TradeOff:
+        """Return the same curve with points between its corners, where `predict` may change too.
+
+        Parameters
+        ----------
+        n_points : int, default=50
+            How many mean errors are taken, evenly spaced, beside those of the corners.
+
+        Returns
+        -------
+        TradeOff
+        """
+        means = np.union1d(self.mean, np.linspace(self.mean[0], self.mean[-1], n_points))
+        mixture = np.array([np.interp(means, self.mean, shares) for shares in self.mixture.T]).T
+        return replace(self, mean=means, worst=np.interp(means, self.mean, self.worst), mixture=mixture)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self
 
 from tailboost.combiners.additive import Additive
@@ -35,8 +35,8 @@ __all__ = [
 class Combiner(Protocol):
     """Turn the hypotheses of a game into one classifier, round by round."""
 
-    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
-        """Begin a new game, judged on ``rows``; ``erm`` fits plain ERM where it joins the pool."""
+    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
+        """Begin a new game, judged on ``rows``; ``extras`` fits what joins the pool unboosted, ERM first."""
 
     def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective of the combination now and the solver gap.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,7 +53,7 @@ class Additive:
     _said: list[NDArray[Any]] = field(init=False, default_factory=list)
     choice: Choice | None = field(init=False, default=None)
 
-    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
+    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game whose error is measured on ``rows``."""
         self.rows = rows
         self._votes = np.zeros((len(rows.y), self.n_classes))

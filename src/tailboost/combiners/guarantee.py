@@ -149,6 +149,8 @@ class Guarantee:
         members were fitted on the judged rows.
     budget : Budget or None
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
+    chosen_by : str
+        What λ minimised, in words, where that is not ``objective`` itself; else empty.
     """
 
     promised: tuple[Bound, ...]
@@ -171,6 +173,7 @@ class Guarantee:
     symbols: dict[str, str]
     estimate: float | None = None
     budget: Budget | None = None
+    chosen_by: str = ""
 
     @property
     def verdict(self) -> str:
@@ -248,6 +251,7 @@ class Guarantee:
             "randomised classifier whose label distribution is predict_proba, "
             "not about predict",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
+            *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
             *self._on_fresh_rows(),
             *(f"observed: {b}" for b in self.observed),
             *(f"promised: {b}" for b in self.promised),
@@ -330,6 +334,7 @@ def guarantee(
         symbols=_symbols(game, objective, K, (*promised, *observed)),
         estimate=combiner.value_elsewhere(),
         budget=_budget(combiner, mixture),
+        chosen_by=_chosen_by(combiner),
     )
 
 
@@ -354,6 +359,12 @@ def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
     means = combiner.pool.ledger.mean_losses()
     price = combiner.within(combiner.mean_budget).price
     return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), price)
+
+
+def _chosen_by(combiner: Mixture | Vote) -> str:
+    """Return in words what λ minimised where that is not the objective itself."""
+    solved = isinstance(combiner, Mixture) and not combiner.even
+    return combiner.objective.chosen_by if solved and isinstance(combiner.objective, WorstUnit) else ""
 
 
 def _symbols(
@@ -426,9 +437,15 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     V, g = float(trace.weighted_loss.mean()), float(trace.weighted_loss.max())
     p, mean_losses = game.state.base, game.state.cumulative / T
     observed = hedge_bounds(V, rule.eta, T, None if game.units.grouped else alpha, p, mean_losses)
-    if eta != "theory":
-        return (), observed
-    return (theory_bound(g, game.units.count, T, planned == T),), observed
+    promised = (theory_bound(g, game.units.count, T, planned == T),) if eta == "theory" else ()
+    if game.units.shrinkage is None:
+        return promised, observed
+    note = "mean losses are drawn towards their mean over the units, more so where they rest on fewer rows"
+    told = tuple(
+        tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
+        for bounds in (promised, observed)
+    )
+    return told[0], told[1]
 
 
 def _best_on_player_losses(game: Game[Any]) -> float:

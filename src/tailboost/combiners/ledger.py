@@ -148,7 +148,7 @@ class Ledger:
         return np.array([*known[:n_rounds], *extras]), used
 
     def unit_sizes(self, name: str, index: Ints) -> Floats:
-        """Return the effective numbers of rows of the units that have rows (see `Rows.sizes`), shape (m',)."""
+        """Return how many rows each unit that has any rests on (see `Rows.sizes`), shape (m',)."""
         if name not in self._sizes:
             sizes = self.rows.sizes(index, int(index.max()) + 1)
             self._sizes[name] = sizes[sizes > 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,7 +41,7 @@ class Mixture:
     even : bool
         Whether λ is 1/T on the boosted hypotheses instead of a solution.
     with_erm, with_constants : bool
-        Whether plain ERM and the K constants join the pool.
+        Whether plain ERM (and other members beside the game) and the K constants join the pool.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that the CVaR leaves out.
     keep_answers : bool
@@ -60,12 +60,12 @@ class Mixture:
     mean_budget: float | None = None
     pool: Pool = field(init=False)
 
-    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
-        """Begin a new game that is judged on ``rows``; ``erm`` fits plain ERM."""
+    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
+        """Begin a new game that is judged on ``rows``; ``extras`` fits plain ERM and what else joins."""
         self.pool = Pool.open(
             rows,
             self.n_classes,
-            erm=erm if self.with_erm else None,
+            extras=extras() if self.with_erm else (),
             constants=self.with_constants,
             outlier_fraction=self.outlier_fraction,
             keep_answers=self.keep_answers,

@@ -14,6 +14,7 @@ from tailboost.data import Rows
 from tailboost.game import shrunk
 from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
 from tailboost.solvers.bits import LossMatrix
+from tailboost.targets import SHRINKAGE
 
 
 class Tail(NamedTuple):
@@ -160,8 +161,8 @@ class WorstUnit:
         Whether the units are the classes of the rows; else they are the rows' groups.
     shrinkage : float
         Pseudo-rows s ≥ 0 by which λ doubts an error measured on few rows: λ minimises the largest of
-        ``(n e + s ē)/(n + s)``, where n is the number of rows behind the unit's error e and ē the mean of the
-        errors over the units. The values reported are those of the plain errors.
+        ``(n e + s ē)/(n + s)``, where n is the number of rows behind the unit's error e, its penalty added,
+        and ē the mean of these over the units. The values reported are those of the errors as measured.
     pools : tuple of ints, optional
         Number of the unit that each of the rows' groups belongs to, where small groups share one; by default
         every group is a unit. Penalties are by unit.
@@ -204,13 +205,12 @@ class WorstUnit:
         return errors + self._penalties(used)
 
     def steering_losses(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
-        """Return what λ is chosen by: `losses` with the errors shrunk towards their mean over the units."""
+        """Return what λ is chosen by: `losses`, shrunk towards their mean over the units."""
+        losses = self.losses(ledger, n_rounds)
         if self.shrinkage == 0.0:
-            return self.losses(ledger, n_rounds)
-        index = self._index(ledger.rows)
-        errors, used = ledger.unit_errors(self._name, index, n_rounds)
-        share = self.shrinkage / (ledger.unit_sizes(self._name, index) + self.shrinkage)
-        return shrunk(errors, share).round(LOSS_DECIMALS) + self._penalties(used)
+            return losses
+        sizes = ledger.unit_sizes(self._name, self._index(ledger.rows))
+        return shrunk(losses, self.shrinkage / (sizes + self.shrinkage)).round(LOSS_DECIMALS)
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest error of a unit: errors are linear in λ."""
@@ -262,6 +262,16 @@ class WorstUnit:
     def _penalties(self, used: Ints) -> Floats:
         return np.zeros(len(used)) if self.penalty is None else np.array(self.penalty)[used]
 
+    @property
+    def chosen_by(self) -> str:
+        """What λ minimises, in words, where losses are shrunk; else empty."""
+        if self.shrinkage == 0.0:
+            return ""
+        return (
+            "the largest such loss after each was drawn towards their mean over the units by "
+            f"{self.shrinkage:g} pseudo-rows, so that few rows do not decide"
+        )
+
     def __str__(self) -> str:
         plus = " + its penalty" if self.penalised else ""
         return f"largest expected loss of any {self.unit}{plus}"
@@ -272,7 +282,7 @@ def objective_named(name: Any, alpha: float | None) -> Objective:
     if name == "cvar" and alpha is not None:
         return CVaR(alpha)
     if name == "worst_class":
-        return WorstUnit("class", by_class=True)
+        return WorstUnit("class", by_class=True, shrinkage=SHRINKAGE)
     if name == "worst_group":
-        return WorstUnit("group")
+        return WorstUnit("group", shrinkage=SHRINKAGE)
     raise ValueError(f"objective={name!r}; allowed are 'cvar', 'worst_class', 'worst_group'")

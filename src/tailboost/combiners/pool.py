@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,7 +47,7 @@ class Pool:
         rows: Rows,
         n_classes: int,
         *,
-        erm: Callable[[], Response] | None = None,
+        extras: Iterable[Response] = (),
         constants: bool = False,
         outlier_fraction: float = 0.0,
         keep_answers: bool = False,
@@ -60,8 +60,8 @@ class Pool:
             The judged rows.
         n_classes : int
             K.
-        erm : callable, optional
-            Fits plain ERM, which joins the pool.
+        extras : iterable of Response
+            Members that join the pool unboosted: plain ERM first.
         constants : bool
             Whether the K constants join.
         outlier_fraction : float
@@ -70,9 +70,9 @@ class Pool:
             Whether answers are kept beside losses.
         """
         members, answers = [], []
-        if erm is not None:
-            response = erm()
-            members, answers = [response.member], [response.answers]
+        for response in extras:
+            members.append(response.member)
+            answers.append(response.answers)
         if constants:
             members += [constant(k, n_classes) for k in range(n_classes)]
             answers += [np.full(len(rows.y), k) for k in range(n_classes)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,7 +74,7 @@ class Vote:
     with_erm = False
     mean_budget = None
 
-    def open(self, rows: Rows, erm: Callable[[], Response]) -> None:
+    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game that is judged on ``rows``; neither ERM nor constants have a vote."""
         self.pool = Pool.open(
             rows,

@@ -6,6 +6,7 @@ from tailboost.plotting._cvar_curve import CVaRCurveDisplay
 from tailboost.plotting._margins import MarginDisplay
 from tailboost.plotting._staged_errors import StagedClassErrorDisplay
 from tailboost.plotting._step_cost import StepCostDisplay
+from tailboost.plotting._tradeoff import TradeOffDisplay
 from tailboost.plotting._weights import WeightTrajectoryDisplay
 from tailboost.plotting._worst_case import WorstCaseDisplay
 
@@ -16,6 +17,7 @@ __all__ = [
     "MarginDisplay",
     "StagedClassErrorDisplay",
     "StepCostDisplay",
+    "TradeOffDisplay",
     "WeightTrajectoryDisplay",
     "WorstCaseDisplay",
 ]

@@ -263,6 +263,7 @@ def _all_tied(
         solution = part.newton(problem.alpha, epsilon, lam, 0.0, combined)
         lam, steps = solution.lam, steps + solution.n_iter
         low, high = solution.free
+        w = part.weights(solution.w, problem.cap)  # of these units: the part may change below
         everywhere = problem.losses.combine(lam)
         wrong = np.where(part.settled > 0, everywhere < high, everywhere > low)
         wrong[part.units] = False
@@ -273,7 +274,6 @@ def _all_tied(
         near[part.units] = True
         part = _Part.whole(problem).narrow(near, everywhere >= high)
         combined = everywhere[part.units]
-    w = part.weights(solution.w, problem.cap)
     optimum = problem.optimum(lam, w, steps, "newton", everywhere)
     if wrong.any():
         return optimum

@@ -1,0 +1,316 @@
+"""Budgets on the mean error, and the trade-off curve, through what users call."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost.metrics import class_errors, cvar, expected_class_errors, expected_group_errors
+
+TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
+SMALL = {"random_state": 0, "n_estimators": 8}
+
+
+def table(n, seed):
+    X, y = make_classification(
+        n, 8, n_informative=4, n_classes=3, weights=[0.6, 0.3], class_sep=0.7, flip_y=0.1, random_state=5
+    )
+    order = np.random.default_rng(seed).permutation(n)
+    return X[order], np.array(["a", "b", "c"])[y[order]]
+
+
+ALL_X, ALL_Y = table(2400, 0)
+X, Y, FRESH, LABELS = ALL_X[:900], ALL_Y[:900], ALL_X[900:], ALL_Y[900:]
+G = np.array(["north", "south", "west"])[np.random.default_rng(3).integers(0, 3, len(X))]
+
+
+@pytest.fixture(scope="module")
+def free():
+    return tb.WorstClassBoostClassifier(**SMALL).fit(X, Y)
+
+
+def losses_kept(clf):
+    """Zero-one losses of the members on the rows λ is chosen on, and the class of these rows."""
+    ledger = clf.combiner_.pool.ledger
+    return ledger.pool().toarray().astype(float), ledger.rows.y
+
+
+def least_worst(clf, limit):
+    """The least largest class error within a mean error, by SciPy."""
+    wrong, y = losses_kept(clf)
+    errors = np.array([wrong[:, y == k].mean(axis=1) for k in np.unique(y)])
+    T = wrong.shape[0]
+    found = linprog(
+        np.r_[np.zeros(T), 1.0],
+        np.vstack([np.c_[errors, -np.ones(len(errors))], np.r_[wrong.mean(axis=1), 0.0]]),
+        np.r_[np.zeros(len(errors)), limit],
+        np.r_[np.ones(T), 0.0][None],
+        [1.0],
+        [(0, None)] * (T + 1),
+        method="highs",
+    )
+    return found.fun
+
+
+def test_the_curve_is_that_of_linear_programs_on_the_losses_kept(free):
+    curve = free.tradeoff()
+    wrong, _ = losses_kept(free)
+    least = wrong.mean(axis=1).min()
+    assert curve.least_mean == pytest.approx(least)
+    for limit in np.linspace(least, curve.mean[-1], 20):
+        assert np.interp(limit, curve.mean, curve.worst) == pytest.approx(least_worst(free, limit), abs=1e-8)
+    np.testing.assert_allclose(curve.mixture @ wrong.mean(axis=1), curve.mean)
+    assert curve.worst[-1] == pytest.approx(
+        free.guarantee_.achieved
+    )  # without a budget: the end of the curve
+    assert (curve.mean_budget >= 0).all()
+    assert curve.gap < 1e-9
+
+
+def test_points_of_given_budgets(free):
+    curve = free.tradeoff([0.02, 0.0, 0.01])
+    assert len(curve) == 3
+    for budget, mean, worst in zip((0.0, 0.01, 0.02), curve.mean, curve.worst, strict=True):
+        assert mean <= curve.least_mean + budget + 1e-9
+        assert worst == pytest.approx(least_worst(free, curve.least_mean + budget), abs=1e-8)
+
+
+@pytest.mark.parametrize("budget", [0.0, 0.01, 0.03, 1.0])
+def test_a_point_by_every_road_is_the_same(free, budget):
+    """at, reweight, and a fit that knows the budget from the start (with the same rounds)."""
+    a, b = free.tradeoff().at(budget), free.reweight(mean_budget=budget)
+    np.testing.assert_array_equal(a.estimator_weights_, b.estimator_weights_)
+    wrong, y = losses_kept(a)
+    expected = a.estimator_weights_ @ wrong
+    assert expected.mean() <= wrong.mean(axis=1).min() + budget + 1e-9
+    worst = max(expected[y == k].mean() for k in range(3))
+    assert worst == pytest.approx(least_worst(free, wrong.mean(axis=1).min() + budget), abs=1e-8)
+    assert a.guarantee_.achieved == pytest.approx(worst)
+    assert a.guarantee_.budget.mean == pytest.approx(expected.mean())
+    assert a.mean_budget == budget
+    assert free.mean_budget is None
+    assert free.guarantee_.budget is None
+
+
+def test_the_budget_of_a_fit(free):
+    clf = tb.WorstClassBoostClassifier(mean_budget=0.02, **SMALL).fit(X, Y)
+    budget = clf.guarantee_.budget
+    assert budget.mean <= budget.least_mean + 0.02 + 1e-9
+    assert free.guarantee_.achieved < clf.guarantee_.achieved  # it costs something here
+    assert clf.guarantee_.achieved == pytest.approx(clf.expected_unit_errors_.max())
+    assert "+ mean_budget (0.02); it is" in str(clf.guarantee_)
+    assert clf.reweight().guarantee_.achieved == clf.guarantee_.achieved  # its own budget by default
+    assert clf.reweight(mean_budget=1).guarantee_.achieved < clf.guarantee_.achieved
+    assert clone(clf).mean_budget == 0.02
+
+
+def test_the_price_says_what_more_of_the_budget_buys(free):
+    before = free.reweight(mean_budget=0.01).guarantee_
+    after = free.reweight(mean_budget=0.015).guarantee_
+    assert 0 < before.achieved - after.achieved <= before.budget.price * 0.005 + 1e-9
+
+
+def test_the_estimate_on_halves_obeys_the_budget(free):
+    """Each half is judged by the λ chosen on the other within the budget: dearer than without one."""
+    assert free.reweight(mean_budget=0.0).guarantee_.estimate > free.guarantee_.estimate
+
+
+def test_predicted_is_what_predict_of_each_point_does(free):
+    curve = free.tradeoff([0.0, 0.01, 0.05])
+    mean, worst = curve.predicted(FRESH, LABELS)
+    r_mean, r_worst = curve.predicted(FRESH, LABELS, randomized=True)
+    for i, budget in enumerate((0.0, 0.01, 0.05)):
+        clf = curve.at(budget)
+        answers = clf.predict(FRESH)
+        assert mean[i] == pytest.approx((answers != LABELS).mean())
+        assert worst[i] == pytest.approx(max(class_errors(LABELS, answers).values()))
+        P = clf.predict_proba(FRESH)
+        assert r_worst[i] == pytest.approx(max(expected_class_errors(LABELS, P).values()))
+        true = np.searchsorted(clf.classes_, LABELS)
+        assert r_mean[i] == pytest.approx(1 - P[np.arange(len(true)), true].mean())
+
+
+def test_predicted_on_the_rows_of_the_choice(free):
+    curve = free.tradeoff()
+    mean, worst = curve.predicted(randomized=True)
+    np.testing.assert_allclose(mean, curve.mean, atol=1e-9)
+    np.testing.assert_allclose(worst, curve.worst, atol=1e-9)
+    assert curve.predicted().worst[-1] == pytest.approx(free.unit_errors_.max())
+
+
+def test_weights_are_rows_said_twice(free):
+    curve = free.tradeoff()
+    weight = np.random.default_rng(0).integers(1, 3, len(FRESH))
+    a = curve.predicted(FRESH, LABELS, sample_weight=weight)
+    b = curve.predicted(np.repeat(FRESH, weight, axis=0), np.repeat(LABELS, weight))
+    np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_groups():
+    clf = tb.GroupDROBoostClassifier(TREE, mean_budget=0.01, **SMALL).fit(X, Y, groups=G)
+    curve = clf.tradeoff()
+    assert clf.guarantee_.budget.mean <= curve.least_mean + 0.01 + 1e-9
+    fresh_groups = np.resize(G, len(FRESH))
+    _, worst = curve.predicted(FRESH, LABELS, groups=fresh_groups, randomized=True)
+    last = curve.at(1.0)
+    errors = expected_group_errors(LABELS, last.predict_proba(FRESH), fresh_groups)
+    assert worst[-1] == pytest.approx(max(errors.values()), abs=1e-6)
+    with pytest.raises(ValueError, match="needs groups"):
+        curve.predicted(FRESH, LABELS)
+    with pytest.raises(ValueError, match="were not kept: give X and y"):
+        curve.predicted()
+
+
+def test_targets_of_cells_are_traded_with_their_penalties():
+    clf = tb.WorstClassBoostClassifier(
+        TREE, max_error={"a": 0.3, None: 0.5}, class_loss="error", units="cell", validation="train", **SMALL
+    )
+    with pytest.warns(tb.BoundNotMetWarning):
+        clf.fit(X, Y, groups=G)
+    curve = clf.tradeoff()
+    assert "+ its penalty" in curve.objective
+    assert curve.fitted
+    assert "members were fitted on these rows" in str(curve)
+    strict = np.array([name[0] == "a" for name in clf.units_.tolist()])
+    cheap = curve.at(0.0)
+    assert curve.worst[0] == pytest.approx((cheap.expected_unit_errors_ + 0.2 * strict).max())
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.6])
+def test_the_curve_of_a_tail(alpha):
+    clf = tb.AdaLPBoostClassifier(TREE, alpha=alpha, **SMALL).fit(X, Y)
+    curve = clf.tradeoff()
+    wrong, _ = losses_kept(clf)
+    for lam, worst in zip(curve.mixture, curve.worst, strict=True):
+        assert worst == pytest.approx(cvar(lam @ wrong, alpha))
+    assert curve.worst[-1] == pytest.approx(clf.guarantee_.achieved, abs=1e-8)
+    some = clf.reweight(mean_budget=0.01)
+    assert (some.estimator_weights_ @ wrong).mean() <= curve.least_mean + 0.01 + 1e-9
+    assert some.guarantee_.achieved == pytest.approx(
+        np.interp(some.guarantee_.budget.mean, curve.mean, curve.worst), abs=2e-5
+    )
+    worst_class = clf.reweight(objective="worst_class", mean_budget=0.02)
+    assert worst_class.guarantee_.achieved == pytest.approx(
+        least_worst(clf, curve.least_mean + 0.02), abs=1e-8
+    )
+    assert worst_class.tradeoff().at(0.02).objective_ == worst_class.objective_
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        tb.AverageBoostClassifier(TREE, **SMALL),
+        tb.GroupDROBoostClassifier(TREE, combine="average", **SMALL),
+        tb.WorstClassBoostClassifier(TREE, combine="vote", **SMALL),
+        tb.OCOBoostClassifier(TREE, gamma=0.1, n_estimators=5, random_state=0),
+        tb.LPBoostClassifier(TREE, **SMALL),
+    ],
+    ids=lambda clf: type(clf).__name__,
+)
+def test_every_mixture_has_a_curve(clf):
+    clf.fit(X, Y == "a")
+    curve = clf.tradeoff()
+    assert (np.diff(curve.worst) < 0).all()
+    assert curve.predicted(FRESH, LABELS == "a").mean.shape == curve.mean.shape
+    point = curve.at(0.01)
+    assert point.guarantee_.budget.mean <= curve.least_mean + 0.01 + 1e-9
+    assert point.get_params().get("mean_budget") is None  # `fit` of these would refuse one
+
+
+def test_rows_given_to_reweight_are_the_rows_of_the_budget(free):
+    some = free.reweight(FRESH, LABELS, objective="worst_class", mean_budget=0.01)
+    wrong = np.array([some.classes_[k] != LABELS for k in some.ensemble_.answers(FRESH)])
+    assert some.guarantee_.budget.least_mean == pytest.approx(wrong.mean(axis=1).min())
+    assert (some.estimator_weights_ @ wrong).mean() <= wrong.mean(axis=1).min() + 0.01 + 1e-9
+
+
+def test_it_prints_and_is_plain_data(free):
+    curve = free.tradeoff()
+    printed = str(curve)
+    assert printed.splitlines()[0].split() == ["mean_budget", "mean", "error", "worst", "members"]
+    assert "out-of-fold losses of the 900 training rows" in printed
+    assert "fresh rows differ" in printed
+    assert json.loads(json.dumps(curve.to_dict()))["worst"] == curve.worst.tolist()
+    assert curve._repr_html_().count("<tr>") == min(len(curve), 12) + 1  # what notebooks call
+    again = pickle.loads(pickle.dumps(curve))
+    np.testing.assert_array_equal(again.at(0.01).predict(FRESH), curve.at(0.01).predict(FRESH))
+
+
+def test_a_saved_model_keeps_its_budget(tmp_path, free):
+    clf = free.reweight(mean_budget=0.01)
+    tb.save_model(clf, tmp_path / "m.skops")
+    again = tb.load_model(tmp_path / "m.skops")
+    np.testing.assert_allclose(again.tradeoff().worst, clf.tradeoff().worst)
+    assert again.mean_budget == 0.01
+    assert again.reweight().guarantee_.budget == clf.guarantee_.budget
+
+
+def test_the_stages_of_a_fit_keep_the_budget():
+    clf = tb.WorstClassBoostClassifier(TREE, mean_budget=0.01, **SMALL).fit(X, Y)
+    *_, last = clf.staged_predict(FRESH)
+    np.testing.assert_array_equal(last, clf.predict(FRESH))
+
+
+def test_targets_out_of_reach_say_what_can_be_reached():
+    target = {"max_error": 0.5, "class_loss": "error", **SMALL}
+    with pytest.warns(tb.BoundNotMetWarning, match=r"that takes mean_budget=(0\.\d+) there") as told:
+        tight = tb.WorstClassBoostClassifier(TREE, mean_budget=0.0, **target).fit(X, Y)
+    words = str(told[0].message)
+    needed = float(words.split("mean_budget=")[1].split()[0])
+    assert tight.reweight(mean_budget=needed + 1e-3).bound_met_
+    assert not tight.reweight(mean_budget=needed - 1e-3).bound_met_
+    with pytest.warns(tb.BoundNotMetWarning, match="no mixture of these members meets all targets there"):
+        tb.WorstClassBoostClassifier(TREE, mean_budget=0.0, **target | {"max_error": 0.01}).fit(X, Y)
+
+
+def test_a_vote_and_an_even_mixture_cannot_keep_a_budget():
+    with pytest.raises(ValueError, match="mean_budget needs combine='mixture'"):
+        tb.WorstClassBoostClassifier(mean_budget=0.1, combine="vote").fit(X, Y)
+    with pytest.raises(ValueError, match="mean_budget needs combine='mixture'"):
+        tb.GroupDROBoostClassifier(mean_budget=0.1, combine="average").fit(X, Y)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, np.nan, "much", True])
+def test_budgets_are_numbers_from_0_to_1(free, wrong):
+    with pytest.raises(ValueError, match="mean_budget must be"):
+        free.reweight(mean_budget=wrong)
+    with pytest.raises(ValueError, match="mean_budget must be"):
+        free.tradeoff().at(wrong)
+    with pytest.raises(ValueError, match="each of budgets must be"):
+        free.tradeoff([0.1, wrong])
+
+
+@pytest.mark.parametrize("wrong", [0.1, [], [[0.1]]])
+def test_budgets_come_as_a_list(free, wrong):
+    with pytest.raises(ValueError, match="must be a non-empty list"):
+        free.tradeoff(wrong)
+
+
+def test_predicted_checks_its_rows(free):
+    curve = free.tradeoff()
+    with pytest.raises(ValueError, match="needs both X and y"):
+        curve.predicted(FRESH)
+    with pytest.raises(ValueError, match="belong to rows"):
+        curve.predicted(sample_weight=[1.0])
+    with pytest.raises(ValueError, match="labels, X has"):
+        curve.predicted(FRESH, LABELS[:-1])
+
+
+def test_one_row(free):
+    mean, worst = free.tradeoff().predicted(FRESH[:1], LABELS[:1])
+    np.testing.assert_array_equal(mean, worst)
+
+
+def test_the_curve_of_a_held_out_set_and_of_another_model():
+    clf = tb.WorstClassBoostClassifier(RandomForestClassifier(15, random_state=0), **SMALL)
+    clf.fit(X[:600], Y[:600], X_val=X[600:], y_val=Y[600:])
+    curve = clf.tradeoff()
+    assert "300 rows of X_val" in curve.judged_on
+    assert not curve.fitted
