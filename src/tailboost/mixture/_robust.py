@@ -256,7 +256,8 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
-            Weights; 2 counts as the row twice. Every estimator that is fitted must take them.
+            Weights; 2 counts as the row twice, save that the ``shrinkage`` takes equal rows for different
+            ones. Every estimator that is fitted must take them.
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; not needed to predict.
         X_val, y_val, groups_val, sample_weight_val : optional
@@ -391,7 +392,7 @@ class RobustMixtureClassifier(RandomizedClassifier, MetaEstimatorMixin, _BaseCom
             self.objective,
             judged.rows,
             self.classes_,
-            getattr(self, "groups_", None),
+            getattr(self, "_group_names", None),
             alpha=self.alpha,
             max_error=self.max_error,
             shrinkage=float(self.shrinkage),

@@ -42,7 +42,13 @@ TABLES = (
     "credit default",
 )  # fmt: skip
 
-ONLY = {"shrinkage": 10.0, "n_thresholds": 0, "averages": False, "include_constants": False, "shares": False}
+ONLY: dict[str, Any] = {
+    "shrinkage": 10.0,
+    "n_thresholds": 0,
+    "averages": False,
+    "include_constants": False,
+    "shares": False,
+}
 SHIFTS = ONLY | {"n_thresholds": 40}
 AVERAGES = SHIFTS | {"averages": True}
 FULL = AVERAGES | {"include_constants": True}
@@ -99,8 +105,9 @@ def _measured(P: Any, y: Any) -> list[float]:
 
 def _tuned(name: str, P: Any, y: Any, Q: Any) -> tuple[float, Any]:
     """Tune the thresholds of one model out of fold: its value there, and what it does on the test rows."""
-    mix = RobustMixtureClassifier.from_probabilities({name: P}, y, **SHIFTS)
-    errors = mix.combiner_.objective.losses(mix.combiner_.pool.ledger).max(axis=1)
+    mix = RobustMixtureClassifier.from_probabilities({name: P}, y, **CHOICES["+ shifts"])
+    ledger = mix.combiner_.pool.ledger
+    errors = ledger.unit_errors("classes", ledger.rows.y)[0].max(axis=1)
     best = mix.ensemble_.members[int(errors.argmin())]
     shares = np.eye(P.shape[1])[(np.log(np.maximum(Q, 1e-6)) + best.shift).argmax(axis=1)]
     return float(errors.min()), shares
