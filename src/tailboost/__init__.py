@@ -5,6 +5,7 @@ from tailboost.classifiers import *  # noqa: F403
 from tailboost.combiners import AdditiveEnsemble, CVaR, MixtureEnsemble, WorstRow, WorstUnit
 from tailboost.combiners.guarantee import Bound, Guarantee
 from tailboost.game import Stop, StopKind, Trace
+from tailboost.mixture import RobustMixtureClassifier
 from tailboost.persistence import load_model, save_model
 from tailboost.report import Results, compare, render
 
@@ -17,6 +18,7 @@ __all__ = [
     "Guarantee",
     "MixtureEnsemble",
     "Results",
+    "RobustMixtureClassifier",
     "Stop",
     "StopKind",
     "Trace",

@@ -38,6 +38,7 @@ from tailboost.classifiers import (
     WorstClassBoostClassifier,
 )
 from tailboost.learners import HistBoostClassifier
+from tailboost.mixture import RobustMixtureClassifier
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,10 @@ METHODS: dict[str, Method] = {
         Method(
             "softmarginboost", "Soft-margin boosting", "AdaBoost's hypotheses, weights of a soft margin",
             SoftMarginBoostClassifier, ours=True,
+        ),
+        Method(
+            "robustmixture", "Robust mixture", "boosted trees and forests mixed for the worst class",
+            RobustMixtureClassifier, ours=True, by_classes=True, randomized=True,
         ),
         Method("erm", "ERM", "the default learner alone", HistBoostClassifier),
         Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),

@@ -11,7 +11,7 @@ import numpy as np
 from tailboost._typing import Floats, Ints
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.ledger import Ledger
-from tailboost.combiners.objective import Objective
+from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
 from tailboost.game import Game, Response
@@ -77,7 +77,9 @@ class Mixture:
         if self.even or not watched:
             return np.nan, 0.0
         solution = self.solve()
-        return solution.value, solution.gap
+        # λ of shrunk errors is reported by the errors themselves.
+        over_units = isinstance(self.objective, WorstUnit)
+        return self.value(solution.mixture) if over_units else solution.value, solution.gap
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
