@@ -66,8 +66,8 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
     unit_pools_ : ndarray of shape (m,)
-        Number of the steering unit, the column of ``trace_.weights``, of each group: small ones share one
-        (see ``min_unit_rows``).
+        Number of the steering unit, the column of ``trace_.weights``, of each group in `fit`: small ones
+        share one (see ``min_unit_rows``).
     {{ensemble_}}
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM, and the constants.
