@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
-for needed in ("typer", "rich", "skops", "jinja2", "plotly"):
+for needed in ("typer", "rich", "skops", "jinja2"):
     pytest.importorskip(needed)
 
 from sklearn.base import BaseEstimator  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import cli, datasets  # noqa: E402
-from tailboost.cli._compare import DEMO_METHODS  # noqa: E402
+from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS  # noqa: E402
 from tailboost.cli._fit import literal, name_labels  # noqa: E402
 from tailboost.persistence import load_model  # noqa: E402
 from tailboost.registry import METHODS  # noqa: E402
@@ -331,7 +331,7 @@ class TestCompare:
         assert not (tmp_path / "out").exists()
 
     def test_method_that_is_not_installed(self, csv, tmp_path, monkeypatch):
-        monkeypatch.setattr("tailboost.baselines.XGBClassifier", None)
+        monkeypatch.setattr("tailboost.baselines._plain.XGBClassifier", None)
         line = refused("compare", csv, "--target", "outcome", "--methods", "xgboost", "--out", tmp_path)
         assert "--methods" in line
         assert "tailboost[xgboost]" in line
@@ -667,21 +667,30 @@ class TestMessages:
 
 class TestDemo:
     def test_small(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tailboost.cli._compare.DEMO_METHODS", ("erm",))
+        monkeypatch.setattr("tailboost.cli._compare.WITHOUT_GROUPS", ("erm",))
+        monkeypatch.setattr("tailboost.cli._compare.WITH_GROUPS", ("erm",))
         result = call("demo", "--rows", "300", "--repeats", "1", "--out", tmp_path)
         assert result.exit_code == 0, result.output
+        assert "300 of 6,497 rows" in result.stdout
         assert "300 of 30,000 rows" in result.stdout
-        document = json.loads((tmp_path / "results.json").read_text())
-        assert set(document["data"]["groups"]) == {"sex", "age_band", "education"}
-        assert document["data"]["n_rows"] == 300
+        wine, credit = (
+            json.loads((tmp_path / name / "results.json").read_text()) for name in ("wine", "credit")
+        )
+        assert len(wine["data"]["classes"]) == 5
+        assert not wine["data"]["groups"]
+        assert set(credit["data"]["groups"]) == {"sex", "age_band", "education"}
+        for name, document in (("wine", wine), ("credit", credit)):
+            assert document["data"]["n_rows"] == 300
+            assert document["data"]["name"] in (tmp_path / name / "report.html").read_text()
 
     @pytest.mark.slow
     def test_as_shipped(self, tmp_path):
         result = call("demo", "--out", tmp_path)
         assert result.exit_code == 0, result.output
-        document = json.loads((tmp_path / "results.json").read_text())
-        assert [m["name"] for m in document["methods"]] == [*DEMO_METHODS, "coinflip"]
-        assert not any(m["failures"] for m in document["methods"])
+        for name, methods in (("wine", WITHOUT_GROUPS), ("credit", WITH_GROUPS)):
+            document = json.loads((tmp_path / name / "results.json").read_text())
+            assert [m["name"] for m in document["methods"]] == [*methods, "coinflip"]
+            assert not any(m["failures"] for m in document["methods"])
 
 
 class TestShell:

@@ -272,6 +272,11 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         validation: ValidationRows,
         fit_params: dict[str, Any],
     ) -> Problem:
+        if "sensitive_features" in fit_params:
+            raise TypeError(
+                f"{type(self).__name__}.fit() takes no sensitive_features: use groups=, in a classifier that "
+                "trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
+            )
         _raise_for_params(fit_params, self, "fit")
         routed = process_routing(self, "fit", **fit_params).estimator.fit if fit_params else {}
         context = None

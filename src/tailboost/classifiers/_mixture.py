@@ -27,6 +27,7 @@ from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
+from tailboost.combiners.units import UnitTable
 from tailboost.data import GroupNames, Rows, n_group_rows
 
 
@@ -42,6 +43,10 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     @abstractmethod
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
+
+    def _unit_table(self) -> UnitTable | None:
+        """Return the errors of the units of the game, where there are few and they are known."""
+        return None
 
     @property
     def combiner_(self) -> Mixture | Vote:
@@ -195,7 +200,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         combiner = self.combiner_.aiming_at(self.objective_, mean_budget=mean_budget)
         return self._combined_by(copy.copy(self), combiner)
 
-    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[Ints]]:
+    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[NDArray[Any]]]:
         """Return rows to measure errors on, and the answers of all members to them."""
         X, y = unpack(X, y)
         pool = self.combiner_.pool
@@ -211,7 +216,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             raise ValueError("predicted needs both X and y, or neither")
         given = ValidationRows(X, y, groups, sample_weight)
         X, rows = judged_rows(self, self._learner(), given, "", "the {:,} rows given to predicted")
-        return self._own_groups(rows), list(self.ensemble_.answers(X))
+        small = np.min_scalar_type(len(self.classes_) - 1)  # all at once, so in as few bytes as they need
+        return self._own_groups(rows), [k.astype(small) for k in self.ensemble_.answers(X)]
 
     def _noting_seen(self, X: Any, rows: Rows) -> Rows:
         """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
@@ -283,7 +289,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            self._guarantee = guarantee(
+            found = guarantee(
                 self.game_,
                 self.combiner_,
                 self.estimator_weights_,
@@ -291,6 +297,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 self._bounds(),
                 self.classes_.tolist(),
             )
+            self._guarantee = replace(found, units=self._unit_table())
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

@@ -5,9 +5,8 @@ Ctrl-C; 1 anything else.
 """
 
 try:
-    import jinja2  # noqa: F401  (with plotly, what the report needs: better missed now than after the fits)
+    import jinja2  # noqa: F401  (what the report needs: better missed now than after the fits)
     import pandas  # noqa: F401
-    import plotly  # noqa: F401
     import rich  # noqa: F401
     import skops  # noqa: F401
     import typer  # noqa: F401

@@ -41,7 +41,7 @@ from tailboost.cli._shared import (
     tell,
     warn,
 )
-from tailboost.registry import METHODS, Method, get_method
+from tailboost.registry import Method, get_method
 from tailboost.report import Results, compare, render
 from tailboost.report.comparison import checked_alphas
 from tailboost.report.findings import comparison_table, findings
@@ -241,8 +241,9 @@ def _compare(
                 command=command,
                 on_progress=keep,
             )
+    page = render(results)
     with bad_input("--out: "):
-        write_output(report_file, render(results))
+        write_output(report_file, page)
     _print_results(results)
     say(f"Numbers: {results_file}\nReport:  {report_file}")
     if results.document["status"] == "interrupted":
@@ -254,13 +255,17 @@ def _compare(
 def _print_results(results: Results) -> None:
     columns, rows = comparison_table(results.document)
     table = Table(
-        caption="mean ± half the 95 % interval over the splits; lower is better, * lowest of the column"
+        caption="mean ± half the 95 % interval over the splits; lower is better, * lowest of the column and "
+        "below the coin flip; = the same numbers on every split"
     )
     table.add_column("method")
     for column in columns:
         table.add_column(Text(column.title), justify="right")
     for row in rows:
-        cells = [Text(row.method["title"], style="bold" if row.method["ours"] else "")]
+        name = Text(row.method["title"], style="bold" if row.method["ours"] else "")
+        for title in row.same:
+            name.append(f"\n= {title}", style="not bold dim")
+        cells = [name]
         for cell in row.cells:
             if cell is None:
                 cells.append(Text("–"))

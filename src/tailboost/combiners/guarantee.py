@@ -6,14 +6,17 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
 
+from tailboost._html import html_details
 from tailboost._typing import Floats
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstUnit
+from tailboost.combiners.units import UnitTable
 from tailboost.combiners.vote import Vote
 from tailboost.game import Game
 from tailboost.rules.entropic import EntropicLP
@@ -58,8 +61,15 @@ class Bound:
     note: str = ""
     strict: bool = False
 
+    @property
+    def empty(self) -> bool:
+        """Whether the bound is no less than 1, which errors, losses and their means never exceed."""
+        return self.bound is not None and self.bound >= 1
+
     def __str__(self) -> str:
         value = "no bound" if self.bound is None else f"{self.bound:.4g}"
+        if self.empty:
+            value += ", which says nothing: it is at most 1 anyway"
         achieved = "" if self.achieved is None else f" (achieved {self.achieved:.4g})"
         note = f" [{self.note}]" if self.note else ""
         return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
@@ -78,7 +88,7 @@ class Budget:
     mean : float
         Mean error of the mixture.
     price : float
-        A budget larger by d lowers the objective by at most ``price · d``.
+        A budget larger by d lowers what λ minimises by at most ``price · d``.
     """
 
     mean_budget: float
@@ -88,9 +98,9 @@ class Budget:
 
     def __str__(self) -> str:
         worth = (
-            f"a budget larger by .01 would lower the objective by at most {0.01 * self.price:.4g}"
+            f"a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
             if self.price > 0
-            else "a larger budget would not lower the objective"
+            else "a larger budget would not lower what λ minimises"
         )
         return (
             f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
@@ -154,6 +164,9 @@ class Guarantee:
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
         What λ minimised, in words, where that is not ``objective`` itself; else empty.
+    units : UnitTable or None
+        The error of each class, group or cell of the game beside what it is allowed; None where the game is
+        over rows, and where the errors are not known.
     """
 
     promised: tuple[Bound, ...]
@@ -177,6 +190,7 @@ class Guarantee:
     estimate: float | None = None
     budget: Budget | None = None
     chosen_by: str = ""
+    units: UnitTable | None = None
 
     @property
     def verdict(self) -> str:
@@ -249,6 +263,7 @@ class Guarantee:
         if self.without_penalties is not None:
             achieved += f"; without penalties {self.without_penalties:.6g}"
         lines = [
+            *([] if self.units is None else [str(self.units)]),
             self.verdict,
             f"{achieved} (solver gap {self.gap:.1e}); it speaks about the "
             "randomised classifier whose label distribution is predict_proba, "
@@ -261,6 +276,10 @@ class Guarantee:
             "symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items()),
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        table = "" if self.units is None else self.units._repr_html_()
+        return f"{table}<p>{escape(self.verdict)}</p>{html_details('Values, bounds and symbols', str(self))}"
 
 
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]

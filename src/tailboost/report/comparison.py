@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import get_tags
 
@@ -27,6 +28,10 @@ __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 COIN_FLIP = "coinflip"
+# The most classes for which the answers to each class are kept.
+MOST_CONFUSED = 20
+# Mean errors above the least of a member, at which a trade-off is measured; 1 sets no limit.
+BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
 # The most classes, groups and features listed as carriers of a worst case.
 CARRIERS = 8
 
@@ -289,8 +294,8 @@ def _split(
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a record that are summarised over repeats: all but text and the repeat's number."""
-    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case")}
+    """Return the parts of a record that are summarised over repeats: all but text, counts and the number."""
+    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case", "confusion")}
     if "at_alpha" in figures:
         figures["at_alpha"] = {a: _figures(r) for a, r in figures["at_alpha"].items()}
     return figures
@@ -328,7 +333,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     )
     reweight_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    models[main_alpha].predict(split.X_test)
+    answers = models[main_alpha].predict(split.X_test)
     predict_seconds = time.perf_counter() - start
 
     shares = {a: _shares(method, model, split) for a, model in models.items()}
@@ -345,11 +350,26 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
         "reweight_seconds": reweight_seconds if method.uses_alpha else None,
         "predict_seconds": predict_seconds,
     }
+    if method.name != COIN_FLIP and len(split.classes) <= MOST_CONFUSED:
+        record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
+    if hasattr(classifier, "tradeoff") and not method.uses_alpha:
+        record["tradeoff"] = _tradeoff(classifier, split)
     if hasattr(classifier, "worst_case_weights_"):
         record["worst_case"] = _worst_case(classifier, split)
     if method.uses_alpha:
         record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}
     return record
+
+
+def _tradeoff(classifier: Any, split: _Split) -> list[dict[str, Any]]:
+    """Return what ``predict`` does on the rows held out; budgets are kept on the rows λ was chosen on."""
+    curve = classifier.tradeoff()
+    kept = ("error", "worst_class_error", "worst_group_error")
+    points = []
+    for budget in BUDGETS:
+        errors = _errors_of(np.asarray(curve.at(budget).predict(split.X_test)), split)
+        points.append({"mean_budget": budget} | {key: errors[key] for key in kept})
+    return points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -422,17 +442,22 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
     )
     if method.name == COIN_FLIP:  # the rule has no deterministic answer
         return {**expected, "expected": expected}
-    predicted = np.asarray(model.predict(split.X_test))
-    errors = _by_class_and_group(
-        float(np.mean(predicted != y)),
-        metrics.class_errors(y, predicted, labels=classes),
-        {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
-    )
+    errors = _errors_of(np.asarray(model.predict(split.X_test)), split)
     if method.randomized:
         errors["expected"] = expected
     if hasattr(model, "guarantee_"):
         errors["guarantee"] = _guarantee(model.guarantee_)
     return errors
+
+
+def _errors_of(predicted: NDArray[Any], split: _Split) -> dict[str, Any]:
+    """Errors of the answers to the rows held out."""
+    y = split.y_test
+    return _by_class_and_group(
+        float(np.mean(predicted != y)),
+        metrics.class_errors(y, predicted, labels=split.classes),
+        {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
+    )
 
 
 def _by_class_and_group(
