@@ -131,10 +131,29 @@ class TestFitOptions:
         document = json.loads(done("evaluate", model, tmp_path / "d.parquet", "--json").stdout)
         assert [unit["target"] for unit in document["errors"]] == [None, 0.4, 0.3]
 
+    def test_targets_of_groups(self, csv, fresh, tmp_path):
+        path = tmp_path / "g.skops"
+        result = done(
+            "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
+            "--group", "w", "--max-error", "city=Rome=.3,*=.4", "--mean-budget", ".05",
+            "--set", "n_estimators=2", "--model", path,
+        )  # fmt: skip
+        clf = load_model(path)[-1]
+        assert clf.max_error == {("city", "Rome"): 0.3, None: 0.4}
+        assert clf.mean_budget == 0.05
+        for name in ("city=Oslo", "city=Rome", "w=1", "w=2", "w=3"):
+            assert re.search(rf"group +{name} +\d+ +0\.\d+ +0\.[34]00", result.stdout)
+        document = json.loads(done("evaluate", path, fresh, "--json").stdout)
+        targets = {unit["name"]: unit["target"] for unit in document["errors"] if unit["kind"] == "group"}
+        assert targets == {"city=Rome": 0.3, "city=Oslo": 0.4, "w=1": 0.4, "w=2": 0.4, "w=3": 0.4}
+        done("tradeoff", path, fresh)
+
     @pytest.mark.parametrize(
         ("more", "says"),
         [
             (["--max-error", "yes=.2,no"], "NAME=ERROR"),
+            (["--mean-budget", ".1", "--method", "forest"], "forest has no mean_budget"),
+            (["--mean-budget", "2", "--drop", "born"], "mean_budget"),
             (["--max-error", "yes=2"], "not in (0, 1]"),
             (["--max-error", "yes=.2,yes=.3"], "stands twice"),
             (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
@@ -564,7 +583,7 @@ class TestShell:
             assert "enough" in result.stderr
         assert "groupdroboost" not in asked[0]
         assert {"groupdroboost", "groupdroboost-classes"} <= set(asked[1])
-        assert all(5 < len(names) <= 10 for names in asked)
+        assert all(5 < len(names) < 12 for names in asked)
         assert "'person' looks like an id" in result.stderr
 
     def test_progress_of_compare_in_lines(self, csv, tmp_path):

@@ -49,7 +49,7 @@ from tailboost.cli._shared import (
     warnings_as_lines,
 )
 from tailboost.cli._tables import errors_kept, print_errors
-from tailboost.cli._targets import MaxError, read_targets
+from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 from tailboost.io import preparation
 from tailboost.persistence import check_model_path, save_model
 from tailboost.registry import METHODS, Method
@@ -121,11 +121,16 @@ def fit(
                 datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
         for alert in alerts(table.data, table.target, table.groups):
             warn(alert)
+        if aims["max_error"] is not None:
+            classifier.set_params(
+                max_error=targets_by_label(aims["max_error"], table.target_names, group or [])
+            )
         name_labels(classifier, table.target_names)
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
         extra = {} if weight is None else {"classifier__sample_weight": table.weight}
         if group:
-            extra["classifier__groups"] = joint_groups(table.groups)
+            # Ours take every value of every column as a group; the others know one column.
+            extra["classifier__groups"] = table.groups if chosen.ours else joint_groups(table.groups)
         say(f"Fitting {chosen.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
         start = time.perf_counter()
         # A half-trained model must not be stored as if it were a whole one.

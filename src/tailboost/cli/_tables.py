@@ -119,7 +119,11 @@ def stated_targets(classifier: Any) -> dict[str, float]:
 
 
 def _unit_name(unit: Any) -> str:
-    return "=".join(map(str, unit)) if isinstance(unit, tuple) else str(unit)
+    """Name a class, a group ("city=Rome") or a cell ("yes / city=Rome") as `errors_by_unit` does."""
+    if not isinstance(unit, tuple):
+        return str(unit)
+    first, last = unit
+    return f"{first} / {_unit_name(last)}" if isinstance(last, tuple) else f"{first}={last}"
 
 
 def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from sklearn.pipeline import Pipeline
 
@@ -32,7 +33,6 @@ from tailboost.cli._shared import (
     warnings_as_lines,
 )
 from tailboost.persistence import check_model_path, save_model
-from tailboost.report.comparison import joint_groups
 
 PICTURES = (".png", ".svg", ".pdf")
 MOST_LINES = 12
@@ -109,7 +109,7 @@ def _on_rows(stored: StoredModel, curve: Any, data: Path, target: str | None, se
         y = stored.labels_of(later, target)
         groups = None
         if stored.groups:
-            groups = joint_groups({name: group_names(later, name) for name in stored.groups})
+            groups = pd.DataFrame({name: group_names(later, name) for name in stored.groups})
         with bad_input(f"{data}: "):
             warn_of_seen(stored.classifier, later.rows)
             return curve.predicted(later.rows, y, groups=groups)
