@@ -55,11 +55,11 @@ __all__ = ["app", "main"]
 
 # Chosen so that the demo ends within three minutes on two cores.
 WINE_METHODS = (
-    "worstclassboost", "adalpboost",
+    "worstclassboost",
     "erm", "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
 )  # fmt: skip
 CREDIT_METHODS = (
-    "worstclassboost", "groupdroboost-classes", "groupdroboost", "adalpboost",
+    "worstclassboost", "groupdroboost", "adalpboost",
     "erm", "forest", "forest-balanced", "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")

@@ -195,7 +195,8 @@ def _difference(duel: Duel, strongest: bool) -> str:
     low, high = (f"{-100 * x:.{digits}f}".replace("-", "−") for x in (d["high"], d["low"]))
     if d["mean"] >= 0:
         low, high = (f"{100 * x:.{digits}f}".replace("-", "−") for x in (d["low"], d["high"]))
-    clear = {"level": "no clear difference"}.get(duel.verdict, "a clear difference")
+    unclear = "no clear difference, allowing for rows that splits share and for all pairs that are tested"
+    clear = unclear if duel.verdict == "level" else "a clear difference"
     return f"{told} (95 % interval over the splits {low} to {high}; {clear})."
 
 
