@@ -48,11 +48,11 @@ from tailboost.report.findings import comparison_table, findings
 
 # Chosen so that the demo ends within three minutes on two cores.
 WITHOUT_GROUPS = (
-    "worstclassboost", "adalpboost",
+    "worstclassboost", "robustmixture",
     "erm", "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
 )  # fmt: skip
 WITH_GROUPS = (
-    "worstclassboost", "groupdroboost-classes", "groupdroboost", "adalpboost",
+    "worstclassboost", "robustmixture", "groupdroboost", "adalpboost",
     "erm", "forest", "forest-balanced", "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")

@@ -41,6 +41,8 @@ _WIDE, _NARROW = 640, 360
 
 Style = Mapping[str, Any]
 Figure = Mapping[str, Any]
+# Left, top, right and bottom.
+Box = tuple[float, float, float, float]
 
 
 def method_styles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -141,12 +143,12 @@ def tradeoff_chart(document: Mapping[str, Any], worst: str, name: str) -> str:
             canvas.line(x.start, y(coin), x.end, y(coin), "coin")
             canvas.text(x.end - 4, y(coin) - 5, "coin flip", "end", "tick")
         canvas.text(x.start + 6, y.start - 8, "↙ better", "start", "tick")
-        marks = points[: len(styles)] + [p for s in shown for p in _along(curves[s["index"]])]
-        taken = [(x(a) - 6, y(b) - 6, x(a) + 6, y(b) + 6) for a, b in marks]
+        taken = [_around(x(a), y(b)) for a, b in points[: len(styles)]]
+        lines = [_around(x(a), y(b)) for s in shown for a, b in _along(curves[s["index"]])]
         said = verdict(document)
         named = [] if said is None else [m["name"] for m in (said.ours, said.rival, said.strongest)]
         for style in sorted(styles, key=lambda s: (s["shown"], s["names"][0] in named), reverse=True):
-            _point(canvas, style, worst, curves[style["index"]], (x, y), taken)
+            _point(canvas, style, worst, curves[style["index"]], (x, y), (taken, lines))
         return canvas
 
     label = (
@@ -167,6 +169,10 @@ def _curve(style: Style, worst: str, grouped: bool) -> list[tuple[float, float]]
     return list(dict.fromkeys((p["error"]["mean"], p[worst]["mean"]) for p in points))
 
 
+def _around(x: float, y: float) -> Box:
+    return (x - 6, y - 6, x + 6, y + 6)
+
+
 def _along(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Points close together on a curve, to keep names off it."""
     return [
@@ -182,7 +188,7 @@ def _point(
     worst: str,
     curve: Sequence[tuple[float, float]],
     axes: tuple[Axis, Axis],
-    taken: list[tuple[float, float, float, float]],
+    taken: tuple[list[Box], list[Box]],
 ) -> None:
     x, y = axes
     error, high = style["figures"]["error"], style["figures"][worst]
@@ -204,23 +210,24 @@ def _point(
     canvas.add("</g>")
 
 
-def _label(
-    canvas: Canvas, words: str, px: float, py: float, taken: list[tuple[float, float, float, float]]
-) -> None:
-    """Add a label beside a point, at the first place that is free."""
+def _label(canvas: Canvas, words: str, px: float, py: float, taken: tuple[list[Box], list[Box]]) -> None:
+    """Add a name beside a point where nothing is in the way, or at least no other name or point."""
     width = text_width(words)
     places = [
         (px + dx, py + dy, anchor)
         for step in (-9, 18, 4, -23, 32, -37, 46, -51, 60)
         for dx, dy, anchor in ((9, step, "start"), (-9, step, "end"))
     ]
-    for left, base, anchor in places:
-        start = left if anchor == "start" else left - width
-        box = (start, base - 11, start + width, base + 3)
-        if box[0] < 46 or box[2] > canvas.width or box[1] < 26 or box[3] > canvas.height - 46:
-            continue
-        if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
-            taken.append(box)
+    points, lines = taken
+    for avoided in ([*points, *lines], points):
+        for left, base, anchor in places:
+            start = left if anchor == "start" else left - width
+            box = (start, base - 11, start + width, base + 3)
+            if box[0] < 46 or box[2] > canvas.width or box[1] < 26 or box[3] > canvas.height - 46:
+                continue
+            if any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in avoided):
+                continue
+            points.append(box)
             if abs(base - py) > 20:  # too far to be seen as its own
                 canvas.line(px, py, round(left, 1), round(base - 4, 1), "leader")
             canvas.text(round(left, 1), round(base, 1), words, anchor, "name")

@@ -90,14 +90,18 @@ def verdict(document: Document) -> Verdict | None:
 
 
 def shown_first(document: Document, most: int) -> list[Method]:
-    """Return at most so many methods to draw first: those of the verdict, then the best on the worst class.
+    """Return at most so many methods to draw first.
 
-    Of methods with the same numbers one is taken; the coin flip is none of them.
+    Those of the verdict, ours with the lowest CVaR at the main α, then the best on the worst class. Of methods
+    with the same numbers one is taken; the coin flip is none of them.
     """
     distinct = [group[0] for group in alike(document) if not is_coin(group[0])]
     ranked = sorted(distinct, key=lambda m: (mean(m, WORST), mean(m, ("error",))))
     said = verdict(document)
     named = [] if said is None else [m["name"] for m in (said.ours, said.rival, said.strongest)]
+    if ours := [m for m in finished(document) if m["ours"]]:
+        tail = ("cvar", f"{document['settings']['main_alpha']:g}")
+        named.append(min(ours, key=lambda m: mean(m, tail))["name"])
     first = [g[0] for g in alike(document) if any(m["name"] in named for m in g)]
     chosen = [*first, *(m for m in ranked if m not in first)][:most]
     return [m for m in distinct if m in chosen]
@@ -195,7 +199,8 @@ def _difference(duel: Duel, strongest: bool) -> str:
     low, high = (f"{-100 * x:.{digits}f}".replace("-", "−") for x in (d["high"], d["low"]))
     if d["mean"] >= 0:
         low, high = (f"{100 * x:.{digits}f}".replace("-", "−") for x in (d["low"], d["high"]))
-    clear = {"level": "no clear difference"}.get(duel.verdict, "a clear difference")
+    unclear = "no clear difference, allowing for rows that splits share and for all pairs that are tested"
+    clear = unclear if duel.verdict == "level" else "a clear difference"
     return f"{told} (95 % interval over the splits {low} to {high}; {clear})."
 
 
