@@ -216,6 +216,8 @@ def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
     else:
         refuse_missing(groups, name)
         array = np.asarray(groups)
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
         wide = array.ndim == 2 and array.shape[1] > 1
         table = dict(enumerate(array.T)) if wide else {None: groups}
     checked = {}

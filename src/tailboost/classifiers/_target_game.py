@@ -237,11 +237,13 @@ def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tu
 
 def target_bound(kind: str, targets: TargetUnits, errors: Floats, allowed: Floats, judged_on: str) -> Bound:
     """Set the errors of `predict` against the targets: the largest, or the farthest beyond its own."""
-    note = "a target, not a theorem" + ("; to be met, it must be less" if targets.indicator else "")
+    note, strict = "a target, not a theorem", targets.indicator
     words = f"on a {kind}, as measured on {judged_on}"
     largest = float(np.nanmax(errors))
     if np.ptp(allowed) == 0:
-        return Bound(f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note)
+        return Bound(
+            f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note, strict
+        )
     beyond = float(np.nanmax(errors - allowed))
     note += f"; the largest error is {largest:.4g}"
-    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note)
+    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict)
