@@ -180,12 +180,32 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     # -- parameters ----------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with ``deep`` those of the named estimators too, as ``name__parameter``."""
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether the named estimators and their parameters are among them, as ``name__parameter``.
+
+        Returns
+        -------
+        dict
+        """
         params: dict[str, Any] = self._get_params("estimators", deep=deep)
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also ``name`` and ``name__parameter`` of the named estimators."""
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params
+            Also ``name`` and ``name__parameter`` of the named estimators.
+
+        Returns
+        -------
+        self
+        """
         self._set_params("estimators", **params)
         return self
 
