@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost._rows import memberships, strata_of
+from tailboost._units import memberships, strata_of
 from tailboost.combiners import Ledger, WorstUnit
 from tailboost.data import GroupNames, Rows
 from tailboost.game import Units, shrunk

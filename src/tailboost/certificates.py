@@ -23,8 +23,9 @@ from tailboost._checks import (
     positions,
     refuse_missing,
 )
-from tailboost._rows import Sketch, hash_rows, unit_name
+from tailboost._rows import Sketch, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
+from tailboost._units import unit_name
 from tailboost.classifiers import SeenRowsError
 from tailboost.confidence import (
     Evidence,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._rows import unit_name
 from tailboost._typing import Floats, Ints
+from tailboost._units import unit_name
 from tailboost.classifiers._plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners.guarantee import Bound

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tailboost._rows import memberships
 from tailboost._typing import Floats, Ints
+from tailboost._units import memberships
 from tailboost.combiners.ledger import LOSS_DECIMALS, Ledger
 from tailboost.data import Rows
 from tailboost.game import shrunk

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from tailboost._rows import strata_of
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import strata_of
 from tailboost.data import Problem
 from tailboost.learners._adjusted import (
     Adjusted,
