@@ -1,7 +1,7 @@
 """The trade-off curve: its cost and its distance from HiGHS, and what members for small budgets buy.
 
-    python benchmarks/tradeoff.py --out results.json                    cost and distance, a minute or two
-    python benchmarks/tradeoff.py --data FOLDER --out results.json      also the experiment on tables, some minutes
+    python benchmarks/tradeoff.py --out results.json                   cost and distance, a minute or two
+    python benchmarks/tradeoff.py --data FOLDER --out results.json     also the experiment on tables, minutes
 
 Times are those of the processor, on one thread. ``--out`` is updated part by part.
 """
@@ -20,6 +20,7 @@ from tailboost.solvers import BitLosses, cvar, least_worst_within, minimize_cvar
 
 SIZES = [(K, T) for K in (2, 10, 100) for T in (30, 300)]
 TAILS = [(5_000, 40), (50_000, 40), (200_000, 40)]
+ALPHA = 0.1
 # Tables, their target, and columns that are no features.
 TABLES = {
     "page_blocks": "class", "image_segmentation": "class", "taiwan_credit": "default",
@@ -60,7 +61,8 @@ def units(seed):
         one, _ = seconds(lambda e=errors, m=means, b=limits[20]: least_worst_within(e, m, b))
         others, truth = seconds(lambda e=errors, m=means, b=limits: [by_scipy(e, m, x) for x in b], 1)
         yield {
-            "units": K, "members": T, "points": len(curve), "curve_ms": 1e3 * whole, "one_budget_ms": 1e3 * one,
+            "units": K, "members": T, "points": len(curve),
+            "curve_ms": 1e3 * whole, "one_budget_ms": 1e3 * one,
             "scipy_50_budgets_ms": 1e3 * others, "gap": curve.gap,
             "distance": float(np.abs(np.interp(limits, curve.mean, curve.worst) - truth).max()),
         }  # fmt: skip
@@ -74,18 +76,18 @@ def tails(seed):
         losses = BitLosses(n)
         for _ in range(T):
             losses = losses.append(rng.random(n) < hard * rng.uniform(0.3, 1) + 0.1 * rng.random(n))
-        means, alpha = losses.means(), 0.1
-        free, solution = seconds(lambda b=losses: minimize_cvar_mixture(b, alpha), 1)
+        means = losses.means()
+        free, solution = seconds(lambda b=losses: minimize_cvar_mixture(b, ALPHA), 1)
         limit = 0.5 * (means.min() + means @ solution.mixture)
-        one, found = seconds(lambda b=losses, m=means, x=limit: least_worst_within(b, m, x, alpha), 1)
-        row = {"rows": n, "members": T, "alpha": alpha, "free_s": free, "one_budget_s": one, "gap": found.gap}
+        one, found = seconds(lambda b=losses, m=means, x=limit: least_worst_within(b, m, x, ALPHA), 1)
+        row = {"rows": n, "members": T, "alpha": ALPHA, "free_s": free, "one_budget_s": one, "gap": found.gap}
         if n <= 50_000:
             whole, curve = seconds(
-                lambda b=losses, m=means: worst_mean_curve(b, m, alpha, tolerance=1e-5, max_points=200), 1
+                lambda b=losses, m=means: worst_mean_curve(b, m, ALPHA, tolerance=1e-5, max_points=200), 1
             )
             row |= {"points": len(curve), "curve_s": whole, "curve_gap": curve.gap}
             row["distance"] = float(np.interp(limit, curve.mean, curve.worst) - found.value)
-        assert abs(cvar(losses.combine(found.mixture), alpha) - found.value) < 1e-12
+        assert abs(cvar(losses.combine(found.mixture), ALPHA) - found.value) < 1e-12
         yield row
 
 
@@ -100,7 +102,7 @@ def show(row):
 
 
 def log_probabilities(X, y, X_new, seed):
-    """Return logarithms of class probabilities with all classes weighing the same: out of fold, and for new rows."""
+    """Return logarithms of class probabilities, all classes weighing the same: out of fold, and of X_new."""
     from sklearn.model_selection import StratifiedKFold
 
     from tailboost.learners import LogitAdjustedClassifier
@@ -115,7 +117,7 @@ def log_probabilities(X, y, X_new, seed):
 
 
 def pool(table, y, kind, n_rounds=30):
-    """Class weights of a pool, with their errors by class and mean errors: Hedge's rounds, plain ERM, and more."""
+    """Class weights of a pool, their errors by class and mean errors: Hedge's rounds, plain ERM, and more."""
     K = table.shape[1]
     prior = np.bincount(y) / len(y)
     weights, errors, means = [], [], []
@@ -196,7 +198,8 @@ def between(folder):
         for kind in kinds:
             value, worst, mean, drawn, off = np.mean(rows[kind], axis=0).T.tolist()
             yield {
-                "table": name, "pool": kind, "chosen": value, "worst": worst, "mean": mean, "worst_drawn": drawn,
+                "table": name, "pool": kind, "chosen": value, "worst": worst, "mean": mean,
+                "worst_drawn": drawn,
                 "predict_off_the_curve": off,
             }  # fmt: skip
 

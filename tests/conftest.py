@@ -15,8 +15,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.registry import METHODS
 
-#: The classifiers under test, once each, by their names in the registry; and those whose answer is a mixture.
-OURS = {m.name: m.factory for m in METHODS.values() if m.ours and "-" not in m.name}
+#: The boosting classifiers under test, once each, by their names in the registry; those whose answer is a mixture.
+OURS = {
+    m.name: m.factory
+    for m in METHODS.values()
+    if m.ours and "-" not in m.name and hasattr(m.factory, "staged_predict")
+}
 MIXTURES = {name: cls for name, cls in OURS.items() if hasattr(cls, "reweight")}
 ADDITIVE = {name: cls for name, cls in OURS.items() if name not in MIXTURES}
 

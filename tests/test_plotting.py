@@ -1,5 +1,6 @@
 """Displays: what is drawn is what was computed, and scikit-learn's conventions hold."""
 
+import itertools
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import matplotlib as mpl
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -188,7 +190,56 @@ def test_perfect_and_many_classes():
     assert many.mean_line_ is None
 
 
+def test_intervals_are_exact_binomial(case):
+    answer = case.clf.predict(case.X)
+    display = ClassErrorDisplay.from_predictions(case.y, answer, confidence=0.9)
+    for label, (low, high) in display.intervals.items():
+        rows = case.y == label
+        n, k = int(rows.sum()), int((answer != case.y)[rows].sum())
+        # Clopper and Pearson by the quantiles of the beta distribution.
+        assert low == pytest.approx(stats.beta.ppf(0.05, k, n - k + 1) if k else 0.0)
+        assert high == pytest.approx(stats.beta.ppf(0.95, k + 1, n - k) if k < n else 1.0)
+    drawn = [segment[:, 0].tolist() for segment in display.whiskers_.get_segments()]
+    assert drawn == [list(span) for span in display.intervals.values()]
+    grouped = ClassErrorDisplay.from_predictions(case.y, answer, groups=case.groups)
+    assert set(grouped.intervals) == set(grouped.errors)
+
+
+def test_what_is_no_count_has_no_interval(case):
+    shares = case.clf.predict_proba(case.X)
+    answer = case.clf.predict(case.X)
+    labels = case.clf.classes_
+    assert not ClassErrorDisplay.from_predictions(case.y, shares, labels=labels).intervals
+    assert not ClassErrorDisplay.from_predictions(case.y, answer, sample_weight=case.weight).intervals
+    assert not ClassErrorDisplay.from_predictions(case.y, answer, confidence=None).intervals
+
+
+def test_several_classifiers_share_rows(case):
+    answer = case.clf.predict(case.X)
+    first = ClassErrorDisplay.from_predictions(case.y, answer, name="one")
+    constant = np.full_like(answer, case.clf.classes_[0])
+    second = ClassErrorDisplay.from_predictions(case.y, constant, name="two", ax=first.ax_)
+    third = ClassErrorDisplay.from_predictions(case.y, case.y, name="three", ax=first.ax_)
+    displays = (first, second, third)
+    for display in displays:
+        np.testing.assert_allclose([bar.get_width() for bar in display.bars_], list(display.errors.values()))
+        assert len({bar.get_facecolor() for bar in display.bars_}) == 1
+    assert len({display.bars_[0].get_facecolor() for display in displays}) == 3
+    spans = sorted(
+        (bar.get_y(), bar.get_y() + bar.get_height()) for display in displays for bar in display.bars_
+    )
+    assert all(end <= start + 1e-9 for (_, end), (start, _) in itertools.pairwise(spans))
+    for display in displays:
+        for bar, segment in zip(display.bars_, display.whiskers_.get_segments(), strict=True):
+            assert segment[:, 1] == pytest.approx([bar.get_y() + bar.get_height() / 2] * 2)
+    assert [t.get_text() for t in first.ax_.get_legend().get_texts()] == ["one", "two", "three"]
+    with pytest.raises(ValueError, match="hold errors of other"):
+        ClassErrorDisplay({"another": 0.1}).plot(ax=first.ax_)
+
+
 def test_class_error_bad_input(case):
+    with pytest.raises(ValueError, match="confidence"):
+        ClassErrorDisplay.from_predictions([0, 1], [0, 1], confidence=1.5)
     with pytest.raises(ValueError, match="response_method"):
         ClassErrorDisplay.from_estimator(case.clf, case.X, case.y, response_method="decision_function")
     with pytest.raises(ValueError, match="at least one number"):

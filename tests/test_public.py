@@ -12,7 +12,8 @@ from tailboost.registry import METHODS
 
 MODULES = [
     "tailboost", "tailboost.calibration", "tailboost.certificates", "tailboost.checkpoints",
-    "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.game",
+    "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.decisions",
+    "tailboost.game",
     "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.persistence", "tailboost.plotting",
     "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
 ]  # fmt: skip

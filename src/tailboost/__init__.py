@@ -1,13 +1,15 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
-from tailboost import classifiers, datasets, learners, metrics, plotting, robustness, solvers
+from tailboost import classifiers, datasets, decisions, learners, metrics, plotting, robustness, solvers
 from tailboost.calibration import NotCertifiedError, Shortfall, calibrate
 from tailboost.certificates import Certificate, CertifiedBound, Recheck, RecheckedBound, certify
 from tailboost.classifiers import *  # noqa: F403
 from tailboost.combiners import AdditiveEnsemble, CVaR, MixtureEnsemble, WorstRow, WorstUnit
 from tailboost.combiners.guarantee import Bound, Guarantee
 from tailboost.confidence import rows_needed
+from tailboost.decisions import Decisions, RandomizedDecision
 from tailboost.game import Stop, StopKind, Trace
+from tailboost.mixture import RobustMixtureClassifier
 from tailboost.persistence import load_model, save_model
 from tailboost.report import Results, compare, render
 
@@ -19,12 +21,15 @@ __all__ = [
     "CVaR",
     "Certificate",
     "CertifiedBound",
+    "Decisions",
     "Guarantee",
     "MixtureEnsemble",
     "NotCertifiedError",
+    "RandomizedDecision",
     "Recheck",
     "RecheckedBound",
     "Results",
+    "RobustMixtureClassifier",
     "Shortfall",
     "Stop",
     "StopKind",
@@ -35,6 +40,7 @@ __all__ = [
     "certify",
     "compare",
     "datasets",
+    "decisions",
     "learners",
     "load_model",
     "metrics",

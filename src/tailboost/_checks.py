@@ -169,8 +169,12 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
         )
 
 
-def check_probabilities(y_proba: ArrayLike, n: int, name: str = "y_proba", of: str = "y_true") -> Floats:
+def check_probabilities(
+    y_proba: ArrayLike, n: int, name: str = "y_proba", of: str = "y_true", tolerance: float | None = None
+) -> Floats:
     """Return rows of probabilities, shape (n, K); for two classes those of the first may have been left out.
+
+    Without a ``tolerance`` they must be in [0, 1] and sum to 1 to the precision of their type, or to 1e-6.
 
     Raises
     ------
@@ -184,7 +188,7 @@ def check_probabilities(y_proba: ArrayLike, n: int, name: str = "y_proba", of: s
         )
     # Some learners compute in float32, so their rows sum to 1 to that precision only.
     eps = np.finfo(given.dtype).eps if given.dtype.kind == "f" else 0.0
-    tolerance = max(1e-6, float(np.sqrt(eps)))
+    tolerance = max(1e-6, float(np.sqrt(eps))) if tolerance is None else tolerance
     shares = given.astype(np.float64)
     if shares.ndim == 1:
         shares = np.column_stack([1.0 - shares, shares])

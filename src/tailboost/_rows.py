@@ -183,16 +183,43 @@ def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
         Place of each row, from 0 to the number of distinct rows − 1; equal rows share their place.
     """
     first, block = distinct(hashes)
-    mass = np.zeros((len(first), int(strata.max()) + 1))
-    np.add.at(mass, (block, strata), weight)
+    # The pairs that occur: a table of all would be large where groups of many columns cross.
+    pairs, pair = np.unique(block * (int(strata.max()) + 1) + strata, return_inverse=True)
+    mass = np.bincount(pair, weights=weight)
+    content, stratum = np.divmod(pairs, int(strata.max()) + 1)
+    order = np.lexsort((stratum, -mass, content))
+    heaviest = stratum[order][np.unique(content[order], return_index=True)[1]]
     place = np.empty(len(first), dtype=np.intp)
-    place[np.argsort(mass.argmax(axis=1), kind="stable")] = np.arange(len(first))
+    place[np.argsort(heaviest, kind="stable")] = np.arange(len(first))
     return place[block]
 
 
+def memberships(groups: Ints) -> tuple[Ints, Ints]:
+    """Return which rows are in which units: the row and the unit of each membership, ordered by row.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (n,) or (n, c)
+        Number of the unit of each row, or of its c units; −1 for none.
+    """
+    flat = groups.ravel()
+    row = np.arange(len(flat)) if groups.ndim == 1 else np.repeat(np.arange(len(groups)), groups.shape[1])
+    inside = flat >= 0
+    return (row, flat) if inside.all() else (row[inside], flat[inside])
+
+
+def strata_of(y: Ints, groups: Ints | None) -> Ints:
+    """Return the number of each row's combination of class and units, ordered by unit, then by class."""
+    if groups is None:
+        return y
+    if groups.ndim == 1:
+        return np.unique((y.max() + 1) * groups + y, return_inverse=True)[1]
+    return np.unique(np.column_stack([groups, y]), axis=0, return_inverse=True)[1].ravel()
+
+
 def unit_name(unit: Any) -> str:
-    """Name a class or group, or a cell, which is a pair of them."""
-    return " / ".join(map(str, unit)) if isinstance(unit, tuple) else str(unit)
+    """Name a class or group, or a pair: a cell (class, group), or a group of a table (column, value)."""
+    return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else str(unit)
 
 
 def fingerprint(*parts: NDArray[Any]) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, column_or_1d
 
-from tailboost._checks import n_rows_of
-from tailboost._rows import draw_lots, fingerprint, hash_rows
+from tailboost._checks import n_rows_of, positions, refuse_missing
+from tailboost._rows import draw_lots, fingerprint, hash_rows, memberships, strata_of
 from tailboost._typing import Floats, Hashes, Ints, Mask
 
 # Rows and values of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
 BATCH_VALUES = 2**30
+# Different lots that rows can draw (uint16).
+LOTS = 2**16
+# More than the rounding error of sums of weights in another order.
+SIZE_DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,9 @@ class Rows:
         Class numbers.
     weight : ndarray of shape (n,)
         Sample weights, positive.
-    groups : ndarray of shape (n,) or None
-        Number of the unit (group, class or cell) of each row, −1 for none; ``None`` without units.
+    groups : ndarray of shape (n,) or (n, c), or None
+        Number of the unit (group, class or cell) of each row, −1 for none; by column where groups came as a
+        table of c columns and overlap; ``None`` without units.
     words : str
         What rows these are, for people.
     lots : ndarray of shape (n,), uint16, optional
@@ -89,19 +95,139 @@ class Rows:
             given=None if self.given is None else self.given.part(chosen),
         )
 
+    def sizes(self, index: Ints, n_units: int) -> Floats:
+        """Return how many rows the mean over each unit rests on: Kish's effective size of its different rows.
+
+        That is (Σw)²/Σw², so that the scale of the weights has no part in it, and a row said twice is one of
+        weight 2.
+
+        Parameters
+        ----------
+        index : ndarray of shape (n,) or (n, c)
+            Units of the rows, −1 for none.
+        n_units : int
+            m.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            0 for a unit without rows.
+        """
+        row, unit = memberships(index)
+        weight: Floats = self.weight[row]
+        if self.lots is not None:  # of rows that draw the same lot, those of a small unit are the same row
+            pairs, same = np.unique(unit * LOTS + self.lots[row], return_inverse=True)
+            weight, unit = np.bincount(same, weights=weight).astype(np.float64), pairs // LOTS
+        total = np.bincount(unit, weights=weight, minlength=n_units)
+        squares = np.bincount(unit, weights=weight**2, minlength=n_units)
+        return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
+
     def halves(self) -> Mask | None:
         """Draw one half of every class and unit by content; None where a half has nothing to choose by."""
         if self.lots is None:
             return None
-        units = np.zeros(len(self.y), dtype=np.intp) if self.groups is None else self.groups
-        _, strata = np.unique((self.y.max() + 1) * units + self.y, return_inverse=True)
+        strata = strata_of(self.y, self.groups)
         half: Mask = draw_lots(self.lots.astype(np.uint64), strata, self.weight) % 2 == 0
-        return half if half[units >= 0].any() and (~half)[units >= 0].any() else None
+        inside = half if self.groups is None else half[memberships(self.groups)[0]]
+        return half if inside.any() and not inside.all() else None
 
 
 def lots(hashes: Hashes) -> NDArray[np.uint16]:
     """Return what rows draw by their content: little enough to be kept with a model."""
     return (hashes >> np.uint64(48)).astype(np.uint16)
+
+
+@dataclass(frozen=True)
+class GroupNames:
+    """What the groups of a fit are called: the values of one column, or of each column of a table.
+
+    Parameters
+    ----------
+    values : tuple of ndarray
+        The different values of each column, sorted.
+    columns : tuple or None
+        Names of the columns of a table, whose groups are then called (column, value); None for an array.
+    """
+
+    values: tuple[NDArray[Any], ...]
+    columns: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, groups: Any, name: str, n: int, used: Mask) -> Self:
+        """Return the names of the groups of those of n rows that are used; ``name`` is for messages."""
+        columns = _group_columns(groups, name, n)
+        values = tuple(np.unique(column[used]) for column in columns.values())
+        return cls(values, None if list(columns) == [None] else tuple(columns))
+
+    @property
+    def names(self) -> NDArray[Any]:
+        """Names of all groups, shape (m,): values, or (column, value) pairs of a table."""
+        if self.columns is None:
+            return self.values[0]
+        pairs = [(c, v) for c, values in zip(self.columns, self.values, strict=True) for v in values.tolist()]
+        names = np.empty(len(pairs), dtype=object)
+        names[:] = pairs
+        return names
+
+    @property
+    def column(self) -> Ints:
+        """Number of the column of each group, shape (m,)."""
+        return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
+
+    def number(self, groups: Any, name: str, n: int) -> Ints:
+        """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
+
+        Raises
+        ------
+        ValueError
+            If the groups have other columns than in fit, or a value that was not seen in fit.
+        """
+        given, known = _group_columns(groups, name, n), self.columns or (None,)
+        if set(given) != set(known):
+            raise ValueError(
+                f"{name} has {_of_columns(tuple(given))}, but the groups in fit had {_of_columns(known)}"
+            )
+        numbers, first = [], 0
+        for column, values in zip(known, self.values, strict=True):
+            said = name if column is None else f"{name}[{column!r}]"
+            numbers.append(first + positions(given[column], values, said, "groups not seen in fit"))
+            first += len(values)
+        return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
+
+
+def n_group_rows(groups: Any) -> int:
+    """Return the number of rows of a groups argument: of a column, or of a table in any of its forms."""
+    return n_rows_of(next(iter(groups.values()), ())) if isinstance(groups, Mapping) else n_rows_of(groups)
+
+
+def _of_columns(columns: tuple[Any, ...]) -> str:
+    return "no columns (an array)" if columns == (None,) else f"the columns {list(columns)}"
+
+
+def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
+    """Return the columns of a groups argument by name, checked; an array of shape (n,) has the name None."""
+    if hasattr(groups, "to_pandas") and not hasattr(groups, "iloc"):  # polars, pyarrow
+        groups = groups.to_pandas()
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"{name} must have columns with different names, got {names}")
+        table = {column: groups[column] for column in names}
+    else:
+        refuse_missing(groups, name)
+        array = np.asarray(groups)
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
+        wide = array.ndim == 2 and array.shape[1] > 1
+        table = dict(enumerate(array.T)) if wide else {None: groups}
+    checked = {}
+    for column, values in table.items():
+        said = name if column is None else f"{name}[{column!r}]"
+        refuse_missing(values, said)
+        checked[column] = column_or_1d(values)
+        if len(checked[column]) != n:
+            raise ValueError(f"{said} has {len(checked[column])} entries, X has {n} rows")
+    return checked
 
 
 @dataclass

@@ -16,6 +16,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._html import html_table
+from tailboost._rows import memberships
 from tailboost._typing import Floats, Ints
 
 State = TypeVar("State")
@@ -23,6 +25,8 @@ State = TypeVar("State")
 # Weights are kept round by round up to this number of units: games over classes or groups have few, games
 # over samples too many.
 KEEP_WEIGHTS_UP_TO = 1000
+# The most rounds shown in a notebook, the first and the last ones.
+MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -34,22 +38,28 @@ class Units:
     base : ndarray of shape (m,)
         Base measure ``p`` over the units, positive: the player starts there; sums to 1.
     mass : ndarray of shape (m,)
-        Share of the total sample weight that lies in each unit; sums to 1.
+        Share of the total sample weight that lies in each unit; sums to 1, or more where units overlap.
     total : float
         Sum of the sample weights of the rows in the units.
-    index : ndarray of shape (n,) or None
-        Unit of each row, −1 for a row outside the game; ``None`` when every row is a unit of its own.
-    loss_index, loss_share : ndarray of shape (n_losses,) or None
-        Unit of each row whose loss is measured, and its share of the sample weight measured in the unit;
-        ``None`` when losses come unit by unit.
+    index : ndarray of shape (n,) or (n, c), or None
+        Unit of each row, or its c units, −1 for none; a row without any is outside the game. ``None`` when
+        every row is a unit of its own.
+    loss_row, loss_index, loss_share : ndarray of shape (n_losses,) or None
+        The rows whose loss is measured, once for each of their units, the unit, and the row's share of the
+        sample weight measured in it; ``None`` when losses come unit by unit.
+    shrinkage : ndarray of shape (m,) or None
+        Share by which the loss of each unit that drives the player is drawn towards the mean over the units
+        (see `shrunk`): 1 for nothing known, 0 (or None) for as measured.
     """
 
     base: Floats
     mass: Floats
     total: float
     index: Ints | None = None
+    loss_row: Ints | None = None
     loss_index: Ints | None = None
     loss_share: Floats | None = None
+    shrinkage: Floats | None = None
 
     @classmethod
     def samples(cls, sample_weight: Floats, rows: NDArray[np.bool_] | None = None) -> Units:
@@ -64,16 +74,34 @@ class Units:
         """Units are groups (or classes) of rows; the player starts with equal weight on each.
 
         Every group needs weight among the rows; one without any among those measured has loss 0.
+
+        Parameters
+        ----------
+        index : ndarray of shape (n,) or (n, c)
+            Group of each row, or its groups by column; −1 for none.
+        sample_weight : ndarray of shape (n,)
+            Weights of the rows.
+        loss_index : ndarray of shape (n_judged,) or (n_judged, c)
+            The same of the rows whose losses are measured.
+        loss_weight : ndarray of shape (n_judged,)
+            Their weights.
         """
-        mass = np.bincount(index, weights=sample_weight)
-        measured = np.bincount(loss_index, weights=loss_weight, minlength=len(mass))
+        row, unit = memberships(index)
+        mass = np.bincount(unit, weights=sample_weight[row])
+        # Each row once, at the first of its units; in the order of the units, as where none overlap.
+        once = np.r_[True, row[1:] != row[:-1]]
+        total = float(np.bincount(unit[once], weights=sample_weight[row[once]]).sum())
+        loss_row, loss_unit = memberships(loss_index)
+        weight = loss_weight[loss_row]
+        measured = np.bincount(loss_unit, weights=weight, minlength=len(mass))
         return cls(
             base=np.full(len(mass), 1.0 / len(mass)),
-            mass=mass / mass.sum(),
-            total=float(mass.sum()),
+            mass=mass / total,
+            total=total,
             index=index,
-            loss_index=loss_index,
-            loss_share=loss_weight / np.where(measured > 0, measured, 1.0)[loss_index],
+            loss_row=loss_row,
+            loss_index=loss_unit,
+            loss_share=weight / np.where(measured > 0, measured, 1.0)[loss_unit],
         )
 
     @property
@@ -93,15 +121,48 @@ class Units:
         return self.loss_index is not None
 
     def density(self, w: Floats) -> Floats:
-        """Density ``u`` of the weights over all rows, shape (n,); its mean under the sample weights is 1."""
+        """Density ``u`` of the weights over all rows, shape (n,); its mean under the sample weights is 1.
+
+        That of a row in several units is the sum over them; of a row in none it is 1.
+        """
         u: Floats = w / self.mass
-        return u if self.index is None else np.where(self.index >= 0, u[self.index], 1.0)
+        if self.index is None:
+            return u
+        if self.index.ndim == 1:
+            return np.where(self.index >= 0, u[self.index], 1.0)
+        inside = self.index >= 0
+        return np.where(inside.any(axis=1), np.where(inside, u[self.index], 0.0).sum(axis=1), 1.0)
+
+    def means(self, row_losses: NDArray[Any]) -> Floats:
+        """Weighted mean of row losses within each unit, shape (m,); 0 where none is measured."""
+        assert self.loss_row is not None
+        assert self.loss_index is not None
+        assert self.loss_share is not None
+        losses = self.loss_share * row_losses[self.loss_row]
+        sums = np.bincount(self.loss_index, weights=losses, minlength=len(self.base))
+        return sums.astype(np.float64, copy=False)
 
     def losses(self, row_losses: NDArray[Any]) -> NDArray[Any]:
-        """Loss of each unit: the row losses themselves, or their weighted mean within each unit."""
-        if self.loss_index is None or self.loss_share is None:
+        """Return the losses that drive the player: of the rows, or the units' means, shrunk where asked."""
+        if not self.grouped:
             return row_losses
-        return np.bincount(self.loss_index, weights=self.loss_share * row_losses, minlength=len(self.base))
+        return shrunk(self.means(row_losses), self.shrinkage)
+
+
+def shrunk(errors: Floats, share: Floats | None) -> Floats:
+    """Draw the errors of units towards their mean over the units.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (..., m)
+        Errors as measured.
+    share : ndarray of shape (m,) or None
+        How far each is drawn, in [0, 1]: s/(n + s) for an error measured on n rows and s pseudo-rows that err
+        as units do on average. Linear in the errors, so that those of a mixture are the mixture of them.
+    """
+    if share is None:
+        return errors
+    return errors + share * (errors.mean(axis=-1, keepdims=True) - errors)
 
 
 class StopKind(enum.Enum):
@@ -293,6 +354,33 @@ class Trace:
     def stop_reason(self) -> str:  # noqa: D102
         return "" if self.stop is None else self.stop.words
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return one list per number of a round, ``weights`` if kept, and ``stop_reason``: plain types."""
+        columns: dict[str, Any] = {
+            name: getattr(self, name).tolist()
+            for name in ("weighted_loss", "effective_size", "seconds", "gap", "value")
+        }
+        if self.unit_weights is not None:
+            columns["weights"] = [w.tolist() for w in self.unit_weights]
+        return columns | {"stop_reason": self.stop_reason}
+
+    def _repr_html_(self) -> str:
+        heads = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
+        rows = [
+            [
+                str(t),
+                f"{r.weighted_loss:.4f}",
+                f"{r.effective_size:.3f}",
+                f"{r.value:.4f}",
+                f"{r.gap:.1e}",
+                f"{r.seconds:.2f}",
+            ]
+            for t, r in enumerate(self.rounds, start=1)
+        ]
+        shown = rows if len(rows) <= MOST_SHOWN else [*rows[: MOST_SHOWN // 2], *rows[-MOST_SHOWN // 2 :]]
+        left_out = f", {len(rows) - len(shown)} in the middle left out" if len(shown) < len(rows) else ""
+        return html_table(heads, shown, f"{len(rows)} rounds{left_out}. {self.stop_reason}".strip())
+
 
 @dataclass(frozen=True)
 class Stopping:
@@ -311,6 +399,8 @@ class Stopping:
         Stop at a value up to this, the least possible; ``None`` sets no such limit.
     target : float or None
         Stop at a value up to this, which is good enough; ``None`` sets no such limit.
+    reached : str
+        What is so then, in words.
     """
 
     patience: int | None = None
@@ -318,6 +408,7 @@ class Stopping:
     max_time: float | None = None
     zero: float | None = None
     target: float | None = None
+    reached: str = "all targets are met on the validation rows"
 
     def reason(self, trace: Trace, elapsed: float) -> Stop | None:
         """Return why to stop before the next round, or None to go on."""
@@ -334,7 +425,7 @@ class Stopping:
                 words = f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
                 return Stop(StopKind.PLATEAU, words)
         if self.target is not None and value[-1] <= self.target:
-            return Stop(StopKind.TARGET, f"all targets are met on the validation rows after {t} rounds")
+            return Stop(StopKind.TARGET, f"{self.reached} after {t} rounds")
         return None
 
 

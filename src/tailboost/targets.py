@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._rows import memberships, unit_name
 from tailboost._typing import Floats, Ints
-from tailboost.data import Rows
-from tailboost.game import Units
+from tailboost.data import GroupNames, Rows
+from tailboost.game import Units, shrunk
 
 # More than the rounding error of a sum of weights in another order.
 DECIMALS = 9
 # max_error="auto" chooses among these; the paper's θ is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+# Pseudo-rows by which the errors that steer a game are drawn towards their mean over the units.
+SHRINKAGE = 5.0
 # ε of γ = ⌊qK⌋/K − ½ − ε.
 EPSILON = 5e-4
 
@@ -66,8 +69,8 @@ class TargetUnits(Units):
         return self.allowed.max() - self.allowed
 
     def errors(self, row_losses: NDArray[Any]) -> Floats:
-        """Error R_k of each unit, NaN where none was measured."""
-        return np.where(self.measured, super().losses(row_losses), np.nan)
+        """Error R_k of each unit as measured, NaN where none was."""
+        return np.where(self.measured, self.means(row_losses), np.nan)
 
     def met(self, beyond: Floats | float) -> NDArray[np.bool_]:
         """Whether errors so far beyond what is allowed meet the target.
@@ -82,11 +85,14 @@ class TargetUnits(Units):
         return float(np.nanmax(errors + self.penalty))
 
     def losses(self, row_losses: NDArray[Any]) -> Floats:
-        """Loss ℓ_k in [0, 1] of each unit."""
-        R = super().losses(row_losses)
+        """Loss ℓ_k in [0, 1] of each unit: of the error as measured (indicator), or of the shrunk error."""
+        R, known = self.means(row_losses), self.measured
         if self.indicator:
             return (~self.met(R - self.allowed)).astype(np.float64)
-        return np.where(self.measured, (R + self.penalty) / (1.0 + self.penalty.max()), 0.0)
+        losses = (R + self.penalty) / (1.0 + self.penalty.max())
+        if self.shrinkage is not None:
+            losses[known] = shrunk(losses[known], self.shrinkage[known])
+        return np.where(known, losses, 0.0)
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,9 @@ class NamedUnits:
         Labels, groups, or (label, group) pairs.
     n_classes : int
         K.
+    kin : ndarray of shape (m,)
+        Equal for units that may be pooled where they are small: cells of one class, groups of one column of a
+        table. Different for all classes, which are never pooled.
     cells : ndarray of shape (m,) or None
         ``class + K · group`` of each cell.
     """
@@ -108,23 +117,24 @@ class NamedUnits:
     kind: str
     names: NDArray[Any]
     n_classes: int
+    kin: Ints
     cells: Ints | None = None
 
     @classmethod
-    def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: NDArray[Any] | None) -> NamedUnits:
+    def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None) -> NamedUnits:
         """Return the units of the training rows."""
         K = len(classes)
         if kind == "class":
-            return cls(kind, classes, K)
+            return cls(kind, classes, K, np.arange(K))
         assert groups is not None
         assert rows.groups is not None
         if kind == "group":
-            return cls(kind, groups, K)
-        cells = np.unique(rows.y + K * rows.groups)
-        labels, group_names = classes.tolist(), groups.tolist()
+            return cls(kind, groups.names, K, groups.column)
+        cells = np.unique(memberships(cells_of(rows, K))[1])
+        labels, group_names = classes.tolist(), groups.names.tolist()
         names = np.empty(len(cells), dtype=object)
         names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
-        return cls(kind, names, K, cells)
+        return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
 
     def number(self, rows: Rows) -> Rows:
         """Return rows with their units as groups; −1 for a cell that no training row is in."""
@@ -132,10 +142,88 @@ class NamedUnits:
             return replace(rows, groups=rows.y)
         if self.cells is None:
             return rows
-        assert rows.groups is not None
-        cell = rows.y + self.n_classes * rows.groups
+        cell = cells_of(rows, self.n_classes)
         index = np.searchsorted(self.cells, cell).clip(max=len(self.cells) - 1)
         return replace(rows, groups=np.where(self.cells[index] == cell, index, -1).astype(np.intp))
+
+
+def cells_of(rows: Rows, n_classes: int) -> Ints:
+    """Return ``class + K · group`` for every group of each row, shape (n,) or (n, c)."""
+    assert rows.groups is not None
+    return (rows.y + n_classes * rows.groups.T).T
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Which units steer the game together, because some have too few rows to steer it by themselves.
+
+    Parameters
+    ----------
+    of : ndarray of shape (m,)
+        Number of the pool of each unit, from 0.
+    size : ndarray of shape (m,)
+        Rows of each unit, see `Rows.sizes`: those it is learnt from or measured on, whichever are fewer.
+    least : int
+        Units with fewer are small.
+    """
+
+    of: Ints
+    size: Floats
+    least: int
+
+    @classmethod
+    def small(cls, named: NamedUnits, tables: Sequence[Rows], least: int) -> Pools:
+        """Pool the small units with others of their kin, by their rows in each of the tables.
+
+        The small ones of a kin are one pool; where they have fewer rows together than ``least``, the smallest
+        of the others joins them. No unit is left out, and none steers by itself unless it has no kin.
+        """
+        m = len(named.names)
+        numbered = [named.number(rows) for rows in tables]
+        size = np.min([r.sizes(r.groups, m) for r in numbered if r.groups is not None], axis=0)
+        of = np.arange(m)
+        for kin in np.unique(named.kin[size < least]):
+            mine = np.flatnonzero(named.kin == kin)
+            small, others = mine[size[mine] < least], mine[size[mine] >= least]
+            if size[small].sum() < least and len(others):
+                small = np.append(small, others[size[others].argmin()])
+            of[small] = small.min()
+        return cls(np.unique(of, return_inverse=True)[1], size, least)
+
+    @property
+    def each(self) -> Pools:
+        """The same units without pooling."""
+        return replace(self, of=np.arange(len(self.of)))
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The pool of each unit as plain numbers; None where every unit steers by itself."""
+        return None if self.trivial else tuple(self.of.tolist())
+
+    @property
+    def count(self) -> int:
+        """Number of pools."""
+        return int(self.of.max()) + 1
+
+    @property
+    def trivial(self) -> bool:
+        """Whether every unit steers by itself."""
+        return self.count == len(self.of)
+
+    def index(self, groups: Ints) -> Ints:
+        """Return the pools of rows from their units, −1 for none."""
+        return groups if self.trivial else np.where(groups >= 0, self.of[groups], -1)
+
+    def strictest(self, allowed: Floats) -> Floats:
+        """Return the least of what is allowed to the units of each pool."""
+        least = np.full(self.count, np.inf)
+        np.fmin.at(least, self.of, allowed)
+        return np.where(np.isinf(least), np.nan, least)
+
+    def names(self, units: Sequence[Any]) -> list[Any]:
+        """Name the pools: by their one unit, or by all of theirs."""
+        words = [[units[u] for u in np.flatnonzero(self.of == p).tolist()] for p in range(self.count)]
+        return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
 
 
 def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:

@@ -16,12 +16,12 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from tailboost._rows import distinct, draw_lots, hash_rows
+from tailboost._rows import distinct, draw_lots, hash_rows, strata_of
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
 from tailboost.learners.protocols import Session
-from tailboost.learners.session import grown, predict_members, stages
+from tailboost.learners.session import grown, is_real, predict_members, stages
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
 Look = tuple[NDArray[Any], Ints]
@@ -101,6 +101,15 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
     return weight if weight[~held].any() else train.weight
 
 
+def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
+    """Return zero-one losses of class numbers, and (1 − y h)/2, y = ±1, of values h of two classes."""
+    if not is_real(answers):
+        wrong: NDArray[Any] = answers != y
+        return wrong
+    losses: NDArray[Any] = 0.5 * (1.0 - (2.0 * y - 1.0) * answers)
+    return losses
+
+
 def fit_to_all(
     session: Session, weight: Floats, seed: int, look: Callable[[Any], Look], goal: Goal | None
 ) -> Response:
@@ -128,7 +137,7 @@ class Resubstitution:
 
         def look(model: Any) -> Look:
             answers = self.session.predict(model)
-            return answers != self.train.y, answers
+            return row_losses(answers, self.train.y), answers
 
         return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
 
@@ -148,7 +157,7 @@ class External:
         """Fit on all rows, judge on the validation set."""
 
         def look(model: Any) -> Look:
-            return self.session.predict(model) != self.train.y, self.predict(model)
+            return row_losses(self.session.predict(model), self.train.y), self.predict(model)
 
         return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
 
@@ -175,7 +184,7 @@ class HeldOut:
 
         def look(model: Any) -> Look:
             answers = self.session.predict(model)
-            return (answers != self.train.y)[rest], answers[self.held]
+            return row_losses(answers, self.train.y)[rest], answers[self.held]
 
         stage = choose_stage(stages(self.session, own, seed, rest, grow=grow), look, goal)
         member = stage.model
@@ -294,13 +303,11 @@ def choose_scheme(
     if validation == "train":
         return Resubstitution(session, train, replace(train, fitted=True))
     hashes = hash_rows(X, seed=seed)
-    strata = train.y
-    if train.groups is not None:
-        _, strata = np.unique(train.y + problem.n_classes * train.groups, return_inverse=True)
+    strata = strata_of(train.y, train.groups)
     places = draw_lots(hashes, strata, train.weight)
     n_distinct = int(places.max()) + 1
     if validation == "auto":
-        smallest = np.bincount(strata[distinct(hashes)[0]]).min()
+        smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
         enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
         validation = HELD_OUT if enough else "cv"
     if validation == "cv":
@@ -322,6 +329,13 @@ def choose_scheme(
     return HeldOut(session, train, judged, held, refit)
 
 
+def _smallest_unit(rows: Rows) -> int:
+    """Return the number of rows of the smallest class in any unit; with groups of a table, in any column."""
+    if rows.groups is None or rows.groups.ndim == 1:
+        return int(np.bincount(strata_of(rows.y, rows.groups)).min())
+    return min(int(np.bincount(strata_of(rows.y, column)).min()) for column in rows.groups.T)
+
+
 def judge_only_known_classes(scheme: Scheme, problem: Problem) -> Scheme:
     """Exclude rows whose class is unknown to every model that is judged on them.
 
@@ -340,4 +354,5 @@ def judge_only_known_classes(scheme: Scheme, problem: Problem) -> Scheme:
     known = (first < last)[judged.y]
     if judged.groups is None or not known.any():  # one row per class: a rough error is better than none
         return scheme
+    known = known.reshape(-1, *[1] * (judged.groups.ndim - 1))
     return replace(scheme, judged=replace(judged, groups=np.where(known, judged.groups, -1)))

@@ -5,7 +5,7 @@ Comments and docstrings name papers as docs/references.md does.
 
 from tailboost.classifiers._base import FitInterruptedWarning, SeenRowsError
 from tailboost.classifiers._mixture import ResubstitutionWarning
-from tailboost.classifiers._plan import BoundNotMetWarning
+from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.classifiers._tradeoff import TradeOff
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
@@ -38,6 +38,7 @@ __all__ = [
     "RegularizedLPBoostClassifier",
     "ResubstitutionWarning",
     "SeenRowsError",
+    "SmallUnitsWarning",
     "SoftMarginBoostClassifier",
     "TradeOff",
     "VadaBoostClassifier",

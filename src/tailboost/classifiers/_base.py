@@ -127,6 +127,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     # Whether members are fitted again on all rows when a fraction is held out.
     _refits: ClassVar[bool] = True
+    # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
+    _takes_regressors: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
@@ -194,7 +196,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> Problem:
-        refuse_learner(self.estimator, self._learner())
+        refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
         problem = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
         if validation.given:
             check_validation(validation, self.get_params(deep=False)["validation"])
@@ -270,6 +272,11 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         validation: ValidationRows,
         fit_params: dict[str, Any],
     ) -> Problem:
+        if "sensitive_features" in fit_params:
+            raise TypeError(
+                f"{type(self).__name__}.fit() takes no sensitive_features: use groups=, in a classifier that "
+                "trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
+            )
         _raise_for_params(fit_params, self, "fit")
         routed = process_routing(self, "fit", **fit_params).estimator.fit if fit_params else {}
         context = None

@@ -26,6 +26,12 @@ validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
     nothing. "auto" is the explicit validation set where `fit` is given one, else "cv" up to 50,000
     distinct rows and 0.2 beyond.
 
+min_unit_rows : int, default=10
+    Groups and cells with fewer different rows (by effective size: the scale of weights has no part in it)
+    do not steer the fit by themselves: the small ones of a class (for cells) or of a column (for groups) are
+    pooled, and where they are still too few the smallest of the others joins them. Classes are never pooled.
+    A warning names all that are small. What is reported is by unit all the same.
+
 include_constants : bool, default=True
     Whether the K constant classifiers may enter the mixture; an even mixture of them is a coin flip.
 
@@ -134,7 +140,7 @@ additive_ensemble_ : AdditiveEnsemble
 additive_estimators_ : list
     The hypotheses kept.
 
-log_costs_ : ndarray of shape (n_iter_,)
+log_costs_ : ndarray of shape (T,)
     Logarithm of the cost after each round.
 
 additive_gap_ : float
@@ -144,6 +150,10 @@ additive_gap_ : float
 _FIT = """
 X : array-like, sparse matrix or data frame of shape (n, d)
     What the base learner takes; NaN where it takes NaN. Data frames reach it as they are.
+
+groups : array-like of shape (n,) or table of n rows, optional
+    Group of each row. In a table (data frame, dict of columns, array of several columns) every value of every
+    column is a group, called (column, value), so that groups overlap; give a crossed column to cross columns.
 
 y : array-like of shape (n,)
     Class labels of any type; None takes those of a torch Dataset given as X.

@@ -25,7 +25,7 @@ from tailboost._rows import hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
-from tailboost.data import Given, Problem, Rows, lots, take
+from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
 from tailboost.learners._sklearn import is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
@@ -61,11 +61,11 @@ def input_tags(learner: Any) -> InputTags:
     return tags
 
 
-def refuse_learner(estimator: Any, learner: Any) -> None:
-    """Raise if the base learner is a class instead of an instance, or not a classifier."""
+def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) -> None:
+    """Raise if the base learner is a class instead of an instance, or a regressor where none is taken."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
-    if is_regressor(learner):
+    if is_regressor(learner) and not regressors:
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
     steps = learner.steps if isinstance(learner, Pipeline) else []
     sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
@@ -121,15 +121,6 @@ def label_numbers(classes: NDArray[Any], y: Any, name: str = "y") -> Ints:
     return positions(column_or_1d(y, warn=True), classes, name)
 
 
-def checked_groups(groups: Any, name: str, n: int) -> NDArray[Any]:
-    """Return one group per row, none missing."""
-    refuse_missing(groups, name)
-    groups = column_or_1d(groups)
-    if len(groups) != n:
-        raise ValueError(f"{name} has {len(groups)} entries, X has {n} rows")
-    return groups
-
-
 def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
     """Raise where the groups of the training or of the validation rows are missing."""
     if groups is None and validation.groups is not None:
@@ -161,7 +152,7 @@ def judged_rows(
     Parameters
     ----------
     classifier : estimator
-        With ``classes_`` and, where groups are given, ``groups_``.
+        With ``classes_`` and, where groups are given, their names.
     learner : estimator
         Its base learner.
     given : ValidationRows
@@ -179,9 +170,7 @@ def judged_rows(
     weight = checked_weight(given.sample_weight, X, f"sample_weight{suffix}")
     numbers = None
     if given.groups is not None:
-        name = f"groups{suffix}"
-        groups = checked_groups(given.groups, name, n)
-        numbers = positions(groups, classifier.groups_, name, "groups not seen in fit")
+        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n)
     used = weight > 0
     numbers = None if numbers is None else numbers[used]
     X = take(X, used)
@@ -211,7 +200,7 @@ def read_problem(
     groups: Any,
     class_weight: Any,
 ) -> Problem:
-    """Check the training rows; sets ``classes_`` and, with groups, ``groups_`` of the classifier."""
+    """Check the training rows; sets ``classes_`` and, with groups, their names in the classifier."""
     if y is None:
         raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
     refuse_missing(y, "y")
@@ -238,7 +227,8 @@ def read_problem(
     weight = weight * class_factors(class_weight, classifier.classes_, index, weight)[index]
     numbers = None
     if groups is not None:
-        groups = checked_groups(groups, "groups", len(y))
-        classifier.groups_, numbers = np.unique(groups[used], return_inverse=True)
+        names = classifier._group_names = GroupNames.of(groups, "groups", len(y), used)
+        classifier.groups_ = names.names
+        numbers = names.number(groups, "groups", len(y))[used]
     kept = X if used.all() else take(X, used)
     return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)

@@ -11,32 +11,31 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_number, refuse_missing
+from tailboost._checks import check_number, n_rows_of
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
-from tailboost.combiners.ensemble import draw
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
-from tailboost.data import Rows
-from tailboost.solvers import mixture_path
+from tailboost.combiners.units import UnitTable
+from tailboost.data import GroupNames, Rows, n_group_rows
 
 
 class ResubstitutionWarning(UserWarning):
     """λ is chosen on rows that members were fitted on, whose losses are too small."""
 
 
-class MixtureClassifier(BaseBoostClassifier):
+class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     """A randomised classifier: draw a hypothesis with probability λ, answer as it does."""
 
     ensemble_: MixtureEnsemble
@@ -44,6 +43,10 @@ class MixtureClassifier(BaseBoostClassifier):
     @abstractmethod
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
+
+    def _unit_table(self) -> UnitTable | None:
+        """Return the errors of the units of the game, where there are few and they are known."""
+        return None
 
     @property
     def combiner_(self) -> Mixture | Vote:
@@ -90,9 +93,9 @@ class MixtureClassifier(BaseBoostClassifier):
         objective : {"cvar", "worst_class", "worst_group"} or Objective, optional
             What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
             fitted for. Or an objective itself, such as a `tailboost.WorstUnit` with penalties.
-        groups : array-like of shape (n,), optional
-            Group of each row of X or, without X and for "worst_group", of each row that was given where the
-            losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups, as in `fit`, of the rows of X or, without X and for "worst_group", of those given where
+            the losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
         mean_budget : float in [0, 1], optional
@@ -136,7 +139,7 @@ class MixtureClassifier(BaseBoostClassifier):
             if X is None or y is None:
                 raise ValueError("reweight needs both X and y, or neither")
             if groups is not None and not own:
-                new.groups_ = np.unique(column_or_1d(groups))
+                new._name_groups(groups, n_rows_of(X))
             if objective == "worst_group" and groups is None:
                 raise ValueError("objective='worst_group' needs groups")
             given = ValidationRows(X, y, groups, sample_weight)
@@ -149,7 +152,7 @@ class MixtureClassifier(BaseBoostClassifier):
         elif groups is not None:
             if objective != "worst_group":
                 raise ValueError("groups without X and y need objective='worst_group'")
-            new.groups_, numbers = self._groups_of_judged(groups)
+            numbers = new._groups_of_judged(groups)
         return self._combined_by(new, combiner.aiming_at(aim, numbers, budget), elsewhere=X is not None)
 
     def _combined_by(self, new: Self, combiner: Mixture, elsewhere: bool = False) -> Self:
@@ -197,7 +200,7 @@ class MixtureClassifier(BaseBoostClassifier):
         combiner = self.combiner_.aiming_at(self.objective_, mean_budget=mean_budget)
         return self._combined_by(copy.copy(self), combiner)
 
-    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[Ints]]:
+    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[NDArray[Any]]]:
         """Return rows to measure errors on, and the answers of all members to them."""
         X, y = unpack(X, y)
         pool = self.combiner_.pool
@@ -213,7 +216,8 @@ class MixtureClassifier(BaseBoostClassifier):
             raise ValueError("predicted needs both X and y, or neither")
         given = ValidationRows(X, y, groups, sample_weight)
         X, rows = judged_rows(self, self._learner(), given, "", "the {:,} rows given to predicted")
-        return self._own_groups(rows), list(self.ensemble_.answers(X))
+        small = np.min_scalar_type(len(self.classes_) - 1)  # all at once, so in as few bytes as they need
+        return self._own_groups(rows), [k.astype(small) for k in self.ensemble_.answers(X)]
 
     def _noting_seen(self, X: Any, rows: Rows) -> Rows:
         """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
@@ -229,25 +233,32 @@ class MixtureClassifier(BaseBoostClassifier):
         )
         return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
-    def _groups_of_judged(self, groups: Any) -> tuple[NDArray[Any], Ints]:
-        """Return the names of groups, and the numbers of those of the rows whose losses are kept."""
+    def _name_groups(self, groups: Any, n: int) -> GroupNames:
+        """Take the names of other groups than those of fit, of n rows."""
+        names = self._group_names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=np.bool_))
+        self.groups_ = names.names
+        return names
+
+    def _groups_of_judged(self, groups: Any) -> Ints:
+        """Take the names of groups, and return the numbers of those of the rows whose losses are kept."""
         rows = self.combiner_.pool.ledger.rows
         given = rows.given
         if given is None:
             raise ValueError("groups without X and y: it is not known to which rows the losses kept belong")
-        refuse_missing(groups, "groups")
-        groups = column_or_1d(groups)
-        if len(groups) != given.n_rows:
+        n = n_group_rows(groups)
+        if n != given.n_rows:
             raise ValueError(
-                f"groups has {len(groups)} entries, but the losses kept are of {rows.words}, from a table "
+                f"groups has {n} entries, but the losses kept are of {rows.words}, from a table "
                 f"given with {given.n_rows:,} rows: one group for each of those is needed"
             )
-        names, numbers = np.unique(groups, return_inverse=True)
+        names = self._name_groups(groups, n)
+        numbers = names.number(groups, "groups", n)
         kept = numbers if given.index is None else numbers[given.index]
-        if len(absent := np.setdiff1d(np.arange(len(names)), kept)):
+        if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
+            absent_names = names.names[absent].tolist()
             raise ValueError(
-                f"the losses kept, of {rows.words}, are of no row in group(s) {names[absent].tolist()}: give "
-                "X and y with rows of every group, or fit with validation='cv'"
+                f"the losses kept, of {rows.words}, are of no row in group(s) {absent_names}: "
+                "give X and y with rows of every group, or fit with validation='cv'"
             )
         if rows.fitted:
             warn_user(
@@ -255,7 +266,7 @@ class MixtureClassifier(BaseBoostClassifier):
                 "fresh rows: fit with another validation than 'train', or give rows that were not fitted on",
                 ResubstitutionWarning,
             )
-        return names, kept
+        return kept
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return λ for many α, without training anything.
@@ -271,18 +282,14 @@ class MixtureClassifier(BaseBoostClassifier):
             One row of `estimator_weights_` per α.
         """
         check_is_fitted(self)
-        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
-            raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
-        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        ledger = self.combiner_.pool.ledger
-        return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
+        return lambdas_of(self.combiner_.pool.ledger, alphas)
 
     @property
     def guarantee_(self) -> Guarantee:
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            self._guarantee = guarantee(
+            found = guarantee(
                 self.game_,
                 self.combiner_,
                 self.estimator_weights_,
@@ -290,80 +297,43 @@ class MixtureClassifier(BaseBoostClassifier):
                 self._bounds(),
                 self.classes_.tolist(),
             )
+            self._guarantee = replace(found, units=self._unit_table())
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the label distribution of the randomised classifier, the mixture's shares.
+    def predict_with(self, X: Any, members: Any) -> NDArray[Any]:
+        """Return the answer of one member to each row, each row's own.
 
-        This is **not** P(y | x): it says how often each label would be drawn. Guarantees about the mixture
-        are about this distribution; the expected zero-one loss of a row is 1 − its share of the true label.
-        For calibrated probabilities wrap the classifier in ``CalibratedClassifierCV``.
+        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
-        """
-        return self._scores(X)
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label with the largest share: deterministic, row by row.
-
-        Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member with the
-        least mean loss.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
+        members : array-like of int, shape (n,)
+            Which member answers a row: an index into ``estimators_``.
 
         Returns
         -------
         ndarray of shape (n,)
             Labels, as in `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n numbers of members.
         """
-        shares = self._scores(X)
-        return self.classes_[shares.argmax(axis=1)]
-
-    def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        random_state : int, RandomState or None
-            Seed of the draw.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        shares = self._scores(X)
-        return self.classes_[draw(shares, check_random_state(random_state))]
+        check_is_fitted(self)
+        X = self._checked(X)
+        chosen, most = np.asarray(members), len(self.estimators_)
+        if chosen.shape != (n_rows_of(X),) or chosen.dtype.kind not in "iu":
+            raise ValueError(
+                f"members must be {n_rows_of(X):,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
+            )
+        if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
+            raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
+        return self.classes_[self.ensemble_.answers_by(X, chosen)]
 
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_proba`` after 1, 2, … rounds, λ solved anew on each prefix.

@@ -19,6 +19,10 @@ class BoundNotMetWarning(UserWarning):
     """A target or condition was missed or could not be measured; the message names the class or round."""
 
 
+class SmallUnitsWarning(UserWarning):
+    """Classes, groups or cells have too few rows to steer a fit by themselves; the message counts them."""
+
+
 @dataclass(frozen=True)
 class Demand:
     """The weighted loss at which a learner stops growing.

@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 
 from tailboost._rows import unit_name
 from tailboost._typing import Floats, Ints
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, ask
+from tailboost.classifiers._plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners.guarantee import Bound
 from tailboost.data import Problem
 from tailboost.rules.hedge import theory_rounds
-from tailboost.solvers import Curve
-from tailboost.targets import DECIMALS, MAX_ERRORS, TargetUnits
+from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, Pools, TargetUnits
 from tailboost.validation import Scheme
 
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
 # Classes that a warning names.
 NAMED = 5
+# Small ones that a warning counts.
+MOST_COUNTED = 20
 
 
 @dataclass(frozen=True)
@@ -77,18 +78,27 @@ class GameKind:
         return Demand(max(0.0, allowed - math.sqrt(math.log(float(len(units.base))) / (2 * rounds))))
 
 
-def target_units(problem: Problem, scheme: Scheme, max_error: Floats, indicator: bool) -> TargetUnits:
-    """Return the units with what is allowed to each, shape (m,); NaN stands for no target."""
-    judged, m = scheme.judged, len(max_error)
+def target_units(
+    problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool
+) -> TargetUnits:
+    """Return the pools as units with what is allowed to each unit, shape (m,); NaN stands for no target."""
+    judged = scheme.judged
     assert problem.groups is not None
     assert judged.groups is not None
-    inside = judged.groups >= 0
-    measured = np.bincount(judged.groups[inside], weights=judged.weight[inside], minlength=m) > 0
-    weight = np.where(inside, judged.weight, 0.0)
-    units = TargetUnits.groups(problem.groups, problem.weight, judged.groups.clip(0), weight)
-    allowed: Floats = np.where(np.isnan(max_error), 1.0, max_error).round(DECIMALS)
+    index = pools.index(judged.groups)
+    size = judged.sizes(index, pools.count)
+    measured = size > 0
+    units = TargetUnits.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
+    allowed = pools.strictest(max_error)
+    allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
     allowed = np.where(measured, allowed, allowed[measured].max())
-    return replace(units, allowed=allowed, indicator=indicator, measured=measured)
+    return replace(
+        units,
+        allowed=allowed,
+        indicator=indicator,
+        measured=measured,
+        shrinkage=SHRINKAGE / (size + SHRINKAGE) if SHRINKAGE else None,
+    )
 
 
 def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: float) -> TargetUnits:
@@ -108,6 +118,27 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))
 
 
+def useless(predicted: Ints, reached: float, coin: float, classes: NDArray[Any]) -> str:
+    """Return in words why answers say nothing, whatever target they meet; "" where they do.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n,)
+        Class numbers answered to the judged rows.
+    reached : float
+        Their largest error of a unit, with its penalty.
+    coin : float
+        What the best mixture of constants reaches.
+    classes : ndarray of shape (K,)
+        Labels.
+    """
+    if np.ptp(predicted) == 0:
+        return f"predict answers {classes[predicted[0]]!s} to all of them"
+    if reached >= coin:
+        return f"predict is no better than the best mixture of constants ({coin:.3g}), blind to the features"
+    return ""
+
+
 def least_error_met(reached: float) -> float:
     """Return the most demanding of the usual targets that an error meets."""
     return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
@@ -124,6 +155,22 @@ def warn_of_unmeasured(kind: str, units: Sequence[Any], errors: Floats) -> None:
         )
 
 
+def warn_of_small(kind: str, units: Sequence[Any], pools: Pools) -> None:
+    """Name the units with too few rows to steer by themselves, and what becomes of them."""
+    small = np.flatnonzero(pools.size < pools.least)
+    if not len(small):
+        return
+    words = ", ".join(f"{unit_name(units[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED])
+    more = f" and {len(small) - MOST_COUNTED} more" if len(small) > MOST_COUNTED else ""
+    rule = (
+        "their errors are estimated on so few"
+        if pools.trivial
+        else "they steer the fit together with others, see unit_pools_"
+    )
+    few = f"fewer than min_unit_rows={pools.least} different rows"
+    warn_user(f"{kind} {words}{more}: {few}; {rule}", SmallUnitsWarning)
+
+
 def warn_of_missed(
     kind: str,
     targets: TargetUnits,
@@ -138,23 +185,40 @@ def warn_of_missed(
     missed = np.flatnonzero(~targets.met(np.nan_to_num(errors - allowed, nan=-1.0))).tolist()
     words = [f"{unit_name(units[k])} ({errors[k]:.3g}, allowed {below}{allowed[k]:.3g})" for k in missed]
     more = " and others" if len(words) > NAMED else ""
-    warn_user(
-        f"the bound is not met on {judged_on} for {kind} {', '.join(words[:NAMED])}{more}; {reason}",
-        BoundNotMetWarning,
-    )
+    of_whom = f" for {kind} {', '.join(words[:NAMED])}{more}" if words else ""
+    warn_user(f"the bound is not met on {judged_on}{of_whom}; {reason}", BoundNotMetWarning)
 
 
-def reachable(curve: Curve, least_mean: float, target: float, objective: str) -> str:
-    """Say how far the mixtures of a pool can go, and at which budget they reach a target."""
-    mean = curve.mean_for(target + 10.0**-DECIMALS)
-    if mean is None:
+def reachable(mean: Floats, worst: Floats, least_mean: float, target: float, objective: str) -> str:
+    """Say at which budget a target is reached along a curve, or how far the curve goes.
+
+    Parameters
+    ----------
+    mean, worst : ndarray of shape (B,)
+        Mean error and objective of its points.
+    least_mean : float
+        From where budgets count.
+    target : float
+        What the objective is to be brought to.
+    objective : str
+        Its name.
+    """
+    met = np.flatnonzero(worst <= target + 10.0**-DECIMALS)
+    if not len(met):
         return (
-            f"no mixture of these members meets all targets there: the {objective} can be brought to "
-            f"{curve.worst[-1]:.3g}, not to {target:.3g}"
+            f"no mean_budget meets all targets there: the {objective} is brought to {worst.min():.3g}, not "
+            f"to {target:.3g}"
         )
+    right = met[0]
+    # The objective is convex in λ: on the way from the point before it is no higher than the straight line.
+    needed = (
+        mean[0]
+        if right == 0
+        else np.interp(-target, -worst[right - 1 : right + 1], mean[right - 1 : right + 1])
+    )
     return (
-        f"with these members that takes mean_budget={max(0.0, mean - least_mean):.3g} there, a mean error of "
-        f"{mean:.3g}"
+        f"the mixture (predict_proba) meets them there with mean_budget={max(0.0, needed - least_mean):.3g}, "
+        f"a mean error of {needed:.3g}"
     )
 
 
@@ -173,11 +237,13 @@ def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tu
 
 def target_bound(kind: str, targets: TargetUnits, errors: Floats, allowed: Floats, judged_on: str) -> Bound:
     """Set the errors of `predict` against the targets: the largest, or the farthest beyond its own."""
-    note = "a target, not a theorem" + ("; to be met, it must be less" if targets.indicator else "")
+    note, strict = "a target, not a theorem", targets.indicator
     words = f"on a {kind}, as measured on {judged_on}"
     largest = float(np.nanmax(errors))
     if np.ptp(allowed) == 0:
-        return Bound(f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note)
+        return Bound(
+            f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note, strict
+        )
     beyond = float(np.nanmax(errors - allowed))
     note += f"; the largest error is {largest:.4g}"
-    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note)
+    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,16 +11,20 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._torch_rows import unpack
+from tailboost._typing import Ints
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments
 from tailboost.classifiers._mixture import ValidatedMixtureClassifier
 from tailboost.classifiers._plan import BUDGET_CONSTRAINTS, Plan, tied_by
+from tailboost.classifiers._target_game import warn_of_small
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.rules.hedge import Hedge, eta_for
+from tailboost.targets import SHRINKAGE, NamedUnits, Pools
 from tailboost.validation import Scheme
 
 
@@ -43,6 +47,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         The mixture with the least largest group error, or the even mixture of the boosted hypotheses as in
         group DRO.
     {{mean_budget}}
+    {{min_unit_rows}}
     {{validation}}
     {{include_constants}}
     {{class_weight}}
@@ -59,14 +64,18 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     ----------
     {{classes_}}
     groups_ : ndarray of shape (m,)
-        The groups; the classes where none were given.
+        The groups, (column, value) pairs of a table; the classes where none were given.
+    unit_pools_ : ndarray of shape (m,)
+        Number of the steering unit, the column of ``trace_.weights``, of each group: small ones share one
+        (see ``min_unit_rows``).
     {{ensemble_}}
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM, and the constants.
     {{estimator_weights_}}
     {{n_iter_}}
     {{trace_}}
-        ``trace_.weights`` has the groups' weights, shape (T, m).
+        ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
+        pooled.
     {{gap_}}
     {{objective_}}
     {{guarantee_}}
@@ -101,6 +110,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         eta: float | str = 1.0,
         combine: str = "mixture",
         mean_budget: float | None = None,
+        min_unit_rows: int = 10,
         validation: Any = "auto",
         include_constants: bool = True,
         class_weight: Any = None,
@@ -118,6 +128,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         self.eta = eta
         self.combine = combine
         self.mean_budget = mean_budget
+        self.min_unit_rows = min_unit_rows
         self.validation = validation
         self.include_constants = include_constants
         self.class_weight = class_weight
@@ -135,6 +146,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         **BUDGET_CONSTRAINTS,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
         "combine": [StrOptions({"mixture", "average"})],
+        "min_unit_rows": [Interval(Integral, 1, None, closed="left")],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -160,8 +172,8 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         {{X}}
         {{y}}
         {{sample_weight}}
-        groups : array-like of shape (n,), optional
-            Group of each row; None means the classes are the groups.
+        {{groups}}
+            None means the classes are the groups.
         X_val, y_val, groups_val, sample_weight_val : optional
             An explicit validation set; needs ``validation="auto"``, and every group in it.
         {{fit_params}}
@@ -184,22 +196,38 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
             if validation.X is not None:
                 validation = ValidationRows(validation.X, validation.y, validation.y, sample_weight_val)
         self._fit(X, y, sample_weight, groups, validation, fit_params)
+        warn_of_small(self._kind, self.groups_.tolist(), self._pools)
         return self
 
+    @property
+    def unit_pools_(self) -> Ints:
+        """Number of the steering unit, the column of ``trace_.weights``, of each group."""
+        return self._pools.of
+
+    def _name_units(self, problem: Problem) -> Problem:
+        assert problem.groups is not None
+        self._kind = "class" if np.array_equal(problem.groups, problem.y) else "group"
+        named = NamedUnits.of(self._kind, problem.rows, self.classes_, self._group_names)
+        tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
+        self._pools = Pools.small(named, tables, self.min_unit_rows)
+        return problem
+
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        judged = scheme.judged
+        judged, pools = scheme.judged, self._pools
         assert problem.groups is not None
         assert judged.groups is not None
-        present = np.bincount(judged.groups, weights=judged.weight, minlength=len(self.groups_))
+        present = judged.sizes(judged.groups, len(self.groups_)) > 0
         if not present.all():
             raise ValueError(
-                f"no validation row in group(s) {self.groups_[present == 0].tolist()}: use validation='cv', "
+                f"no validation row in group(s) {self.groups_[~present].tolist()}: use validation='cv', "
                 "a larger fraction, or a validation set that has every group"
             )
-        units = Units.groups(problem.groups, problem.weight, judged.groups, judged.weight)
+        index = pools.index(judged.groups)
+        units = Units.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
+        units = replace(units, shrinkage=SHRINKAGE / (judged.sizes(index, pools.count) + SHRINKAGE))
         even = self.combine == "average"
         combiner = Mixture(
-            WorstUnit("class" if np.array_equal(problem.groups, problem.y) else "group"),
+            WorstUnit(self._kind, shrinkage=SHRINKAGE, pools=pools.numbers),
             problem.n_classes,
             even=even,
             with_erm=not even,
@@ -209,11 +237,23 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
 
     def _own_groups(self, rows: Rows) -> Rows:
-        if self.objective_ != WorstUnit("class"):  # another one after reweight, or groups that were given
+        # Another one after reweight, or groups that were given.
+        if self.objective_ != WorstUnit("class", shrinkage=SHRINKAGE):
             return rows
         if rows.groups is not None and not np.array_equal(rows.groups, rows.y):
             raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
         return replace(rows, groups=rows.y)
+
+    def _unit_table(self) -> UnitTable | None:
+        rows, objective = self.combiner_.pool.ledger.rows, self.objective_
+        if not isinstance(objective, WorstUnit) or objective.by_class or rows.groups is None:
+            return None
+        measured = replace(objective, pools=None)  # each group by itself, however few its rows
+        errors = self.estimator_weights_ @ measured.losses(self.combiner_.pool.ledger)
+        if len(errors) != len(self.groups_):  # some have no row here
+            return None
+        kind, names = objective.unit, self.groups_.tolist()
+        return UnitTable.of(kind, rows.words, names, rows.groups, randomised=errors)
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)

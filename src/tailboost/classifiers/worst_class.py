@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost._typing import Floats
+from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, check_group_arguments
@@ -24,19 +24,25 @@ from tailboost.classifiers._target_game import (
     reachable,
     target_bound,
     target_units,
+    useless,
     warn_of_missed,
+    warn_of_small,
     warn_of_unmeasured,
     with_least_allowed,
 )
-from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
+from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners._cells import CellAdjustedClassifier, combinations, few_cells
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import (
     DECIMALS,
+    SHRINKAGE,
     NamedUnits,
+    Pools,
     TargetUnits,
     allowed_errors,
     edge_from_share,
@@ -44,8 +50,8 @@ from tailboost.targets import (
 from tailboost.validation import Scheme, judge_only_known_classes
 
 # Members between plain ERM and the balanced model, where one costs an argmax. On six tables × 3 splits they
-# lowered the largest test error at small budgets (.481 to .449 at .005 above the least mean error, .452 to
-# .431 at .01, .393 to .376 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
+# lowered the largest test error at small budgets (.462 to .444 at .005 above the least mean error, .452 to
+# .422 at .01, .390 to .372 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
 BETWEEN = 7
 # Rounds without a lower value after which a game ends in which every round costs fits.
 PATIENCE = 10
@@ -77,13 +83,14 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     ----------
     estimator : classifier, optional
         The base learner; one that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …)
-        is grown only as far as asked. None is `HistBoostClassifier`, and `LogitAdjustedClassifier` where the
-        error game is played over classes: it answers a round by an argmax instead of a fit.
+        is grown only as far as asked. None is `HistBoostClassifier` in the indicator game. In the error game
+        it is `LogitAdjustedClassifier`, over groups and cells with a forest of p(group | x, class) beside it:
+        an argmax answers a round instead of a fit (up to 60 combinations of class and groups).
     max_error : float in (0, 1], dict or "auto", default="auto"
         The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
         for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes
         the smallest of .05, .1, …, .9 for which the balanced model of round 1 meets the weak-learning
-        condition on the validation rows (indicator), or that the mixture meets there (error). The paper
+        condition on the validation rows (indicator), or that `predict` meets there (error). The paper
         fits with each of ten values and keeps the one with the least largest class error on validation rows:
         that is ``GridSearchCV`` with `tailboost.metrics.make_worst_class_scorer`.
     gamma : float in (0, 0.5] or "auto", default="auto"
@@ -94,8 +101,9 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         The most rounds. "auto" is 30 in the error game and T = ``⌈2 ln K/γ²⌉`` in the indicator game. T can
         be hundreds; `n_iter_no_change` ends most games long before, and then the theorem does not apply.
     until_met : bool, default=False
-        Stop as soon as all targets are met on the validation rows, and otherwise play all ``n_estimators``
-        rounds: `n_iter_no_change` is not used. Needs ``max_error``.
+        Stop as soon as the vote, or the randomised classifier of a mixture, meets all targets on the
+        validation rows, and otherwise play all ``n_estimators`` rounds: `n_iter_no_change` is not used. Needs
+        ``max_error``.
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
@@ -110,14 +118,15 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     units : {"auto", "class", "group", "cell"}, default="auto"
         What has targets: "cell" is class × group; "auto" is "group" where `fit` is given groups, else
         "class".
+    {{min_unit_rows}}
     {{validation}}
     {{include_constants}}
         A vote has neither them nor plain ERM.
     {{class_weight}}
     n_iter_no_change : int, None or "auto", default="auto"
         Stop when this many rounds together lowered the largest class error of the combination by no more
-        than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game over
-        classes, whose rounds cost next to nothing, and 10 otherwise.
+        than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game, whose
+        rounds cost next to nothing, and 10 otherwise.
     {{tol}}
     {{max_time}}
     {{checkpoint_dir}}
@@ -130,7 +139,8 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     ----------
     {{classes_}}
     units_ : ndarray of shape (m,)
-        Names of the classes, the groups, or the (class, group) cells.
+        Names of the classes, the groups, or the (class, group) cells; a group of a table is a (column, value)
+        pair.
     max_error_ : ndarray of shape (m,)
         The error allowed to each.
     gamma_ : float or None
@@ -148,11 +158,19 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool
-        Whether every unit measured meets its target: by `unit_errors_` for a vote, by
-        `expected_unit_errors_`, that is the solver's value, for a mixture. In the indicator game an error of
-        ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
+        Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
+        were pooled, by the error on the pool. It is a point estimate. Never true where `predict` answers one
+        class to all rows or is no better than the best mixture of constants. In the indicator game an error
+        of ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
+    bound_met_randomized_ : bool
+        Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
+        ``guarantee_.verdict``).
+    unit_pools_ : ndarray of shape (m,)
+        Number of the steering unit, the column of `unit_weights_`, of each unit: small ones share one (see
+        ``min_unit_rows``).
     unit_weights_ : ndarray of shape (T, m)
-        The player's weights; None with more than 1,000 units.
+        The player's weights on the units that steer, fewer than m where small units were pooled; None with
+        more than 1,000.
     {{ensemble_}}
     estimators_ : list
         The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
@@ -202,6 +220,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         "class_loss": [StrOptions({"auto", "indicator", "error"})],
         "combine": [StrOptions({"auto", "vote", "mixture"})],
         "units": [StrOptions({"auto", "class", "group", "cell"})],
+        "min_unit_rows": [Interval(Integral, 1, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
 
@@ -209,10 +228,11 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self, estimator: Any = None, *, max_error: Any = "auto", gamma: float | str = "auto", q: float = 0.8,
         n_estimators: int | str = "auto", until_met: bool = False, eta: float | str = "theory",
         class_loss: str = "auto", combine: str = "auto", mean_budget: float | None = None,
-        units: str = "auto", validation: Any = "auto",
-        include_constants: bool = True, class_weight: Any = None, n_iter_no_change: int | str | None = "auto",
-        tol: float = 1e-3, max_time: float | None = None, checkpoint_dir: Any = None,
-        warm_start: bool = False, n_jobs: int | None = None, random_state: Any = None, verbose: int = 0,
+        units: str = "auto", min_unit_rows: int = 10,
+        validation: Any = "auto", include_constants: bool = True, class_weight: Any = None,
+        n_iter_no_change: int | str | None = "auto", tol: float = 1e-3, max_time: float | None = None,
+        checkpoint_dir: Any = None, warm_start: bool = False, n_jobs: int | None = None,
+        random_state: Any = None, verbose: int = 0,
     ) -> None:  # fmt: skip
         self.estimator = estimator
         self.max_error = max_error
@@ -225,6 +245,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self.combine = combine
         self.mean_budget = mean_budget
         self.units = units
+        self.min_unit_rows = min_unit_rows
         self.validation = validation
         self.include_constants = include_constants
         self.class_weight = class_weight
@@ -260,8 +281,8 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         {{X}}
         {{y}}
         {{sample_weight}}
-        groups : array-like of shape (n,), optional
-            Group of each row: targets are for groups, or for class × group cells, then.
+        {{groups}}
+            Targets are for groups, or for class × group cells, then.
         X_val, y_val, groups_val, sample_weight_val : optional
             An explicit validation set; needs ``validation="auto"``.
         {{fit_params}}
@@ -308,12 +329,17 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     def _kind(self) -> GameKind:
         """Which game is played over the units."""
         return GameKind(
-            gamma=edge_from_share(self.q, len(self.units_)) if self.gamma == "auto" else float(self.gamma),
+            gamma=edge_from_share(self.q, self._pools.count) if self.gamma == "auto" else float(self.gamma),
             aims=self.max_error != "auto" or self.gamma != "auto",
             class_loss=self.class_loss,
             combine=self.combine,
             limited=self.mean_budget is not None,
         )
+
+    @property
+    def unit_pools_(self) -> Ints:
+        """Number of the steering unit of each unit."""
+        return self._pools.of
 
     @property
     def units_(self) -> NDArray[Any]:
@@ -322,18 +348,22 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     @property
     def _by_argmax(self) -> bool:
-        """Whether the default learner answers class weights without a new fit."""
-        return self.estimator is None and self._named.kind == "class" and not self._kind.indicator
+        """Whether the default learner answers the weights of units without a new fit."""
+        return self.estimator is None and self._few_cells and not self._kind.indicator
 
     def _learner(self, problem: Problem | None = None) -> Any:
-        if problem is not None and self._by_argmax:
+        if problem is None or not self._by_argmax:
+            return super()._learner(problem)
+        if self._named.kind == "class":
             return LogitAdjustedClassifier(n_jobs=self.n_jobs)
-        return super()._learner(problem)
+        return CellAdjustedClassifier(combinations(problem), n_jobs=self.n_jobs)
 
     def _name_units(self, problem: Problem) -> Problem:
         kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
-        groups = None if problem.groups is None else self.groups_
+        groups = None if problem.groups is None else self._group_names
         self._named = NamedUnits.of(kind, problem.rows, self.classes_, groups)
+        tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
+        self._pools = Pools.small(self._named, tables, self.min_unit_rows)
         problem.groups = self._named.number(problem.rows).groups
         if problem.validation is not None:
             X_val, rows = problem.validation
@@ -341,10 +371,11 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         game = self._kind
         if self.class_loss == "indicator" and game.gamma <= 0:
             raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = {game.gamma:.4g} for {len(self.units_)} units, "
+                f"gamma='auto' with q={self.q:g} gives γ = {game.gamma:.4g} for {self._pools.count} units, "
                 "which is not positive: use class_loss='error', or give gamma"
             )
         self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
+        self._few_cells = kind == "class" or few_cells(problem)
         return problem
 
     def _own_groups(self, rows: Rows) -> Rows:
@@ -357,10 +388,19 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
         game, T = self._kind, self._rounds()
-        units = target_units(problem, scheme, self.max_error_, game.indicator)
+        units = target_units(problem, scheme, self._pools, self.max_error_, game.indicator)
         if game.indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - game.gamma)
-        objective = WorstUnit(self._named.kind, tuple(units.penalty.tolist()))
+        objective = WorstUnit(
+            self._named.kind,
+            tuple(units.penalty.tolist()),
+            shrinkage=0.0 if game.indicator else SHRINKAGE,
+            pools=self._pools.numbers,
+        )
+        self._coin = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
+        # What is reported is by unit, also where several steer as one.
+        each = self._pools.each
+        self._measured = target_units(problem, scheme, each, self.max_error_, game.indicator)
         if game.votes:
             combiner: Vote | Mixture = Vote(objective, problem.n_classes, units)
         else:
@@ -373,7 +413,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
                 mean_budget=self.mean_budget,
             )
         demand = game.demand(units, T, stated=self.max_error != "auto")
-        return Plan(units, Hedge(eta_for(self.eta, float(len(self.units_)), T)), combiner, demand)
+        return Plan(units, Hedge(eta_for(self.eta, float(self._pools.count), T)), combiner, demand)
 
     def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
         yield from super()._extra_densities(plan)
@@ -383,7 +423,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
                 yield plan.units.density(w / w.sum())
 
     def _rounds(self) -> int:
-        return self._kind.rounds(self.n_estimators, len(self.units_))
+        return self._kind.rounds(self.n_estimators, self._pools.count)
 
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds()
@@ -394,7 +434,9 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
             target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
             patience = None if self._by_argmax else PATIENCE
-        stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target)
+        who = "the vote" if self._kind.votes else "the randomised classifier"
+        words = f"{who} meets all targets on the validation rows"
+        stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target, reached=words)
         return Schedule(T, T, stopping, watched=True)
 
     def _tied_to_rounds(self) -> str:
@@ -418,22 +460,38 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self.unit_weights_ = self.trace_.weights
         answers, y = pool.answers, pool.ledger.rows.y
         if answers is None:  # `reweight` judged it on other rows
-            for name in ("unit_errors_", "expected_unit_errors_", "bound_met_"):
+            for name in ("unit_errors_", "expected_unit_errors_", "bound_met_", "bound_met_randomized_"):
                 self.__dict__.pop(name, None)
             return
-        self.expected_unit_errors_ = units.errors(ensemble.loss_of(answers, y))
-        self.unit_errors_ = units.errors(ensemble.scores_of(answers).argmax(axis=1) != y)
-        reached = units.excess(self._promised_errors)
+        expected, predicted = ensemble.loss_of(answers, y), ensemble.scores_of(answers).argmax(axis=1)
+        self.expected_unit_errors_ = self._measured.errors(expected)
+        self.unit_errors_ = self._measured.errors(predicted != y)
+        self._pool_errors = units.errors(predicted != y)
+        reached, drawn = units.excess(self._pool_errors), units.excess(units.errors(expected))
         allowed = float(units.allowed.max())
         if self.max_error == "auto":
             allowed = allowed if game.indicator else least_error_met(reached)
             self.max_error_ = np.full(len(self.units_), round(allowed, DECIMALS))
-        self.bound_met_ = bool(units.met(reached - allowed))
+        self._useless = useless(predicted, reached, self._coin, self.classes_)
+        self.bound_met_ = bool(units.met(reached - allowed)) and not self._useless
+        self.bound_met_randomized_ = bool(units.met(drawn - allowed))
 
-    @property
-    def _promised_errors(self) -> Floats:
-        """Errors that are compared with the targets: of the vote, or of the randomised classifier."""
-        return self.unit_errors_ if self._kind.votes else self.expected_unit_errors_
+    def _unit_table(self) -> UnitTable | None:
+        if not hasattr(self, "unit_errors_"):  # `reweight` judged it on other rows
+            return None
+        rows, errors, drawn = self.combiner_.pool.ledger.rows, self.unit_errors_, self.expected_unit_errors_
+        assert rows.groups is not None
+        keeps = self._targets.met
+        return UnitTable.of(
+            self._named.kind,
+            rows.words,
+            self.units_.tolist(),
+            rows.groups,
+            randomised=drawn,
+            predict=errors,
+            allowed=self.max_error_,
+            met=(keeps(errors - self.max_error_), keeps(drawn - self.max_error_)),
+        )
 
     @property
     def class_errors_(self) -> Floats:
@@ -443,22 +501,23 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         return self.unit_errors_
 
     def _warn(self) -> None:
-        kind, units, errors = self._named.kind, self.units_.tolist(), self._promised_errors
+        kind, units, errors, pools = self._named.kind, self.units_.tolist(), self.unit_errors_, self._pools
         warn_of_unmeasured(kind, units, errors)
+        warn_of_small(kind, units, pools)
         if not self.bound_met_:
             words = self.combiner_.pool.ledger.rows.words
-            reason = "; ".join(filter(None, (self.trace_.stop_reason, self._reachable())))
-            warn_of_missed(kind, self._targets, units, errors, self.max_error_, words, reason)
+            reason = "; ".join(filter(None, (self._useless, self.trace_.stop_reason, self._reachable())))
+            names, errors, allowed = pools.names(units), self._pool_errors, pools.strictest(self.max_error_)
+            warn_of_missed(kind, self._targets, names, errors, allowed, words, reason)
 
     def _reachable(self) -> str:
         """Say what mixtures of these members can reach; nothing of a vote, which is no mixture."""
         combiner = self.combiner_
         if not isinstance(combiner, Mixture) or combiner.even:
             return ""
-        least = combiner.pool.ledger.mean_losses().min()
-        return reachable(
-            combiner.curve(), float(least), float(self._targets.allowed.max()), str(combiner.objective)
-        )
+        curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
+        worst, target = combiner.values(curve.mixture), float(self._targets.allowed.max())
+        return reachable(curve.mean, worst, least, target, str(combiner.objective))
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
@@ -466,5 +525,6 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
         if self.combiner_.pool.answers is not None:
             words = self.combiner_.pool.ledger.rows.words
-            observed = (*observed, target_bound(kind, units, self.unit_errors_, self.max_error_, words))
+            allowed = self._pools.strictest(self.max_error_)
+            observed = (*observed, target_bound(kind, units, self._pool_errors, allowed, words))
         return promised, observed

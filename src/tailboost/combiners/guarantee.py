@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
 
+from tailboost._html import html_details
 from tailboost._typing import Floats
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstUnit
+from tailboost.combiners.units import UnitTable
 from tailboost.combiners.vote import Vote
 from tailboost.game import Game
 from tailboost.rules.entropic import EntropicLP
@@ -33,7 +36,7 @@ OUTLIERS = "not given when outliers are dropped: the rows kept change from round
 
 @dataclass(frozen=True)
 class Bound:
-    """One inequality: ``name ≤ bound``, and what was in fact achieved.
+    """One inequality: ``name ≤ bound`` (or ``<``), and what was in fact achieved.
 
     Attributes
     ----------
@@ -47,6 +50,8 @@ class Bound:
         The left-hand side, where it is known.
     note : str
         Conditions, or why there is no bound.
+    strict : bool
+        Whether the inequality is strict.
     """
 
     name: str
@@ -54,12 +59,20 @@ class Bound:
     bound: float | None
     achieved: float | None = None
     note: str = ""
+    strict: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether the bound is no less than 1, which errors, losses and their means never exceed."""
+        return self.bound is not None and self.bound >= 1
 
     def __str__(self) -> str:
         value = "no bound" if self.bound is None else f"{self.bound:.4g}"
+        if self.empty:
+            value += ", which says nothing: it is at most 1 anyway"
         achieved = "" if self.achieved is None else f" (achieved {self.achieved:.4g})"
         note = f" [{self.note}]" if self.note else ""
-        return f"{self.name} ≤ {self.formula} = {value}{achieved}{note}"
+        return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class Budget:
     mean : float
         Mean error of the mixture.
     price : float
-        A budget larger by d lowers the objective by at most ``price · d``.
+        A budget larger by d lowers what λ minimises by at most ``price · d``.
     """
 
     mean_budget: float
@@ -85,9 +98,9 @@ class Budget:
 
     def __str__(self) -> str:
         worth = (
-            f"a budget larger by .01 would lower the objective by at most {0.01 * self.price:.4g}"
+            f"a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
             if self.price > 0
-            else "a larger budget would not lower the objective"
+            else "a larger budget would not lower what λ minimises"
         )
         return (
             f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
@@ -149,6 +162,11 @@ class Guarantee:
         members were fitted on the judged rows.
     budget : Budget or None
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
+    chosen_by : str
+        What λ minimised, in words, where that is not ``objective`` itself; else empty.
+    units : UnitTable or None
+        The error of each class, group or cell of the game beside what it is allowed; None where the game is
+        over rows, and where the errors are not known.
     """
 
     promised: tuple[Bound, ...]
@@ -171,6 +189,8 @@ class Guarantee:
     symbols: dict[str, str]
     estimate: float | None = None
     budget: Budget | None = None
+    chosen_by: str = ""
+    units: UnitTable | None = None
 
     @property
     def verdict(self) -> str:
@@ -211,7 +231,7 @@ class Guarantee:
         if self.achieved >= self.erm_value * (1 - SAME_AS_ERM):
             return (
                 f"λ is {self.alone} in effect ({self.achieved:.4g} against {self.erm_value:.4g}): the "
-                f"boosted members add less than {SAME_AS_ERM:.0%}"
+                f"other members add less than {SAME_AS_ERM:.0%}"
             )
         return f"λ is a true mixture: {self.achieved:.4g} {against}"
 
@@ -243,11 +263,13 @@ class Guarantee:
         if self.without_penalties is not None:
             achieved += f"; without penalties {self.without_penalties:.6g}"
         lines = [
+            *([] if self.units is None else [str(self.units)]),
             self.verdict,
             f"{achieved} (solver gap {self.gap:.1e}); it speaks about the "
             "randomised classifier whose label distribution is predict_proba, "
             "not about predict",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
+            *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
             *self._on_fresh_rows(),
             *(f"observed: {b}" for b in self.observed),
             *(f"promised: {b}" for b in self.promised),
@@ -255,25 +277,30 @@ class Guarantee:
         ]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        table = "" if self.units is None else self.units._repr_html_()
+        return f"{table}<p>{escape(self.verdict)}</p>{html_details('Values, bounds and symbols', str(self))}"
+
 
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 """Promised and observed bounds of a game."""
 
 
 def guarantee(
-    game: Game[Any],
+    game: Game[Any] | None,
     combiner: Mixture | Vote,
     mixture: Floats,
     gap: float,
     bounds: Bounds,
     classes: Sequence[Any],
+    names: Sequence[str] | None = None,
 ) -> Guarantee:
     """Return what was promised, observed and achieved by a mixture of the pool of a game.
 
     Parameters
     ----------
-    game : Game
-        The game that was played.
+    game : Game or None
+        The game that was played; None where the pool comes from no game.
     combiner : Mixture or Vote
         The pool, its losses and its objective.
     mixture : ndarray of shape (n_members,)
@@ -284,33 +311,30 @@ def guarantee(
         The promised and the observed ones.
     classes : sequence of K labels
         What the class numbers stand for.
+    names : sequence of str, optional
+        What the members are called where there was no game; the one with the least mean loss is the one that
+        the mixture is held against.
     """
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
-    coin, achieved, T = objective.coin(ledger, K), combiner.value(mixture), game.n_rounds
-    # Plain ERM is the first boosted hypothesis, or the first extra of a game over groups.
-    first = T if combiner.with_erm else 0
+    coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
+    first, named = _called(game, combiner, names)
     alone = np.zeros(len(mixture))
     alone[first] = 1.0
-    balanced = game.units.grouped and not combiner.with_erm
     promised, observed = bounds
     over_units = isinstance(objective, WorstUnit)
     # Outliers have no part in the errors of units.
     dropped = 0.0 if over_units else ledger.dropped
     penalised = isinstance(objective, WorstUnit) and objective.penalised
     plain = replace(objective, penalty=None) if isinstance(objective, WorstUnit) and penalised else None
-    words = "the balanced model of round 1" if balanced else "plain ERM"
     used = np.flatnonzero(mixture > NO_SHARE)
     constants = [ledger.constant_answer(int(m)) for m in used]
     only = None
     if len(used) == 1:
         (member,), (constant,) = used.tolist(), constants
-        only = f"the hypothesis of round {member + 1}"
-        if member == first:
-            only = words
-        elif member == 0 and game.units.grouped:
-            only = "the balanced model of round 1"
+        only = named(member)
         if constant is not None:
-            only = f"the constant {classes[constant]!r}" if member >= T else f"{only}, a constant"
+            extra = member >= combiner.pool.n_rounds or names is not None
+            only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
     return Guarantee(
         promised=promised,
         observed=observed,
@@ -322,7 +346,7 @@ def guarantee(
         judged_on=ledger.rows.words,
         coin_flip_value=coin,
         erm_value=combiner.value(alone),
-        alone=words,
+        alone=named(first),
         constants_value=objective.constants(ledger, K),
         only=only,
         ignores_features=None not in constants,
@@ -332,7 +356,23 @@ def guarantee(
         symbols=_symbols(game, objective, K, (*promised, *observed)),
         estimate=combiner.value_elsewhere(),
         budget=_budget(combiner, mixture),
+        chosen_by=_chosen_by(combiner),
     )
+
+
+def _called(
+    game: Game[Any] | None, combiner: Mixture | Vote, names: Sequence[str] | None
+) -> tuple[int, Callable[[int], str]]:
+    """Return the member that a mixture is held against, and what members are called."""
+    if game is None:
+        assert names is not None
+        return int(combiner.pool.ledger.by_mean_loss()[0]), names.__getitem__
+    # Plain ERM is the first boosted hypothesis, or the first extra of a game over groups.
+    first = game.n_rounds if combiner.with_erm else 0
+    known = {0: "the balanced model of round 1"} if game.units.grouped else {}
+    if combiner.with_erm or not game.units.grouped:
+        known[first] = "plain ERM"
+    return first, lambda member: known.get(member, f"the hypothesis of round {member + 1}")
 
 
 def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
@@ -343,22 +383,21 @@ def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
     return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), price)
 
 
+def _chosen_by(combiner: Mixture | Vote) -> str:
+    """Return in words what λ minimised where that is not the objective itself."""
+    solved = isinstance(combiner, Mixture) and not combiner.even
+    return combiner.objective.chosen_by if solved and isinstance(combiner.objective, WorstUnit) else ""
+
+
 def _symbols(
-    game: Game[Any], objective: Objective, n_classes: int, bounds: tuple[Bound, ...]
+    game: Game[Any] | None, objective: Objective, n_classes: int, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
     """Explain what is printed: K, T and λ always, the rest where a bound or the objective has it."""
-    rule, losses = game.rule, game.trace.weighted_loss
-    known = {
-        "T": f"{game.n_rounds} rounds",
-        "K": f"{n_classes} classes",
-        "λ": "estimator_weights_, the shares of the members",
-        "p": "base measure over units: the normalised sample weights, or the same for every class or group; "
-        f"min p = {1 / game.units.count:.4g}",
-        "V": f"mean weighted loss of the rounds, {losses.mean():.4g}",
-        "g": f"largest weighted loss of a round, {losses.max():.4g}",
-        "log": "natural logarithm",
-        "δ": "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1",
-    }
+    known = {} if game is None else {"T": f"{game.n_rounds} rounds"}
+    known |= {"K": f"{n_classes} classes", "λ": "estimator_weights_, the shares of the members"}
+    rule = None if game is None else game.rule
+    if game is not None:
+        known |= _symbols_of_game(game)
     alpha = getattr(rule, "alpha", None) if objective.alpha is None else objective.alpha
     if alpha is not None:
         known["α"] = f"tail mass, {alpha:g}"
@@ -377,6 +416,18 @@ def _symbols(
         names += more
         printed = " ".join([printed, *(known[s] for s in more)])
     return {s: known[s] for s in known if s in names}
+
+
+def _symbols_of_game(game: Game[Any]) -> dict[str, str]:
+    losses = game.trace.weighted_loss
+    return {
+        "p": "base measure over units: the normalised sample weights, or the same for every class or group; "
+        f"min p = {1 / game.units.count:.4g}",
+        "V": f"mean weighted loss of the rounds, {losses.mean():.4g}",
+        "g": f"largest weighted loss of a round, {losses.max():.4g}",
+        "log": "natural logarithm",
+        "δ": "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1",
+    }
 
 
 def _names(symbol: str, text: str) -> bool:
@@ -408,9 +459,56 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     V, g = float(trace.weighted_loss.mean()), float(trace.weighted_loss.max())
     p, mean_losses = game.state.base, game.state.cumulative / T
     observed = hedge_bounds(V, rule.eta, T, None if game.units.grouped else alpha, p, mean_losses)
-    if eta != "theory":
-        return (), observed
-    return (theory_bound(g, game.units.count, T, planned == T),), observed
+    promised = (theory_bound(g, game.units.count, T, planned == T),) if eta == "theory" else ()
+    if game.units.shrinkage is None:
+        return promised, observed
+    note = "mean losses are drawn towards their mean over the units, more so where they rest on fewer rows"
+    told = tuple(
+        tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
+        for bounds in (promised, observed)
+    )
+    return told[0], told[1]
+
+
+def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float, bounds: Bounds) -> Bounds:
+    """Add to the bounds of Hedge's even mixture those of the mixture that a linear program chose.
+
+    Zhai et al. 2021, section 3: on the losses that drove the player λ is at least as good as 1/T, so that
+    what bounds the even mixture's CVaR bounds λ's. On other rows nothing follows.
+
+    Parameters
+    ----------
+    game : Game
+        Its rule is a `Hedge` over rows.
+    ledger : Ledger
+        The losses that λ was chosen on.
+    alpha : float
+        Level of the CVaR that λ minimises.
+    value : float
+        The CVaR of λ's loss on these rows.
+    bounds : pair of tuples of Bound
+        Those of the even mixture.
+    """
+    promised, observed = bounds
+    name = f"CVaR at α = {alpha:g} of λ's own loss"
+    assert isinstance(game.rule, Hedge)
+    if game.rule.outlier_fraction > 0:
+        return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
+    drove, p = game.state.cumulative, game.state.base
+    judged = np.sum([ledger.boosted.row(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
+    same = np.array_equal(judged, drove) and np.allclose(ledger.rows.base, p, rtol=1e-12, atol=0)
+
+    def own(even: Bound) -> Bound:
+        if not same:
+            note = "λ was chosen on other losses than those that drove the player"
+            return Bound(name, even.formula, None, value, note)
+        note = (
+            even.note if even.bound is None else "as the even mixture's; on the losses that drove the player"
+        )
+        return Bound(name, even.formula, even.bound, value, note)
+
+    # The first observed bound is that of the even mixture's CVaR; one on every row's loss is one on the CVaR.
+    return (*promised, *map(own, promised)), (*observed, own(observed[0]))
 
 
 def _best_on_player_losses(game: Game[Any]) -> float:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tailboost._rows import memberships
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost.data import Rows
 from tailboost.rules.outliers import keep
 from tailboost.solvers import BitLosses
+from tailboost.solvers.bits import DenseLosses
 
 # Mean losses closer than this are equal.
 TIE_DECIMALS = 9
@@ -29,7 +31,7 @@ class Ledger:
     rows : Rows
         The judged rows.
     boosted : BitLosses of shape (T, n)
-        Losses of the boosted hypotheses.
+        Losses of the boosted hypotheses; dense where the answers of some are drawn.
     extras : BitLosses of shape (E, n)
         Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
@@ -37,11 +39,13 @@ class Ledger:
     """
 
     rows: Rows
-    boosted: BitLosses
+    boosted: BitLosses | DenseLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
     # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
+    # And of the numbers of rows in them.
+    _sizes: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> Ledger:
@@ -63,14 +67,14 @@ class Ledger:
 
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
-        boosted, extras = (bits.select(units=chosen) for bits in (self.boosted, self.extras))
+        boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
         return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction)
 
     def regrouped(self, groups: Ints) -> Ledger:
         """Return the ledger with other groups of the same rows."""
-        return replace(self, rows=replace(self.rows, groups=groups), _known={})
+        return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={})
 
-    def pool(self, n_rounds: int | None = None) -> BitLosses:
+    def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
         t = self.boosted.shape[0]
         pool = self.boosted if n_rounds in (None, t) else self.boosted.select(members=np.arange(n_rounds))
@@ -105,7 +109,7 @@ class Ledger:
         """
         t, y = self.boosted.shape[0], self.rows.y
         wrong = self.boosted.row(member) if member < t else self.extras.row(member - t)
-        right = y[~wrong]
+        right = y[wrong == 0]
         if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, y != right[0]):
             return None
         return int(right[0])
@@ -117,8 +121,8 @@ class Ledger:
         ----------
         name : str
             Name of the units; the same name always comes with the same ``index``.
-        index : ndarray of shape (n,)
-            Unit of each judged row; rows of number −1 are outside.
+        index : ndarray of shape (n,) or (n, c)
+            Unit of each judged row, or its c units; −1 for none.
         n_rounds : int, optional
             Boosted hypotheses of the pool; all by default.
 
@@ -128,13 +132,13 @@ class Ledger:
         used : ndarray of shape (m',)
             Numbers of the units that have rows.
         """
-        inside = index >= 0
-        used, index = np.unique(index[inside], return_inverse=True)
-        weight = self.rows.weight[inside]
-        share = weight / np.bincount(index, weights=weight)[index]
+        row, unit = memberships(index)
+        used, unit = np.unique(unit, return_inverse=True)
+        weight = self.rows.weight[row]
+        share = weight / np.bincount(unit, weights=weight)[unit]
 
-        def errors(wrong: Bits) -> Floats:
-            sums = np.bincount(index, weights=share * wrong[inside], minlength=len(used))
+        def errors(wrong: Bits | Floats) -> Floats:
+            sums = np.bincount(unit, weights=share * wrong[row], minlength=len(used))
             return sums.astype(np.float64).round(LOSS_DECIMALS)
 
         known, t = self._known.get(name, []), self.boosted.shape[0]
@@ -142,6 +146,13 @@ class Ledger:
         self._known[name] = known  # a new list: other ledgers and threads hold the old one
         extras = [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
         return np.array([*known[:n_rounds], *extras]), used
+
+    def unit_sizes(self, name: str, index: Ints) -> Floats:
+        """Return how many rows each unit that has any rests on (see `Rows.sizes`), shape (m',)."""
+        if name not in self._sizes:
+            sizes = self.rows.sizes(index, int(index.max()) + 1)
+            self._sizes[name] = sizes[sizes > 0]
+        return self._sizes[name]
 
     def mean_losses(self, n_rounds: int | None = None) -> Floats:
         """Mean loss of every member of the pool on the judged rows, nothing left out, shape (T + E,)."""

@@ -11,7 +11,7 @@ import numpy as np
 from tailboost._typing import Floats, Ints
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.ledger import Ledger
-from tailboost.combiners.objective import Objective
+from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
 from tailboost.game import Game, Response
@@ -77,7 +77,9 @@ class Mixture:
         if self.even or not watched:
             return np.nan, 0.0
         solution = self.solve()
-        return solution.value, solution.gap
+        # λ of shrunk errors is reported by the errors themselves.
+        over_units = isinstance(self.objective, WorstUnit)
+        return self.value(solution.mixture) if over_units else solution.value, solution.gap
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
@@ -135,6 +137,10 @@ class Mixture:
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the pool."""
         return self.objective.evaluate(self.pool.ledger, mixture)
+
+    def values(self, mixtures: Floats) -> Floats:
+        """Return the objective of each of several mixtures, (B, T + E)."""
+        return np.array([self.value(mixture) for mixture in mixtures])
 
     def value_elsewhere(self) -> float | None:
         """Return the objective where each half of the judged rows is judged by the λ chosen on the other.

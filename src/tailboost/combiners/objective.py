@@ -7,10 +7,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tailboost._rows import memberships
 from tailboost._typing import Floats, Ints
-from tailboost.combiners.ledger import Ledger
+from tailboost.combiners.ledger import LOSS_DECIMALS, Ledger
 from tailboost.data import Rows
-from tailboost.solvers import BitLosses, MixtureSolution, cvar, minimize_cvar_mixture
+from tailboost.game import shrunk
+from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
+from tailboost.solvers.bits import LossMatrix
+from tailboost.targets import SHRINKAGE
 
 
 class Tail(NamedTuple):
@@ -23,7 +27,7 @@ class Tail(NamedTuple):
     base : base measure; None for a uniform one
     """
 
-    losses: Floats | BitLosses
+    losses: Floats | LossMatrix
     alpha: float | None
     base: Floats | None
 
@@ -155,11 +159,20 @@ class WorstUnit:
         errors: the largest allowed error less the unit's own.
     by_class : bool
         Whether the units are the classes of the rows; else they are the rows' groups.
+    shrinkage : float
+        Pseudo-rows s ≥ 0 by which λ doubts an error measured on few rows: λ minimises the largest of
+        ``(n e + s ē)/(n + s)``, where n is the number of rows behind the unit's error e, its penalty added,
+        and ē the mean of these over the units. The values reported are those of the errors as measured.
+    pools : tuple of ints, optional
+        Number of the unit that each of the rows' groups belongs to, where small groups share one; by default
+        every group is a unit. Penalties are by unit.
     """
 
     unit: str
     penalty: tuple[float, ...] | None = None
     by_class: bool = False
+    shrinkage: float = 0.0
+    pools: tuple[int, ...] | None = None
 
     alpha = None
 
@@ -177,13 +190,27 @@ class WorstUnit:
             return rows.y
         if rows.groups is None:
             raise ValueError("objective='worst_group' needs groups, and these losses were kept without any")
-        return rows.groups
+        if self.pools is None:
+            return rows.groups
+        return np.where(rows.groups >= 0, np.array(self.pools)[rows.groups], -1)
+
+    @property
+    def _name(self) -> str:
+        """Under which a ledger keeps the errors of the units."""
+        return "classes" if self.by_class else "groups" if self.pools is None else f"pools {self.pools}"
 
     def losses(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
         """Error of every member of the pool on every unit that has rows, penalties added, (T + E, m')."""
-        name = "classes" if self.by_class else "groups"
-        errors, used = ledger.unit_errors(name, self._index(ledger.rows), n_rounds)
+        errors, used = ledger.unit_errors(self._name, self._index(ledger.rows), n_rounds)
         return errors + self._penalties(used)
+
+    def steering_losses(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
+        """Return what λ is chosen by: `losses`, shrunk towards their mean over the units."""
+        losses = self.losses(ledger, n_rounds)
+        if self.shrinkage == 0.0:
+            return losses
+        sizes = ledger.unit_sizes(self._name, self._index(ledger.rows))
+        return shrunk(losses, self.shrinkage / (sizes + self.shrinkage)).round(LOSS_DECIMALS)
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest error of a unit: errors are linear in λ."""
@@ -191,22 +218,21 @@ class WorstUnit:
 
     def of_losses(self, ledger: Ledger, losses: Floats) -> float:
         """Return the largest mean loss of a unit, its penalty added."""
-        index = self._index(ledger.rows)
-        inside = index >= 0
-        index, weight = index[inside], ledger.rows.weight[inside]
-        mass = np.bincount(index, weights=weight)
+        row, unit = memberships(self._index(ledger.rows))
+        weight = ledger.rows.weight[row]
+        mass = np.bincount(unit, weights=weight)
         used = np.flatnonzero(mass)
-        errors = np.bincount(index, weights=weight * losses[inside])[used] / mass[used]
+        errors = np.bincount(unit, weights=weight * losses[row])[used] / mass[used]
         return float((errors if self.penalty is None else errors + np.array(self.penalty)[used]).max())
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
-        """Solve the minimax problem over units."""
-        losses = self.losses(ledger, n_rounds)
+        """Solve the minimax problem over units, whose errors are shrunk where that is asked."""
+        losses = self.steering_losses(ledger, n_rounds)
         return minimize_cvar_mixture(losses, 1.0 / losses.shape[1])  # cap 1: the whole simplex
 
     def tail(self, ledger: Ledger, n_rounds: int | None = None) -> Tail:
-        """Return the errors of the units, penalties added, of which the largest counts."""
-        return Tail(self.losses(ledger, n_rounds), None, None)
+        """Return the errors of the units, shrunk, penalties added, of which the largest counts."""
+        return Tail(self.steering_losses(ledger, n_rounds), None, None)
 
     def coin(self, ledger: Ledger, n_classes: int) -> float:
         """Return the coin's loss of every row, ``1 − 1/K``, with the largest penalty."""
@@ -215,12 +241,12 @@ class WorstUnit:
 
     def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the best loaded coin: a constant errs on all other classes of a unit."""
-        rows, index = ledger.rows, self._index(ledger.rows)
-        inside = index >= 0
-        used, unit = np.unique(index[inside], return_inverse=True)
+        rows = ledger.rows
+        row, unit = memberships(self._index(rows))
+        used, unit = np.unique(unit, return_inverse=True)
         weight = np.bincount(
-            unit * n_classes + rows.y[inside],
-            weights=rows.weight[inside],
+            unit * n_classes + rows.y[row],
+            weights=rows.weight[row],
             minlength=len(used) * n_classes,
         ).reshape(len(used), n_classes)
         penalties = self._penalties(used)
@@ -236,6 +262,16 @@ class WorstUnit:
     def _penalties(self, used: Ints) -> Floats:
         return np.zeros(len(used)) if self.penalty is None else np.array(self.penalty)[used]
 
+    @property
+    def chosen_by(self) -> str:
+        """What λ minimises, in words, where losses are shrunk; else empty."""
+        if self.shrinkage == 0.0:
+            return ""
+        return (
+            "the largest such loss after each was drawn towards their mean over the units by "
+            f"{self.shrinkage:g} pseudo-rows, so that few rows do not decide"
+        )
+
     def __str__(self) -> str:
         plus = " + its penalty" if self.penalised else ""
         return f"largest expected loss of any {self.unit}{plus}"
@@ -248,7 +284,7 @@ def objective_named(name: Any, alpha: float | None) -> Objective:
     if name == "cvar" and alpha is not None:
         return CVaR(alpha)
     if name == "worst_class":
-        return WorstUnit("class", by_class=True)
+        return WorstUnit("class", by_class=True, shrinkage=SHRINKAGE)
     if name == "worst_group":
-        return WorstUnit("group")
+        return WorstUnit("group", shrinkage=SHRINKAGE)
     raise ValueError(f"objective={name!r}; allowed are 'cvar', 'worst_class', 'worst_group'")

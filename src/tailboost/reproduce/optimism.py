@@ -74,9 +74,7 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
         of_predict = max(metrics.class_errors(test.y, labels).values())
         found |= {"said of predict": float(np.nanmax(clf.unit_errors_)), "true of predict": of_predict}
         if clf.max_error != "auto":
-            # A vote promises for predict, a mixture for the randomised classifier.
-            kept = of_predict if said.estimate is None else expected
-            found |= {"bound met": bool(clf.bound_met_), "kept": bool(kept <= TARGET)}
+            found |= {"bound met": bool(clf.bound_met_), "kept": bool(of_predict <= TARGET)}
         return found
 
 

@@ -294,6 +294,10 @@ class DenseLosses:
         """Losses of hypothesis t, shape (n,)."""
         return self.array[t]
 
+    def append(self, row: npt.ArrayLike) -> DenseLosses:
+        """Return the losses with one more hypothesis; this object is unchanged."""
+        return DenseLosses(np.vstack([self.array, np.asarray(row, dtype=float)]))
+
     def combine(self, lam: npt.ArrayLike) -> Floats:
         """Σ_t λ_t ℓ^t, shape (n,)."""
         weights = np.asarray(lam, dtype=float)
@@ -305,6 +309,10 @@ class DenseLosses:
     def expectations(self, w: npt.ArrayLike) -> Floats:
         """⟨w, ℓ^t⟩, shape (T,)."""
         return self.array @ np.asarray(w, dtype=float)
+
+    def means(self, base: npt.ArrayLike | None = None) -> Floats:
+        """Mean loss of every hypothesis under the base measure (uniform without one), shape (T,)."""
+        return self.expectations(base_measure(base, self.shape[1]))
 
     def raw_columns(self, units: npt.ArrayLike) -> Floats:
         """Losses of some units, shape (len(units), T)."""
@@ -490,7 +498,7 @@ def _common(losses: BitLosses, units: Ints) -> Floats:
     return out
 
 
-Losses = npt.ArrayLike | BitLosses | ShiftedLosses
+Losses = npt.ArrayLike | BitLosses | DenseLosses | ShiftedLosses
 LossMatrix = BitLosses | DenseLosses | ShiftedLosses
 
 

@@ -1,0 +1,107 @@
+"""Randomised classifiers: what is predicted from the shares of the labels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+
+from tailboost._checks import check_number
+from tailboost._typing import Floats
+from tailboost.combiners import Ledger
+from tailboost.combiners.ensemble import draw
+from tailboost.solvers import mixture_path
+
+
+class RandomizedClassifier(ClassifierMixin):
+    """Draw a member with probability λ, answer as it does: labels have shares."""
+
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def _scores(self, X: Any) -> Floats:
+        """Return each label's share for the rows of a table, (n, K), ties settled."""
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the label distribution of the randomised classifier, the mixture's shares.
+
+        This is **not** P(y | x): it says how often each label would be drawn. Guarantees about the mixture
+        are about this distribution; the expected zero-one loss of a row is 1 − its share of the true label.
+        For calibrated probabilities wrap the classifier in ``CalibratedClassifierCV``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
+        """
+        return self._scores(X)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label with the largest share: deterministic, row by row.
+
+        Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member with the
+        least mean loss.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        shares = self._scores(X)
+        return self.classes_[shares.argmax(axis=1)]
+
+    def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        shares = self._scores(X)
+        return self.classes_[draw(shares, check_random_state(random_state))]
+
+
+def lambdas_of(ledger: Ledger, alphas: Sequence[float]) -> Floats:
+    """Return λ of least CVaR for many α, one row each."""
+    if np.ndim(alphas) != 1 or np.size(alphas) == 0:
+        raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
+    values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
+    return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])

@@ -1,0 +1,5 @@
+"""Mixtures of any models' probabilities that hold up on the worst class, group or tail."""
+
+from tailboost.mixture._robust import RobustMixtureClassifier
+
+__all__ = ["RobustMixtureClassifier"]

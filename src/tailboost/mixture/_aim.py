@@ -1,0 +1,92 @@
+"""What a mixture makes small, and over which units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.combiners import Ledger
+from tailboost.combiners.objective import CVaR, WorstUnit
+from tailboost.data import GroupNames, Rows
+from tailboost.solvers import BitLosses
+from tailboost.targets import DECIMALS, NamedUnits, allowed_errors
+
+# The objectives by name, with what their units are.
+OBJECTIVES = {"cvar": None, "worst_class": "class", "worst_group": "group", "worst_cell": "cell"}
+
+
+@dataclass(frozen=True)
+class Aim:
+    """An objective with its units and their targets.
+
+    Parameters
+    ----------
+    objective : CVaR or WorstUnit
+        What λ minimises.
+    units : NamedUnits
+        The classes, groups or cells; for a CVaR the classes, which steer the thresholds.
+    allowed : ndarray of shape (m,), optional
+        Error allowed to each unit.
+    """
+
+    objective: CVaR | WorstUnit
+    units: NamedUnits
+    allowed: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        rows: Rows,
+        classes: NDArray[Any],
+        groups: GroupNames | None,
+        *,
+        alpha: float | None,
+        max_error: Any,
+        shrinkage: float,
+    ) -> Aim:
+        """Return the aim that a name and the rows of the choice define."""
+        kind = OBJECTIVES[name]
+        units = NamedUnits.of(kind or "class", rows, classes, groups)
+        if kind is None:
+            assert alpha is not None
+            return cls(CVaR(float(alpha)), units)
+        allowed = penalty = None
+        if max_error is not None:
+            allowed = allowed_errors(max_error, units.names.tolist(), kind)
+            penalty = tuple((allowed.max() - allowed).tolist())
+        return cls(WorstUnit(kind, penalty, kind == "class", shrinkage), units, allowed)
+
+    @property
+    def over_units(self) -> bool:
+        """Whether errors of units are made small, rather than a CVaR."""
+        return isinstance(self.objective, WorstUnit)
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return rows with the units as groups; classes need none."""
+        return rows if self.units.kind == "class" else self.units.number(rows)
+
+    def index(self, rows: Rows) -> Ints:
+        """Return the units of rows that have them as groups, shape (n,) or (n, c)."""
+        if self.units.kind == "class":
+            return rows.y
+        assert rows.groups is not None
+        return rows.groups
+
+    def errors(self, wrong: Mask, rows: Rows) -> Floats:
+        """Return the error of each unit, NaN without rows, of answers that are wrong in some rows."""
+        ledger = Ledger(rows, BitLosses.from_rows(wrong[None]), BitLosses(len(wrong)))
+        errors, used = ledger.unit_errors("units", self.index(rows))
+        of_units = np.full(len(self.units.names), np.nan)
+        of_units[used] = errors[0]
+        return of_units
+
+    def met(self, errors: Floats) -> bool | None:
+        """Whether errors of the units are all allowed; None without targets."""
+        if self.allowed is None:
+            return None
+        return bool((np.nan_to_num(errors - self.allowed).round(DECIMALS) <= 0).all())

@@ -1,0 +1,153 @@
+"""Members of the pool: what one source of probabilities answers, under shifts, as shares, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from tailboost._typing import Floats, Ints
+from tailboost.mixture._tables import LogTable, Models, Source
+from tailboost.solvers import BitLosses
+from tailboost.solvers.bits import DenseLosses
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """The best answer to weighted classes: ``argmax_k log p_k(x) + s_k``.
+
+    Parameters
+    ----------
+    table_ : Models
+        The models, shared by all members.
+    source : tuple of int
+        Which of them; the logarithms of several are averaged.
+    shift : ndarray of shape (K,)
+        s, the logarithms of the classes' weights.
+    """
+
+    table_: Models
+    source: Source
+    shift: Floats
+
+    def predict_table(self, table: LogTable) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return (table[self.source] + self.shift).argmax(axis=1)
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+
+@dataclass(frozen=True)
+class ShiftedByUnit:
+    """The best answer to weighted units: ``argmax_k p_k(x) Σ_u w_u p(u | k, x)``.
+
+    Parameters
+    ----------
+    table_, source
+        As in `Shifted`.
+    units : UnitModel
+        p(u | k, x), from the probabilities alone.
+    weight : ndarray of shape (m,)
+        w.
+    """
+
+    table_: Models
+    source: Source
+    units: Any
+    weight: Floats
+
+    def predict_table(self, table: LogTable) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.units.answers(table, self.source, self.weight)
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+
+@dataclass(frozen=True)
+class Tempered:
+    """A draw from the probabilities, sharpened or flattened: ``P(k) ∝ p_k(x)^β``.
+
+    Parameters
+    ----------
+    table_, source
+        As in `Shifted`.
+    power : float > 0
+        β; 1 draws from the probabilities themselves.
+    """
+
+    table_: Models
+    source: Source
+    power: float
+
+    def predict_table(self, table: LogTable) -> Floats:
+        """Return the shares of the classes, shape (n, K)."""
+        return np.asarray(softmax(self.power * table[self.source], axis=1))
+
+    def predict(self, X: Any) -> Ints:
+        """Return the class numbers with the largest shares, shape (n,)."""
+        return self.table_.transform(X)[self.source].argmax(axis=1)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same class for every row.
+
+    Parameters
+    ----------
+    table_ : Models
+        The models, none of which is asked.
+    answer : int
+        The class number.
+    """
+
+    table_: Models
+    answer: int
+    source: Source = field(default=())
+
+    def predict_table(self, table: LogTable) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return np.full(table.n_rows, self.answer, dtype=np.intp)
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+
+Member = Shifted | ShiftedByUnit | Tempered | Constant
+
+
+def name_of(member: Member, classes: Any) -> str:
+    """Say what a member is, for people."""
+    names = [member.table_.names[i] for i in member.source]
+    of = names[0] if len(names) == 1 else f"mean({', '.join(names)})"
+    if isinstance(member, Constant):
+        return f"constant {classes[member.answer]}"
+    if isinstance(member, Tempered):
+        return f"{of} drawn" + ("" if member.power == 1.0 else f" ^{member.power:g}")
+    if isinstance(member, ShiftedByUnit):
+        return f"{of} by unit {_rounded(np.log(member.weight / member.weight.max()))}"
+    return of if not member.shift.any() else f"{of} {_rounded(member.shift - member.shift.max())}"
+
+
+def _rounded(shift: Floats) -> str:
+    return "[" + " ".join(f"{s:.2f}" for s in shift) + "]"
+
+
+def loss_of(answers: Any, y: Ints) -> Any:
+    """Zero-one losses of answers (n,), or expected ones of shares (n, K)."""
+    return answers != y if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
+
+
+def losses_of(members: Iterable[Member], table: LogTable, y: Ints) -> BitLosses | DenseLosses:
+    """Losses of members on rows: as bits, or dense where a member's answer is drawn."""
+    rows = [loss_of(member.predict_table(table), y) for member in members]
+    if all(row.dtype == np.bool_ for row in rows):
+        return BitLosses.from_rows(np.array(rows))
+    return DenseLosses(np.array(rows, dtype=np.float64))

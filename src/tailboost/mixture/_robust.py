@@ -1,0 +1,365 @@
+"""A mixture of any classifiers' answers that holds up on the worst class, group, cell or tail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import _BaseComposition
+
+from tailboost._checks import refuse_missing
+from tailboost._probe import probe_rows
+from tailboost._rows import Sketch
+from tailboost._torch_rows import unpack
+from tailboost.classifiers._input import (
+    ValidationRows,
+    check_group_arguments,
+    check_validation,
+    input_tags,
+    judged_rows,
+    read_problem,
+)
+from tailboost.data import n_group_rows
+from tailboost.learners import HistBoostClassifier
+from tailboost.mixture._aim import OBJECTIVES
+from tailboost.mixture._choice import ProbabilityMixture
+from tailboost.mixture._fitting import check_estimators, fit_models
+from tailboost.mixture._tables import Models, check_named
+
+
+class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
+    """Mix what any classifiers answer, so that the worst class, group, cell or tail errs least.
+
+    Everything is a function of the models' class probabilities on rows that they were not fitted on. Each
+    model, and the average of their log-probabilities, gives members to a pool: its answers, its answers under
+    shifted class weights (``argmax_k log p_k + s_k``, [1]_, [2]_, the shifts played by Hedge on the errors of
+    the classes or groups), for a CVaR draws from its probabilities and their powers, and the constants. An
+    exact linear program then chooses the shares λ of the members; few of them get any.
+
+    Parameters
+    ----------
+    estimators : list of (str, classifier), optional
+        Named classifiers with ``predict_proba``, as in ``VotingClassifier``. One wrapped in
+        ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
+        has not seen. None takes boosted trees (`HistBoostClassifier`), a random forest and extra trees.
+    objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
+        What λ makes small: the largest error of a class, a group, a (class, group) cell, or the mean loss of
+        the worst share ``alpha`` of the rows.
+    alpha : float in (0, 1], optional
+        Tail mass of the CVaR; needed for "cvar", without meaning else.
+    max_error : float or dict, optional
+        Error allowed to each class, group or cell: the largest excess is made small. A dict names units, None
+        stands for the rest.
+    mean_budget : float in [0, 1], optional
+        The mean error may be at most that of the best member plus this, on the rows λ is chosen on.
+    validation : {"auto", "cv"} or float in (0, 1), default="auto"
+        Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
+        ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows and 0.2 beyond. The models
+        that stay are fitted on all rows.
+    n_thresholds : int, default=40
+        Shifts of every model.
+    shrinkage : float ≥ 0, default=10.0
+        Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
+        ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. What
+        is reported are the plain errors.
+    averages : bool, default=True
+        Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three.
+    shares : bool or "auto", default="auto"
+        Whether draws from the probabilities join; "auto" for a CVaR.
+    include_constants : bool, default=True
+        Whether the K constant answers join.
+    n_jobs : int, optional
+        Fits at the same time, as in joblib.
+    random_state : int, RandomState or None
+        Seeds the folds and the estimators that have no seed of their own.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    members_ : list of str
+        What each member of the pool is.
+    estimator_weights_ : ndarray of shape (n_members,)
+        λ: the share of each member.
+    units_ : list
+        The classes, groups or cells; None for a CVaR.
+    unit_errors_ : ndarray of shape (m,)
+        Error of `predict` on each, on the rows λ was chosen on: an estimate that is too low by the choice.
+    bound_met_ : bool or None
+        Whether these errors are all at most ``max_error``; None without one.
+    gap_ : float
+        Optimality gap of λ.
+    objective_ : Objective
+        What λ minimises.
+    guarantee_ : Guarantee
+        What was achieved, in words.
+    validation_ : str or float
+        What "auto" chose.
+    n_features_in_ : int
+        Columns of X in `fit`.
+
+    See Also
+    --------
+    WorstClassBoostClassifier : Trains members for the worst class.
+
+    References
+    ----------
+    .. [1] C. Elkan, "The Foundations of Cost-Sensitive Learning", IJCAI 2001, theorem 2.
+    .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from tailboost import RobustMixtureClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> forest = RandomForestClassifier(30, random_state=0)
+    >>> mix = RobustMixtureClassifier([("forest", forest), ("bayes", GaussianNB())], random_state=0)
+    >>> mix.fit(X[::2], y[::2]).predict(X[1::2]).shape
+    (89,)
+    >>> P = {"forest": forest.fit(X[::2], y[::2]).predict_proba(X[1::2])}
+    >>> after = RobustMixtureClassifier.from_probabilities(P, y[1::2], mean_budget=0.01)
+    >>> after.predict_from(P).shape
+    (89,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimators": [list, None],
+        "objective": [StrOptions(set(OBJECTIVES))],
+        "alpha": [Interval(Real, 0, 1, closed="right"), None],
+        "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
+        "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
+        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv"})],
+        "n_thresholds": [Interval(Integral, 0, None, closed="left")],
+        "shrinkage": [Interval(Real, 0, None, closed="left")],
+        "averages": ["boolean"],
+        "shares": ["boolean", StrOptions({"auto"})],
+        "include_constants": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimators: list[tuple[str, Any]] | None = None,
+        *,
+        objective: str = "worst_class",
+        alpha: float | None = None,
+        max_error: Any = None,
+        mean_budget: float | None = None,
+        validation: Any = "auto",
+        n_thresholds: int = 40,
+        shrinkage: float = 10.0,
+        averages: bool = True,
+        shares: bool | str = "auto",
+        include_constants: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimators = estimators
+        self.objective = objective
+        self.alpha = alpha
+        self.max_error = max_error
+        self.mean_budget = mean_budget
+        self.validation = validation
+        self.n_thresholds = n_thresholds
+        self.shrinkage = shrinkage
+        self.averages = averages
+        self.shares = shares
+        self.include_constants = include_constants
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- parameters ----------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with ``deep`` those of the named estimators too, as ``name__parameter``."""
+        params: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also ``name`` and ``name__parameter`` of the named estimators."""
+        self._set_params("estimators", **params)
+        return self
+
+    def _chosen_estimators(self) -> list[tuple[str, Any]]:
+        if self.estimators is None:
+            return default_estimators()
+        return list(self.estimators)
+
+    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if isinstance(self.max_error, Mapping):
+            state["max_error"] = list(self.max_error.items())
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if isinstance(self.max_error, list):
+            self.max_error = dict(self.max_error)
+
+    # -- fitting -------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups_val: Any = None,
+        sample_weight_val: Any = None,
+    ) -> Self:
+        """Fit the models and choose the shares λ.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The rows, in a form that all estimators take.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights; 2 counts as the row twice, save that the ``shrinkage`` takes equal rows for different
+            ones. Every estimator that is fitted must take them.
+        groups : array-like of shape (n,), optional
+            Group of each row, for the objectives over groups; not needed to predict.
+        X_val, y_val, groups_val, sample_weight_val : optional
+            Rows to choose λ on, which no estimator was fitted on; needs ``validation="auto"``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is not as described, or an estimator cannot take part; nothing is fitted then.
+        """
+        X, y = unpack(X, y)
+        self._check_objective(groups)
+        estimators = self._chosen_estimators()
+        self._check_names(estimators)
+        check_estimators(estimators, sample_weight is not None)
+        validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
+        problem = read_problem(self, self, X, y, sample_weight, groups, None)
+        if validation.given:
+            check_group_arguments(groups, validation)
+            check_validation(validation, self.validation)
+            problem.validation = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        judged, self.validation_ = fit_models(
+            estimators,
+            problem,
+            self.classes_,
+            validation=self.validation,
+            weighted=sample_weight is not None,
+            seed=seed,
+            n_jobs=self.n_jobs,
+        )
+        self._settle(judged)
+        self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
+        self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
+        return self
+
+    def _check_names(self, estimators: list[Any]) -> None:
+        if not estimators:
+            raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
+        for pair in estimators:
+            if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
+                raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
+        self._validate_names([name for name, _ in estimators])
+
+    @classmethod
+    def from_probabilities(
+        cls,
+        probabilities: Mapping[str, Any],
+        y: Any,
+        *,
+        objective: str = "worst_class",
+        groups: Any = None,
+        sample_weight: Any = None,
+        classes: Any = None,
+        **params: Any,
+    ) -> Self:
+        """Return a mixture of models of which only the probabilities are known: a service, a net, a file.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K)
+            Class probabilities of each model, on rows that it was not fitted on. With two classes, those of
+            the second may be given alone, shape (n,). Rows may be off 1 by .01, as printed numbers are, and
+            are scaled.
+        y : array-like of shape (n,)
+            Labels of these rows.
+        objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
+            As in the class.
+        groups : array-like of shape (n,), optional
+            Group of each row.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        classes : array-like of shape (K,), optional
+            The labels in the order of the columns; by default those of y, sorted.
+        **params
+            Other parameters of the class: ``alpha``, ``max_error``, ``mean_budget``, …
+
+        Returns
+        -------
+        RobustMixtureClassifier
+            Which answers by `predict_from` and `predict_proba_from`, and is otherwise as after `fit`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is not as described.
+        """
+        mix = cls(objective=objective, **params)
+        mix._validate_params()
+        mix._check_objective(groups)
+        check_named(probabilities)
+        refuse_missing(y, "y")
+        mix.classes_ = np.unique(column_or_1d(y)) if classes is None else np.asarray(classes)
+        if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
+            raise ValueError(f"classes must be at least two different labels, got {mix.classes_.tolist()}")
+        if groups is not None:
+            n = n_group_rows(groups)
+            mix._name_groups(groups, n, np.ones(n, dtype=bool))
+        models = Models(list(probabilities), len(mix.classes_), [], [])
+        mix.validation_ = "probabilities"
+        mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
+        return mix
+
+    # -- scikit-learn --------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ensemble_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        estimators = [pair[1] for pair in self._chosen_estimators() if len(pair) == 2]
+        each = [input_tags(estimator) for estimator in estimators if hasattr(estimator, "fit")]
+        tags.input_tags.sparse = all(own.sparse for own in each)
+        tags.input_tags.allow_nan = all(own.allow_nan for own in each)
+        return tags
+
+
+def default_estimators() -> list[tuple[str, Any]]:
+    """Return the estimators that ``estimators=None`` stands for."""
+    return [
+        (
+            "boosted",
+            HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False),
+        ),
+        ("forest", RandomForestClassifier(min_samples_leaf=2)),
+        ("extra", ExtraTreesClassifier(min_samples_leaf=2)),
+    ]

@@ -1,0 +1,187 @@
+"""Logarithms of the models' class probabilities, each made when a member first asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tailboost._checks import check_probabilities
+from tailboost._rows import hash_rows
+from tailboost._typing import Floats, Ints
+from tailboost.data import Rows, lots
+
+# Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
+LEAST_PROBABILITY = 1e-6
+# Rows of probabilities may be off 1 by this much, as where they were printed with two digits.
+SUM_TOLERANCE = 1e-2
+
+# Numbers of the models whose log-probabilities are averaged; one alone is the model itself.
+Source = tuple[int, ...]
+
+
+class LogTable:
+    """The log-probabilities of some rows by source, shape (n, K) each.
+
+    Parameters
+    ----------
+    n_rows : int
+        n.
+    of_model : callable
+        ``of_model(i)`` returns the log-probabilities of model i.
+    """
+
+    def __init__(self, n_rows: int, of_model: Callable[[int], Floats]) -> None:
+        self.n_rows, self._of_model = n_rows, of_model
+        self._known: dict[Any, Floats] = {}
+
+    @classmethod
+    def of(cls, tables: Sequence[Floats]) -> LogTable:
+        """Return the table of log-probabilities that are all there."""
+        return cls(len(tables[0]), lambda i: tables[i])
+
+    def __getitem__(self, source: Source) -> Floats:
+        if source not in self._known:
+            if len(source) == 1:
+                self._known[source] = self._of_model(source[0])
+            else:
+                total = np.zeros_like(self[source[:1]])
+                for i in source:
+                    total += self[(i,)]
+                self._known[source] = total / len(source)
+        return self._known[source]
+
+    def derived(self, key: Any, make: Callable[[], Floats]) -> Floats:
+        """Return what ``make`` computes from this table, computed once for a key."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+
+def check_named(probabilities: Any) -> None:
+    """Raise unless there are probabilities by name."""
+    if not isinstance(probabilities, Mapping):
+        raise TypeError(f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}")
+    if not probabilities:
+        raise ValueError("probabilities must hold those of at least one model, got {}")
+
+
+def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
+    """Return the log-probabilities of one model, checked, shape (n, K).
+
+    Raises
+    ------
+    ValueError
+        If they are no probabilities of n rows and K classes.
+    """
+    P = check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE)
+    if P.shape[1] != n_classes:
+        raise ValueError(
+            f"{name} has {P.shape[1]} columns, but there are {n_classes} classes: one column for each, in "
+            "the order of `classes`"
+        )
+    P = P.clip(min=0.0)
+    logs: Floats = np.log(np.maximum(P / P.sum(axis=1, keepdims=True), LEAST_PROBABILITY))
+    return logs
+
+
+@dataclass(eq=False)
+class Models:
+    """The models behind the members: a prepared table of their log-probabilities.
+
+    Parameters
+    ----------
+    names : list of str
+        What they are called.
+    n_classes : int
+        K.
+    fitted : list of classifiers
+        The models; none where only probabilities were given.
+    columns : list of ndarray
+        Class number of each column of a model's probabilities.
+    """
+
+    names: list[str]
+    n_classes: int
+    fitted: list[Any]
+    columns: list[Ints]
+
+    def transform(self, X: Any) -> LogTable:
+        """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        return LogTable(n, lambda i: self.logs(i, self.fitted[i], X, n))
+
+    def logs(self, i: int, model: Any, X: Any, n_rows: int) -> Floats:
+        """Return the log-probabilities of a model under the name of model i."""
+        P = np.asarray(model.predict_proba(X))
+        whole = np.zeros((n_rows, self.n_classes))
+        whole[:, self.columns[i]] = P
+        return logs_of(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
+
+    def given(
+        self, probabilities: Mapping[str, Any], needed: Sequence[int], n_rows: int | None = None
+    ) -> LogTable:
+        """Return the log-probabilities that were given for new rows, as many as there are labels if known.
+
+        Raises
+        ------
+        ValueError
+            If one that is needed is missing, a name is unknown, or they are not probabilities.
+        """
+        if not isinstance(probabilities, Mapping):
+            raise TypeError(
+                f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}"
+            )
+        if stray := set(probabilities) - set(self.names):
+            raise ValueError(
+                f"probabilities: no model is called {sorted(map(str, stray))}; there are {self.names}"
+            )
+        if missing := [self.names[i] for i in needed if self.names[i] not in probabilities]:
+            raise ValueError(
+                f"probabilities: those of {missing} are missing, and members with a share use them"
+            )
+        first, of = next(iter(probabilities)), "y"
+        if n_rows is None:
+            n_rows, of = len(np.asarray(probabilities[first])), f"probabilities[{first!r}]"
+        logs = {
+            name: logs_of(P, f"probabilities[{name!r}]", n_rows, self.n_classes, of)
+            for name, P in probabilities.items()
+        }
+        return LogTable(n_rows, lambda i: logs[self.names[i]])
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on.
+
+    Parameters
+    ----------
+    models : Models
+        The models.
+    logs : tuple of ndarray of shape (n, K)
+        Their log-probabilities.
+    rows : Rows
+        The rows, with their groups where there are any.
+    """
+
+    models: Models
+    logs: tuple[Floats, ...]
+    rows: Rows
+
+    @classmethod
+    def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> Judged:
+        """Return them with what each row draws: a function of the probabilities too."""
+        table = np.hstack(logs)
+        # Rows of equal probabilities are different rows still: they draw by their rank among their like.
+        _, same = np.unique(hash_rows(table), return_inverse=True)
+        order = np.argsort(same, kind="stable")
+        rank = np.empty(len(same))
+        rank[order] = np.arange(len(same)) - np.searchsorted(same[order], same[order])
+        return cls(models, tuple(logs), replace(rows, lots=lots(hash_rows(np.column_stack([table, rank])))))
+
+    @property
+    def table(self) -> LogTable:
+        """The log-probabilities by source."""
+        return LogTable.of(self.logs)
