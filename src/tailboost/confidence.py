@@ -245,7 +245,7 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     whatever c is, and so does a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the
     mixture cannot exclude. Small variances make it small. A product does not depend on the order of its
     factors, so neither does the bound on the order of the rows; bets that learn from the rows before (as in
-    [1]_) are tighter by up to a quarter of the distance to the mean, and change with every shuffle.
+    [1]_) are tighter by up to a third of the distance to the mean, and change with every shuffle.
 
     Parameters
     ----------
