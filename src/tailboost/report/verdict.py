@@ -92,8 +92,8 @@ def verdict(document: Document) -> Verdict | None:
 def shown_first(document: Document, most: int) -> list[Method]:
     """Return at most so many methods to draw first.
 
-    Those of the verdict, ours with the lowest CVaR at the main α, then the best on the worst class. Of methods
-    with the same numbers one is taken; the coin flip is none of them.
+    Those of the verdict, ours with the lowest CVaR at the main α, then the best on the worst class. Of
+    methods with the same numbers one is taken; the coin flip is none of them.
     """
     distinct = [group[0] for group in alike(document) if not is_coin(group[0])]
     ranked = sorted(distinct, key=lambda m: (mean(m, WORST), mean(m, ("error",))))
