@@ -1,6 +1,7 @@
 """RobustMixtureClassifier against brute force, a generic solver and itself by other ways."""
 
 import pickle
+import warnings
 
 import highspy
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
+from tailboost.classifiers import ResubstitutionWarning
 
 X, Y = load_breast_cancer(return_X_y=True)
 TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)
@@ -278,6 +280,15 @@ def test_an_explicit_validation_set():
     assert mix.validation_ == "X_val"
 
 
+def test_rows_that_were_fitted_on_are_noticed():
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    with pytest.warns(ResubstitutionWarning, match="100% of"):
+        mix.reweight(X[TRAIN], Y[TRAIN])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).guarantee_.judged_on
+
+
 def test_a_held_out_fraction():
     mix = RobustMixtureClassifier(models(), validation=0.3, random_state=0).fit(X, Y)
     assert mix.validation_ == 0.3
@@ -374,6 +385,8 @@ def test_new_probabilities_are_checked():
         mix.predict_from({"z": P["a"]})
     with pytest.raises(ValueError, match="missing"):
         mix.predict_from({} | {name: P[name] for name in P if name != mix.used_models_[0]})
+    with pytest.raises(TypeError, match="names must be text"):
+        RobustMixtureClassifier.from_probabilities({1: P["a"]}, y)
     with pytest.raises(TypeError, match="dict"):
         mix.predict_from(P["a"])
     with pytest.raises(AttributeError, match="predict_from"):

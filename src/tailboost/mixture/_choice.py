@@ -10,9 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost._rows import hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
@@ -22,8 +24,10 @@ from tailboost.classifiers._input import (
     judged_rows,
     label_numbers,
 )
+from tailboost.classifiers._mixture import ResubstitutionWarning
 from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
+from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
@@ -74,6 +78,7 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
         if models.fitted:
             X, y = unpack(X, y)
             X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
+            rows = self._noting_seen(X, rows)
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
         numbers = label_numbers(self.classes_, y)
@@ -84,6 +89,20 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
         given = Given(table.n_rows).part(used)
         rows = Rows(numbers[used], weight[used], groups, words.format(int(used.sum())), None, given)
         return Judged.of(models, [table[(i,)][used] for i in range(len(models.names))], rows)
+
+    def _noting_seen(self, X: Any, rows: Rows) -> Rows:
+        """Return rows to judge on, with a word and a warning if models were fitted on them."""
+        hashes, models = hash_rows(X), self._models.fitted
+        frozen = all(isinstance(model, FrozenEstimator) for model in models)
+        if frozen or not self.seen_rows_.beyond_chance(hashes):
+            return rows
+        share = self.seen_rows_.share(hashes)
+        warn_user(
+            f"{share:.0%} of {rows.words} were fitted on, and models err less there than on fresh rows: give "
+            "rows that were not given to fit, or leave X and y out for the probabilities kept with the model",
+            ResubstitutionWarning,
+        )
+        return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
     def _settle(self, judged: Judged) -> None:
         """Make the pool and choose λ: all that is not training."""
@@ -171,6 +190,11 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
         -------
         classifier
             Of the same class; this one is unchanged.
+
+        Warns
+        -----
+        ResubstitutionWarning
+            Where models were fitted on the rows given.
 
         Raises
         ------

@@ -66,6 +66,8 @@ def check_named(probabilities: Any) -> None:
         raise TypeError(f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}")
     if not probabilities:
         raise ValueError("probabilities must hold those of at least one model, got {}")
+    if other := [name for name in probabilities if not isinstance(name, str)]:
+        raise TypeError(f"probabilities: names must be text, got {other[0]!r}")
 
 
 def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
