@@ -44,7 +44,10 @@ def losses_kept(clf):
 
 def shrunk(errors, clf, y):
     """Errors of shape (K, …) drawn towards their mean by pseudo-rows, as λ is chosen."""
-    rows, s = np.bincount(y)[:, None], clf.objective_.shrinkage
+    rows = clf.combiner_.pool.ledger.rows.sizes(y, len(errors))[
+        :, None
+    ]  # rows with the same lot count as one
+    s = clf.objective_.shrinkage
     return (rows * errors + s * errors.mean(axis=0)) / (rows + s)
 
 
