@@ -23,6 +23,7 @@ from tailboost._checks import (
     positions,
     refuse_missing,
 )
+from tailboost._html import html_table
 from tailboost._rows import Sketch, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
 from tailboost._units import unit_name
@@ -296,13 +297,8 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 
 
 def _html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return (
-        f"<div><p>{escape(title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f"<ul>{items}</ul></div>"
-    )
+    return f"<div>{html_table(header, rows, title)}<ul>{items}</ul></div>"
 
 
 @dataclass(frozen=True)
