@@ -24,6 +24,7 @@ from tailboost.plotting import (
     MarginDisplay,
     StagedClassErrorDisplay,
     StepCostDisplay,
+    TradeOffDisplay,
     WeightTrajectoryDisplay,
     WorstCaseDisplay,
 )
@@ -380,6 +381,45 @@ def test_step_cost_refusals():
         StepCostDisplay([0, 1], [1, 2], [1], step=0.5)
 
 
+# --- trade-off ---------------------------------------------------------------------------------------------
+
+
+def test_the_trade_off_and_its_neighbours(case):
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    clf = tb.GroupDROBoostClassifier(tree, n_estimators=4, mean_budget=0.02, random_state=0)
+    clf.fit(case.X[:200], case.y[:200])
+    X, y, weight = case.X[200:], case.y[200:], case.weight[200:]
+    display = TradeOffDisplay.from_estimator(
+        clf, X, y, others={"logistic": case.clf}, sample_weight=weight, name="ours", color="black"
+    )
+    curve = clf.tradeoff()
+    np.testing.assert_array_equal(display.chosen_line_.get_xdata(), curve.mean)
+    np.testing.assert_array_equal(display.chosen_line_.get_ydata(), curve.worst)
+    ends = [0, -1]
+    mean, worst = curve.predicted(X, y, sample_weight=weight)
+    np.testing.assert_allclose(display.line_.get_xdata()[ends], mean[ends])
+    np.testing.assert_allclose(display.line_.get_ydata()[ends], worst[ends])
+    for line, other in [(display.point_, clf), (display.other_points_["logistic"], case.clf)]:
+        answers = other.predict(X)
+        assert line.get_xdata()[0] == pytest.approx(zero_one_loss(y, answers, sample_weight=weight))
+        errors = metrics.class_errors(y, answers, sample_weight=weight)
+        assert line.get_ydata()[0] == pytest.approx(max(errors.values()))
+    assert display.line_.get_color() == "black"
+    assert display.ax_.get_ylabel() == "largest error of any class"
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["ours", "where λ is chosen, randomised", "ours as fitted", "logistic"]
+    alone = TradeOffDisplay.from_estimator(clf, X, y, show_chosen=False)
+    assert alone.chosen_line_ is None
+    assert alone.name == "GroupDROBoostClassifier"
+
+
+def test_a_trade_off_needs_arrays_that_fit():
+    with pytest.raises(ValueError, match="must have one shape"):
+        TradeOffDisplay([0.1, 0.2], [0.3])
+    with pytest.raises(ValueError, match="give both"):
+        TradeOffDisplay([0.1], [0.3], chosen_mean=[0.1])
+
+
 # --- all of them -------------------------------------------------------------------------------------------
 
 DISPLAYS = {
@@ -389,6 +429,14 @@ DISPLAYS = {
     "MarginDisplay": lambda: MarginDisplay([-0.2, 0.5, 0.5, 1.0], name="a"),
     "StagedClassErrorDisplay": lambda: StagedClassErrorDisplay([[0.1, 0.3], [0.2, 0.2]], "ab", allowed=0.25),
     "StepCostDisplay": lambda: StepCostDisplay([0.0, 0.5, 1.0], [1.0, 0.8, 0.9], [1.0, 0.85, 1.1], step=0.5),
+    "TradeOffDisplay": lambda: TradeOffDisplay(
+        [0.1, 0.2],
+        [0.5, 0.3],
+        chosen_mean=[0.1],
+        chosen_worst=[0.4],
+        point=(0.1, 0.4),
+        others={"b": (0.2, 0.6)},
+    ),
     "WeightTrajectoryDisplay": lambda: WeightTrajectoryDisplay([0.1, 0.2], [1.0, 0.5]),
     "WorstCaseDisplay": lambda: WorstCaseDisplay(ALPHAS, ALPHAS, target=0.3, shift=0.3, name="a"),
 }

@@ -170,7 +170,7 @@ def test_doro_gives_no_gradient_to_rows_left_out():
 
 
 def test_doro_learns_what_cvar_does_not_where_labels_are_wrong():
-    """A fifth of the labels is wrong, and the worst tenth of a batch is of these rows: CVaR fits nothing else."""
+    """A fifth of the labels is wrong, and the worst tenth of a batch is of these: CVaR fits nothing else."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 4)).astype(np.float32)
     truth = (X[:, 0] + X[:, 1] > 0).astype(int)

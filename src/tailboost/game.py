@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._html import html_table
-from tailboost._rows import memberships
 from tailboost._typing import Floats, Ints
+from tailboost._units import memberships
 
 State = TypeVar("State")
 

@@ -16,8 +16,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from tailboost._rows import distinct, draw_lots, hash_rows, strata_of
+from tailboost._rows import distinct, draw_lots, hash_rows
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
 from tailboost.learners.protocols import Session

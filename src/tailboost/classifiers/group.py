@@ -66,8 +66,8 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
     unit_pools_ : ndarray of shape (m,)
-        Number of the steering unit, the column of ``trace_.weights``, of each group: small ones share one
-        (see ``min_unit_rows``).
+        Number of the steering unit, the column of ``trace_.weights``, of each group in `fit`: small ones
+        share one (see ``min_unit_rows``).
     {{ensemble_}}
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM, and the constants.
@@ -248,8 +248,8 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         rows, objective = self.combiner_.pool.ledger.rows, self.objective_
         if not isinstance(objective, WorstUnit) or objective.by_class or rows.groups is None:
             return None
-        each = replace(objective, pools=None)  # of every group by itself
-        errors = self.estimator_weights_ @ each.losses(self.combiner_.pool.ledger)
+        measured = replace(objective, pools=None)  # each group by itself, however few its rows
+        errors = self.estimator_weights_ @ measured.losses(self.combiner_.pool.ledger)
         if len(errors) != len(self.groups_):  # some have no row here
             return None
         kind, names = objective.unit, self.groups_.tolist()

@@ -81,6 +81,14 @@ class MixtureEnsemble:
         """Yield the class numbers that some members (all by default) answer, shape (n,)."""
         return _answers(self.members, X, members)
 
+    def answers_by(self, X: Any, members: Ints) -> Ints:
+        """Return the class number that each row's own member answers, shape (n,)."""
+        k = np.empty(len(members), dtype=np.intp)
+        for m in np.unique(members):
+            rows = np.flatnonzero(members == m)
+            k[rows] = next(self.answers(take(X, rows), [m]))
+        return k
+
     def scores(self, X: Any) -> Floats:
         """Return each label's share for the rows of a table, (n, K), ties settled."""
         if len(parts := batches(X)) > 1:

@@ -88,7 +88,7 @@ class Budget:
     mean : float
         Mean error of the mixture.
     price : float
-        A budget larger by d lowers the objective by at most ``price · d``.
+        A budget larger by d lowers what λ minimises by at most ``price · d``.
     """
 
     mean_budget: float
@@ -98,9 +98,9 @@ class Budget:
 
     def __str__(self) -> str:
         worth = (
-            f"a budget larger by .01 would lower the objective by at most {0.01 * self.price:.4g}"
+            f"a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
             if self.price > 0
-            else "a larger budget would not lower the objective"
+            else "a larger budget would not lower what λ minimises"
         )
         return (
             f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners import Ledger
 from tailboost.combiners.objective import CVaR, WorstUnit
-from tailboost.data import Rows
+from tailboost.data import GroupNames, Rows
 from tailboost.solvers import BitLosses
 from tailboost.targets import DECIMALS, NamedUnits, allowed_errors
 
@@ -43,7 +43,7 @@ class Aim:
         name: str,
         rows: Rows,
         classes: NDArray[Any],
-        groups: NDArray[Any] | None,
+        groups: GroupNames | None,
         *,
         alpha: float | None,
         max_error: Any,

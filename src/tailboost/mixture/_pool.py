@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from tailboost._rows import memberships
 from tailboost._typing import Floats, Ints
+from tailboost._units import memberships
 from tailboost.data import Rows
 from tailboost.game import Units
 from tailboost.mixture._members import (
@@ -27,6 +27,10 @@ from tailboost.rules.hedge import Hedge
 
 # Rounds and rate of the player that looks for weights of the units.
 ROUNDS, ETA = 80, 1.0
+# Prices τ of the mean error: 0 is the worst unit alone, 1 would be the mean alone.
+PRICES = (0.0, 0.2, 0.4, 0.6, 0.8)
+# A class may weigh this much less than the heaviest one.
+LEAST_WEIGHT = 1e-12
 # Powers of the probabilities that are drawn from.
 POWERS = (0.5, 1.0, 2.0, 4.0)
 # Models up to which averages of pairs join that of all.
@@ -92,13 +96,17 @@ class UnitModel:
 
     def answers(self, table: LogTable, source: Source, weight: Floats) -> Ints:
         """Return ``argmax_k p_k(x) Σ_u w_u p(u | k, x)``, shape (n,)."""
-        P, logs = np.exp(table[source]), table[self.source]
-        score = np.zeros_like(P)
+        of_units = table.derived(self, lambda: self._of_units(table[self.source]))
+        return np.asarray((np.exp(table[source]) * (of_units @ weight)).argmax(axis=1))
+
+    def _of_units(self, logs: Floats) -> Floats:
+        """Return p(u | k, x), shape (n, K, m); the sum over the units of each column is 1."""
+        P = np.zeros((len(logs), self.n_classes, self.n_units))
         for k in range(self.n_classes):
-            features = self._features(logs, np.full(len(P), k))
+            features = self._features(logs, np.full(len(logs), k))
             for fitted, units in zip(self.fits, self.units, strict=True):
-                score[:, k] += fitted.predict_proba(features) @ weight[units]
-        return np.asarray((P * score).argmax(axis=1))
+                P[:, k, units] = fitted.predict_proba(features)
+        return P
 
 
 def sources(n_models: int, averages: bool) -> list[Source]:
@@ -149,37 +157,37 @@ def _different(pool: Sequence[Member], table: LogTable) -> list[Member]:
 def shifted(
     models: Models, source: Source, table: LogTable, rows: Rows, units: Ints, kinds: Kinds
 ) -> Iterator[Member]:
-    """Yield the answers of a source under weights of the units that Hedge plays, and on the way to none."""
-    game, half = _game(units, rows, kinds.shrinkage), kinds.n_thresholds // 2
+    """Yield the answers of a source under weights that Hedge plays on the units.
+
+    Against each price of the mean error it plays anew: where units weigh ``(1 − τ) w + τ p``, p their shares
+    of the rows, the best answers trade the units' errors against the mean at that price, which is where the
+    trade-off of a mixture has its corners.
+    """
+    game, rounds = _game(units, rows, kinds.shrinkage), -(-kinds.n_thresholds // len(PRICES))
     # Weight of a class: that of its rows' units, as if the unit told nothing more about the answer.
     row, unit = memberships(units)
     of_class = np.zeros((models.n_classes, len(game.base)))
     np.add.at(of_class, (rows.y[row], unit), rows.weight[row])
     of_class /= np.bincount(rows.y, weights=rows.weight, minlength=models.n_classes).clip(min=1e-300)[:, None]
-
-    def shift_of(w: Floats) -> Floats:
-        weight = of_class @ (w / game.mass)
-        return np.log(np.maximum(weight, 1e-12 * weight.max()))
-
     logs = table[source]
-    path = play_hedge(game, lambda w: loss_of((logs + shift_of(w)).argmax(axis=1), rows.y))
-    for w in _spread(path, kinds.n_thresholds - half):
-        yield Shifted(models, source, shift_of(w))
-    last = np.mean([shift_of(w) for w in path[len(path) // 2 :]], axis=0)
-    last -= last.mean()
-    for step in np.linspace(0, 1, half + 1)[1:]:
-        yield Shifted(models, source, step * last)
-    if rows.groups is None or units is rows.y:
+
+    def shift(density: Floats) -> Floats:
+        weight = of_class @ density
+        return np.log(np.maximum(weight, LEAST_WEIGHT * weight.max()))
+
+    for price in PRICES:
+        played = play_hedge(game, price, lambda u: loss_of((logs + shift(u)).argmax(axis=1), rows.y))
+        for u in _spread(played, rounds):
+            yield Shifted(models, source, shift(u))
+    if units is rows.y:  # the unit is the class
         return
     model = UnitModel(source, models.n_classes, len(game.base)).fit(table, rows)
     if not model.fits:
         return
-    path = play_hedge(game, lambda w: loss_of(model.answers(table, source, w / game.mass), rows.y))
-    for w in _spread(path, kinds.n_thresholds - half):
-        yield ShiftedByUnit(models, source, model, w / game.mass)
-    geometric = np.exp(np.mean(np.log(path[len(path) // 2 :]), axis=0))
-    for step in np.linspace(0, 1, half + 1)[1:]:
-        yield ShiftedByUnit(models, source, model, (geometric / game.mass) ** step)
+    for price in PRICES:
+        played = play_hedge(game, price, lambda u: loss_of(model.answers(table, source, u), rows.y))
+        for u in _spread(played, rounds):
+            yield ShiftedByUnit(models, source, model, u)
 
 
 def _game(units: Ints, rows: Rows, shrinkage: float) -> Units:
@@ -190,15 +198,15 @@ def _game(units: Ints, rows: Rows, shrinkage: float) -> Units:
     return replace(game, shrinkage=shrinkage / (sizes + shrinkage))
 
 
-def play_hedge(game: Units, losses: Any) -> list[Floats]:
-    """Return the weights that Hedge plays on the units' errors, round by round."""
+def play_hedge(game: Units, price: float, losses: Callable[[Floats], Any]) -> list[Floats]:
+    """Return the densities ``(1 − τ) w/p + τ`` of the units for the w that Hedge plays, round by round."""
     rule = Hedge(ETA)
-    state, path = rule.start(game), list[Floats]()
+    state, played = rule.start(game), list[Floats]()
     for _ in range(ROUNDS):
-        path.append(rule.weights(state))
-        state = rule.update(state, game.losses(losses(path[-1])))
-    return path
+        played.append((1.0 - price) * rule.weights(state) / game.mass + price)
+        state = rule.update(state, game.losses(losses(played[-1])))
+    return played
 
 
-def _spread(path: list[Floats], count: int) -> list[Floats]:
-    return [path[i] for i in np.unique(np.linspace(0, len(path) - 1, count).round().astype(int))]
+def _spread(played: list[Floats], count: int) -> list[Floats]:
+    return [played[i] for i in np.unique(np.linspace(0, len(played) - 1, count).round().astype(int))]

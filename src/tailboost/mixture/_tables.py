@@ -35,7 +35,7 @@ class LogTable:
 
     def __init__(self, n_rows: int, of_model: Callable[[int], Floats]) -> None:
         self.n_rows, self._of_model = n_rows, of_model
-        self._known: dict[Source, Floats] = {}
+        self._known: dict[Any, Floats] = {}
 
     @classmethod
     def of(cls, tables: Sequence[Floats]) -> LogTable:
@@ -53,6 +53,12 @@ class LogTable:
                 self._known[source] = total / len(source)
         return self._known[source]
 
+    def derived(self, key: Any, make: Callable[[], Floats]) -> Floats:
+        """Return what ``make`` computes from this table, computed once for a key."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
 
 def check_named(probabilities: Any) -> None:
     """Raise unless there are probabilities by name."""
@@ -60,6 +66,8 @@ def check_named(probabilities: Any) -> None:
         raise TypeError(f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}")
     if not probabilities:
         raise ValueError("probabilities must hold those of at least one model, got {}")
+    if other := [name for name in probabilities if not isinstance(name, str)]:
+        raise TypeError(f"probabilities: names must be text, got {other[0]!r}")
 
 
 def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
@@ -114,8 +122,10 @@ class Models:
         whole[:, self.columns[i]] = P
         return logs_of(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
 
-    def given(self, probabilities: Mapping[str, Any], needed: Sequence[int]) -> LogTable:
-        """Return the log-probabilities that were given for new rows.
+    def given(
+        self, probabilities: Mapping[str, Any], needed: Sequence[int], n_rows: int | None = None
+    ) -> LogTable:
+        """Return the log-probabilities that were given for new rows, as many as there are labels if known.
 
         Raises
         ------
@@ -134,13 +144,14 @@ class Models:
             raise ValueError(
                 f"probabilities: those of {missing} are missing, and members with a share use them"
             )
-        first = next(iter(probabilities))
-        n = len(np.asarray(probabilities[first]))
+        first, of = next(iter(probabilities)), "y"
+        if n_rows is None:
+            n_rows, of = len(np.asarray(probabilities[first])), f"probabilities[{first!r}]"
         logs = {
-            name: logs_of(P, f"probabilities[{name!r}]", n, self.n_classes, f"probabilities[{first!r}]")
+            name: logs_of(P, f"probabilities[{name!r}]", n_rows, self.n_classes, of)
             for name, P in probabilities.items()
         }
-        return LogTable(n, lambda i: logs[self.names[i]])
+        return LogTable(n_rows, lambda i: logs[self.names[i]])
 
 
 @dataclass(frozen=True)

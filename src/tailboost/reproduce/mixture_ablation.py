@@ -42,7 +42,13 @@ TABLES = (
     "credit default",
 )  # fmt: skip
 
-ONLY = {"n_thresholds": 0, "averages": False, "include_constants": False, "shares": False}
+ONLY: dict[str, Any] = {
+    "shrinkage": 10.0,
+    "n_thresholds": 0,
+    "averages": False,
+    "include_constants": False,
+    "shares": False,
+}
 SHIFTS = ONLY | {"n_thresholds": 40}
 AVERAGES = SHIFTS | {"averages": True}
 FULL = AVERAGES | {"include_constants": True}
@@ -53,12 +59,12 @@ CHOICES: dict[str, dict[str, Any]] = {
     "+ averages": AVERAGES,
     "+ constants": FULL,
     "+ shares": FULL | {"shares": True},
-    **{f"shrinkage {s}": FULL | {"shrinkage": float(s)} for s in (5, 10, 20)},
+    **{f"shrinkage {s}": FULL | {"shrinkage": float(s)} for s in (0, 5, 20)},
     **{f"{n} thresholds": FULL | {"n_thresholds": n} for n in (10, 20, 80)},
     "averages alone": FULL,
     "floor .001": FULL,
     "budget .01": FULL | {"mean_budget": 0.01},
-    "budget .01, shrinkage 10": FULL | {"mean_budget": 0.01, "shrinkage": 10.0},
+    "budget .01, shrinkage 0": FULL | {"mean_budget": 0.01, "shrinkage": 0.0},
 }
 POOLS = tuple(CHOICES)[:5]
 Cell = dict[str, Any]
@@ -97,26 +103,34 @@ def _measured(P: Any, y: Any) -> list[float]:
     return [float(worst), float(np.mean(labels != y)), float(metrics.cvar_zero_one_loss(y, P, ALPHA))]
 
 
-def _tuned(name: str, P: Any, y: Any, Q: Any, seed: int) -> tuple[float, list[float]]:
+def _tuned(name: str, P: Any, y: Any, Q: Any) -> tuple[float, Any]:
     """Tune the thresholds of one model out of fold: its value there, and what it does on the test rows."""
-    mix = RobustMixtureClassifier.from_probabilities({name: P}, y, **SHIFTS)
-    errors = mix.combiner_.objective.losses(mix.combiner_.pool.ledger).max(axis=1)
+    mix = RobustMixtureClassifier.from_probabilities({name: P}, y, **CHOICES["+ shifts"])
+    ledger = mix.combiner_.pool.ledger
+    errors = ledger.unit_errors("classes", ledger.rows.y)[0].max(axis=1)
     best = mix.ensemble_.members[int(errors.argmin())]
     shares = np.eye(P.shape[1])[(np.log(np.maximum(Q, 1e-6)) + best.shift).argmax(axis=1)]
     return float(errors.min()), shares
 
 
-def _cell(rows: Split, seed: int, n_jobs: int) -> Cell:
-    """Fit the models once, and choose on their out-of-fold probabilities in every way."""
-    train, test = rows.train, rows.test
+def _probabilities(rows: Split, seed: int, n_jobs: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the models' probabilities of the training rows, out of fold, and of the test rows."""
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    P, Q, found = {}, {}, Cell()
+    X, y = rows.train.X, rows.train.y
+    P, Q = {}, {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, model in models(seed, n_jobs).items():
-            P[name] = cross_val_predict(clone(model), train.X, train.y, cv=folds, method="predict_proba")
-            Q[name] = clone(model).fit(train.X, train.y).predict_proba(test.X)
-    single = {name: _tuned(name, P[name], train.y, Q[name], seed) for name in P}
+            P[name] = cross_val_predict(clone(model), X, y, cv=folds, method="predict_proba")
+            Q[name] = clone(model).fit(X, y).predict_proba(rows.test.X)
+    return P, Q
+
+
+def _cell(rows: Split, seed: int, n_jobs: int) -> Cell:
+    """Fit the models once, and choose on their out-of-fold probabilities in every way."""
+    P, Q = _probabilities(rows, seed, n_jobs)
+    train, test, found = rows.train, rows.test, Cell()
+    single = {name: _tuned(name, P[name], train.y, Q[name]) for name in P}
     found["models"] = {name: _measured(Q[name], test.y) for name in P}
     found["tuned"] = {name: _measured(shares, test.y) for name, (_, shares) in single.items()}
     found["best tuned"] = found["tuned"][min(single, key=lambda name: single[name][0])]

@@ -594,7 +594,7 @@ def play_curves(settings: Settings, name: str) -> Report:
 def _picture_of_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], plt: Any) -> Any:
     """Draw the curves of all data sets: the exponential losses, and cost (5) at λ = 0.5."""
     pairs = (("AdaBoost", "VadaBoost, λ = 0"), ("EBBoost, λ = 0.5", "VadaBoost, λ = 0.5"))
-    figure, panels = plt.subplots(1, 2, figsize=(7, 2.9), layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(6, 2.6), layout="constrained")
     for ax, pair, cost in zip(panels, pairs, ("exponential loss", "cost (5)"), strict=True):
         for k, (task, of) in enumerate(curves.items()):
             ax.plot(MARKS, of[pair[0]], color=f"C{k}", linewidth=1, label=task)

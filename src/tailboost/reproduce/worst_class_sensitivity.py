@@ -154,7 +154,7 @@ def _text(settings: Settings, found: Found, chosen: Mapping[float, Mapping[str, 
 
 def _picture(found: Found, plt: Any) -> Any:
     """Draw worst and mean test errors against θ for every γ, beside the published ones."""
-    figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(6.4, 2.7), sharey=True, layout="constrained")
     for k, (gamma, of) in enumerate(found.items()):
         worst, mean, _ = zip(*(_means(cells) for cells in of.values()), strict=True)
         panels[0].plot(THETAS, worst, "o-", color=f"C{k}", label=f"worst, γ = {gamma}")

@@ -1,0 +1,399 @@
+"""The choice of thresholds and shares on probabilities, and what is predicted with them: all but training."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Bunch
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._rows import hash_rows
+from tailboost._torch_rows import unpack
+from tailboost._typing import Floats, Mask
+from tailboost.classifiers._input import (
+    ValidationRows,
+    checked_table,
+    checked_weight,
+    judged_rows,
+    label_numbers,
+)
+from tailboost.classifiers._mixture import ResubstitutionWarning
+from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
+from tailboost.classifiers._tradeoff import Source, TradeOff, trace
+from tailboost.classifiers._warn import warn_user
+from tailboost.combiners import Ledger, Mixture
+from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
+from tailboost.combiners.objective import CVaR, WorstUnit
+from tailboost.combiners.pool import Pool
+from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
+from tailboost.mixture._aim import Aim
+from tailboost.mixture._members import losses_of, name_of
+from tailboost.mixture._pool import Kinds, members_of
+from tailboost.mixture._tables import Judged, LogTable, Models
+from tailboost.solvers import BitLosses
+
+
+class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
+    """A mixture of members that are functions of models' probabilities.
+
+    It is settled by `_settle` on probabilities of rows that the models were not fitted on, whoever made them.
+    """
+
+    objective: str
+    alpha: float | None
+    max_error: Any
+    mean_budget: float | None
+    n_thresholds: int
+    shrinkage: float
+    averages: bool
+    shares: bool | str
+    include_constants: bool
+
+    # -- the choice ----------------------------------------------------------------------------------
+
+    def _check_objective(self, groups: Any) -> None:
+        if self.objective == "cvar" and self.alpha is None:
+            raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
+        if self.objective != "cvar" and self.alpha is not None:
+            raise ValueError(f"alpha={self.alpha!r} has no meaning with objective={self.objective!r}")
+        if self.objective == "cvar" and self.max_error is not None:
+            raise ValueError("max_error has no meaning with objective='cvar'")
+        if self.objective in ("worst_group", "worst_cell") and groups is None:
+            raise ValueError(f"objective={self.objective!r} needs groups")
+
+    def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
+        self._group_names = GroupNames.of(groups, "groups", n, used)
+        self.groups_ = self._group_names.names
+
+    def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
+        """Return rows given to judge members on: a table, or the models' probabilities by name."""
+        words = f"the {{:,}} rows given to {to}"
+        if models.fitted:
+            X, y = unpack(X, y)
+            X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
+            rows = self._noting_seen(X, rows)
+            table = models.transform(X)
+            return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
+        numbers = label_numbers(self.classes_, y)
+        table = models.given(X, range(len(models.names)), len(numbers))
+        weight = checked_weight(sample_weight, np.empty((table.n_rows, 1)), "sample_weight")
+        used = weight > 0
+        groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
+        given = Given(table.n_rows).part(used)
+        rows = Rows(numbers[used], weight[used], groups, words.format(int(used.sum())), None, given)
+        return Judged.of(models, [table[(i,)][used] for i in range(len(models.names))], rows)
+
+    def _noting_seen(self, X: Any, rows: Rows) -> Rows:
+        """Return rows to judge on, with a word and a warning if models were fitted on them."""
+        hashes, models = hash_rows(X), self._models.fitted
+        frozen = all(isinstance(model, FrozenEstimator) for model in models)
+        if frozen or not self.seen_rows_.beyond_chance(hashes):
+            return rows
+        share = self.seen_rows_.share(hashes)
+        warn_user(
+            f"{share:.0%} of {rows.words} were fitted on, and models err less there than on fresh rows: give "
+            "rows that were not given to fit, or leave X and y out for the probabilities kept with the model",
+            ResubstitutionWarning,
+        )
+        return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
+
+    def _settle(self, judged: Judged) -> None:
+        """Make the pool and choose λ: all that is not training."""
+        aim = Aim.of(
+            self.objective,
+            judged.rows,
+            self.classes_,
+            getattr(self, "_group_names", None),
+            alpha=self.alpha,
+            max_error=self.max_error,
+            shrinkage=float(self.shrinkage),
+        )
+        kinds = Kinds(
+            int(self.n_thresholds),
+            float(self.shrinkage),
+            bool(self.averages),
+            bool(self.include_constants),
+            not aim.over_units if self.shares == "auto" else bool(self.shares),
+        )
+        rows, table = aim.rows(judged.rows), judged.table
+        members = members_of(judged.models, table, rows, aim.index(rows), kinds)
+        ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
+        self._judged, self._aim = judged, aim
+        self.combiner_ = Mixture(aim.objective, judged.models.n_classes, mean_budget=self.mean_budget)
+        self.combiner_.pool = Pool(ledger, [], list(members))
+        self._set_ensemble()
+        self.units_ = self.unit_errors_ = self.bound_met_ = None
+        if aim.over_units:
+            self.units_ = aim.units.names.tolist()
+            self.unit_errors_ = aim.errors(self._shares(table).argmax(axis=1) != rows.y, rows)
+            self.bound_met_ = aim.met(self.unit_errors_)
+
+    def _set_ensemble(self) -> None:
+        ensemble = self.combiner_.stage(self.combiner_.pool.n_rounds)
+        weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)  # the solver's rounding
+        # Members without a share settle no tie, so that no model is asked for that alone.
+        order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
+        self.ensemble_ = replace(ensemble, weights=weights / weights.sum(), tie_order=order)
+        self.gap_ = max(0.0, self.ensemble_.gap)
+        self.__dict__.pop("_guarantee", None)
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted models, on class numbers, in the order of `estimators`."""
+        check_is_fitted(self)
+        return self._judged.models.fitted
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name."""
+        return Bunch(**dict(zip(self._judged.models.names, self.estimators_, strict=False)))
+
+    # -- another choice ------------------------------------------------------------------------------
+
+    def reweight(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        alpha: float | None = None,
+        objective: str | None = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        mean_budget: float | None = None,
+    ) -> Self:
+        """Return a classifier of the same models with another choice of thresholds and λ; nothing is trained.
+
+        Parameters
+        ----------
+        X, y : optional
+            Rows to choose on, which no model was fitted on; for a classifier `from_probabilities`, X is a
+            dict of the models' probabilities. Without them the probabilities kept with the model serve.
+        alpha : float in (0, 1], optional
+            Tail mass of the CVaR, which it implies.
+        objective : {"cvar", "worst_class", "worst_group", "worst_cell"}, optional
+            By default the classifier's own.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups of the rows of X or, without X, of the rows given where the probabilities kept are from.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows of X.
+        mean_budget : float in [0, 1], optional
+            By default the classifier's own.
+
+        Returns
+        -------
+        classifier
+            Of the same class; this one is unchanged.
+
+        Warns
+        -----
+        ResubstitutionWarning
+            Where models were fitted on the rows given.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+        """
+        check_is_fitted(self)
+        name = objective or ("cvar" if alpha is not None else self.objective)
+        new = copy.copy(self)
+        new.objective, new.alpha = name, alpha
+        if name == "cvar" and alpha is None:
+            new.alpha = self.alpha
+        if name != self.objective:
+            new.max_error = None  # its names are those of other units
+        if mean_budget is not None:
+            new.mean_budget = mean_budget
+        new._validate_params()
+        judged = self._judged
+        if X is not None or y is not None:
+            if X is None or y is None:
+                raise ValueError("reweight needs both X and y, or neither")
+            if groups is not None:
+                n = n_group_rows(groups)
+                new._name_groups(groups, n, np.ones(n, dtype=bool))
+            judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
+        elif sample_weight is not None:
+            raise ValueError("sample_weight belongs to rows: give X and y with it")
+        elif groups is not None:
+            judged = replace(judged, rows=new._with_groups(judged.rows, groups))
+        new._check_objective(judged.rows.groups)
+        new._settle(judged)
+        return new
+
+    def _with_groups(self, rows: Rows, groups: Any) -> Rows:
+        """Return the rows whose probabilities are kept with groups of the rows they were given with."""
+        n, given = n_group_rows(groups), rows.given
+        if given is None or n != given.n_rows:
+            raise ValueError(
+                f"groups has {n} entries, but the probabilities kept are of {rows.words}, from a table given "
+                f"with {len(rows.y) if given is None else given.n_rows:,} rows: one group for each is needed"
+            )
+        used = np.ones(n, dtype=bool)
+        if given.index is not None:
+            used = np.isin(np.arange(n), given.index)
+        self._name_groups(groups, n, used)
+        numbers = self._group_names.number(groups, "groups", n)
+        return replace(rows, groups=numbers if given.index is None else numbers[given.index])
+
+    def tradeoff(self, budgets: Sequence[float] | None = None) -> TradeOff:
+        """Return what a lower worst error costs in mean error, without training anything.
+
+        Parameters
+        ----------
+        budgets : sequence of float in [0, 1], optional
+            Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
+            curve, between which it is straight.
+
+        Returns
+        -------
+        TradeOff
+            On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
+            ``predicted(X, y)`` what `predict` does on other rows.
+
+        Raises
+        ------
+        ValueError
+            If a budget is not in [0, 1].
+        """
+        check_is_fitted(self)
+        mixture = self.combiner_.aiming_at(self.objective_)
+
+        def within(mean_budget: float) -> ProbabilityMixture:
+            return self.reweight(mean_budget=mean_budget, alpha=self.alpha)
+
+        return trace(mixture, Source(self.ensemble_, self.objective_, within, self._answered), budgets)
+
+    def _answered(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, list[Any]]:
+        """Return rows to measure errors on, and the answers of all members to them."""
+        judged = self._judged
+        if X is not None and y is not None:
+            judged = self._judged_by(judged.models, X, y, groups, sample_weight, "predicted")
+        elif X is not None or y is not None or groups is not None or sample_weight is not None:
+            raise ValueError("predicted needs both X and y, and groups or sample_weight only with them")
+        table = judged.table
+        return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
+
+    def alpha_path(self, alphas: Sequence[float]) -> Floats:
+        """Return λ for many α, without training anything.
+
+        Parameters
+        ----------
+        alphas : sequence of float in (0, 1]
+            Tail masses.
+
+        Returns
+        -------
+        ndarray of shape (len(alphas), n_members)
+            One row of `estimator_weights_` per α.
+        """
+        check_is_fitted(self)
+        return lambdas_of(self.combiner_.pool.ledger, alphas)
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    @property
+    def estimator_weights_(self) -> Floats:
+        """The share λ of each member, in the order of `members_`."""
+        return self.ensemble_.weights
+
+    @property
+    def members_(self) -> list[str]:
+        """What each member is."""
+        return [name_of(member, self.classes_) for member in self.ensemble_.members]
+
+    @property
+    def objective_(self) -> CVaR | WorstUnit:
+        """What λ minimises."""
+        return self._aim.objective
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What was achieved, against the best member alone and against constants, in words."""
+        check_is_fitted(self)
+        if "_guarantee" not in self.__dict__:
+            self._guarantee = guarantee(
+                None,
+                self.combiner_,
+                self.estimator_weights_,
+                self.gap_,
+                ((), ()),
+                self.classes_.tolist(),
+                self.members_,
+            )
+        return self._guarantee
+
+    def _shares(self, table: LogTable) -> Floats:
+        """Return each label's share, ties settled, from log-probabilities of the models that have a share."""
+        ensemble = self.ensemble_
+        used = np.flatnonzero(ensemble.weights > 0)
+        said = {m: ensemble.members[m].predict_table(table) for m in used.tolist()}
+        return ensemble.mix(said.values(), table.n_rows, lambda m, rows: said[m][rows])
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        models = self._models
+        if not models.fitted:
+            raise AttributeError(
+                "there are no models behind from_probabilities: give their probabilities of the new rows to "
+                "predict_from or predict_proba_from"
+            )
+        X = checked_table(self, self, X)
+        return np.concatenate([self._shares(models.transform(take(X, part))) for part in batches(X)])
+
+    def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Floats:
+        """Return `predict_proba` for rows of which the models' probabilities are given.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K)
+            Class probabilities by the models' names, columns in the order of ``classes_``; models without a
+            share (see `used_models_`) may be left out.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            The label distribution of the randomised classifier.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If probabilities are missing, of an unknown name, or none.
+        """
+        check_is_fitted(self)
+        needed = [self._models.names.index(name) for name in self.used_models_]
+        return self._shares(self._models.given(probabilities, needed))
+
+    def predict_from(self, probabilities: Mapping[str, Any]) -> NDArray[Any]:
+        """Return `predict` for rows of which the models' probabilities are given.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K)
+            As in `predict_proba_from`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in ``classes_``.
+        """
+        return self.classes_[self.predict_proba_from(probabilities).argmax(axis=1)]
+
+    @property
+    def used_models_(self) -> list[str]:
+        """Names of the models that members with a share use: only these are asked."""
+        ensemble = self.ensemble_
+        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.members[m].source}
+        return [self._models.names[i] for i in sorted(used)]
+
+    @property
+    def _models(self) -> Models:
+        models: Models = self.ensemble_.members[0].table_
+        return models

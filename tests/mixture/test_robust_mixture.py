@@ -1,0 +1,428 @@
+"""RobustMixtureClassifier against brute force, a generic solver and itself by other ways."""
+
+import pickle
+import warnings
+
+import highspy
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tailboost as tb
+from tailboost import RobustMixtureClassifier
+from tailboost.classifiers import ResubstitutionWarning
+
+X, Y = load_breast_cancer(return_X_y=True)
+TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)
+GROUPS = np.where(X[:, 1] > np.median(X[:, 1]), "rough", "smooth")
+
+
+class Printed(ClassifierMixin, BaseEstimator):
+    """A service whose probabilities are columns of the table, whatever it is fitted on."""
+
+    def __init__(self, first=0, n_classes=2):
+        self.first, self.n_classes = first, n_classes
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.asarray(X)[:, self.first : self.first + self.n_classes][:, self.classes_]
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def printed(seed, n=300, K=3, models=2):
+    """Return probabilities side by side in one table, labels, and the same probabilities by name."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(K, n, p=np.arange(1, K + 1) / np.arange(1, K + 1).sum())
+    y[:K] = np.arange(K)
+    P = [rng.dirichlet(np.ones(K), n) + rng.uniform(0, 1) * np.eye(K)[y] for _ in range(models)]
+    P = [p / p.sum(axis=1, keepdims=True) for p in P]
+    names = ["a", "b", "c", "d"][:models]
+    estimators = [(name, Printed(i * K, K)) for i, name in enumerate(names)]
+    return np.hstack(P), y, dict(zip(names, P, strict=True)), estimators
+
+
+def linear_program(errors, means, limit):
+    """Return min_λ max_u Σ λ_t e_tu with Σ λ_t m_t ≤ limit, by HiGHS directly."""
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    share = [highs.addVariable(lb=0, ub=1, obj=0) for _ in errors]
+    worst = highs.addVariable(lb=-10, ub=10, obj=1)
+    for column in errors.T:
+        highs.addConstr(sum(e * s for e, s in zip(column, share, strict=True)) - worst <= 0)
+    highs.addConstr(sum(share) == 1)
+    highs.addConstr(sum(m * s for m, s in zip(means, share, strict=True)) <= limit)
+    highs.run()
+    return highs.getInfo().objective_function_value
+
+
+def class_errors(y, answers):
+    return [np.mean(answers[y == k] != k) for k in np.unique(y)]
+
+
+@pytest.mark.parametrize("objective", ["worst_class", "cvar"])
+@pytest.mark.parametrize("K", [2, 3])
+def test_fit_equals_from_probabilities(objective, K):
+    """Where a model's probabilities do not depend on what it is fitted on, both see the same; to the bit."""
+    table, y, P, estimators = printed(0, K=K)
+    alpha = 0.4 if objective == "cvar" else None
+    fitted = RobustMixtureClassifier(estimators, objective=objective, alpha=alpha).fit(table, y)
+    given = RobustMixtureClassifier.from_probabilities(P, y, objective=objective, alpha=alpha)
+    assert fitted.members_ == given.members_
+    assert np.array_equal(fitted.estimator_weights_, given.estimator_weights_)
+    assert np.array_equal(fitted.predict_proba(table), given.predict_proba_from(P))
+    assert np.array_equal(fitted.predict(table), given.predict_from(P))
+
+
+def test_fit_uses_out_of_fold_probabilities():
+    """With as many folds as distinct rows the folds are known: those of scikit-learn's leave-one-out."""
+    X, y = load_wine(return_X_y=True)
+    X, y = X[::40], y[::40]  # five rows: five folds
+    mix = RobustMixtureClassifier([("bayes", KNeighborsClassifier(2))]).fit(X, y)
+    P = cross_val_predict(KNeighborsClassifier(2), X, y, cv=KFold(5), method="predict_proba")
+    given = RobustMixtureClassifier.from_probabilities({"bayes": P}, y)
+    assert np.array_equal(mix.estimator_weights_, given.estimator_weights_)
+    assert mix.members_ == given.members_
+
+
+@pytest.mark.parametrize("budget", [None, 0.0, 0.02])
+@pytest.mark.parametrize(("seed", "shrinkage"), [(0, 0.0), (1, 0.0), (2, 15.0)])
+def test_the_shares_are_optimal(seed, shrinkage, budget):
+    _, y, P, _ = printed(seed, K=4)
+    mix = RobustMixtureClassifier.from_probabilities(P, y, mean_budget=budget, shrinkage=shrinkage)
+    table = {name: np.log(p) for name, p in P.items()}
+    # The members' answers from what they say they are: log-probabilities plus a shift.
+    answers = [member.predict_table(_Table(list(table.values()))) for member in mix.ensemble_.members]
+    errors = np.array([class_errors(y, k) for k in answers])
+    means = np.array([np.mean(k != y) for k in answers])
+    limit = np.inf if budget is None else means.min() + budget
+    share = shrinkage / (np.bincount(y) + shrinkage)
+    steering = (1 - share) * errors + share * errors.mean(axis=1, keepdims=True)
+    best = linear_program(steering, means, min(limit, 1.0))
+    assert (mix.estimator_weights_ @ steering).max() == pytest.approx(best, abs=1e-7)
+    # What is reported is plain.
+    assert mix.guarantee_.achieved == pytest.approx((mix.estimator_weights_ @ errors).max(), abs=1e-9)
+    assert mix.estimator_weights_ @ means <= limit + 1e-9
+
+
+class _Table:
+    """Log-probabilities by source, as members read them."""
+
+    def __init__(self, logs):
+        self.logs, self.n_rows = logs, len(logs[0])
+
+    def __getitem__(self, source):
+        return np.mean([self.logs[i] for i in source], axis=0)
+
+
+def test_no_worse_than_any_threshold_of_two_classes():
+    """Brute force over all thresholds of either model: a mixture of members is at least nearly as good."""
+    _, y, P, _ = printed(1, K=2)
+    mix = RobustMixtureClassifier.from_probabilities(P, y, n_thresholds=80, shrinkage=0.0)
+    worst = min(
+        max(class_errors(y, (p[:, 1] >= t).astype(int))) for p in P.values() for t in np.unique(p[:, 1])
+    )
+    assert mix.guarantee_.achieved <= worst + 0.01
+
+
+def test_a_rare_class_is_not_forgotten():
+    X, y = load_digits(return_X_y=True)
+    kept = np.r_[np.flatnonzero(y != 8), np.flatnonzero(y == 8)[:20]]
+    X, y = X[kept], y[kept]
+    tree = DecisionTreeClassifier(max_depth=8, min_samples_leaf=3, random_state=0)
+    mix = RobustMixtureClassifier([("tree", tree), ("bayes", GaussianNB())], random_state=0)
+    mix.fit(X[::2], y[::2])
+    alone = clone(tree).fit(X[::2], y[::2])
+    assert max(class_errors(y[1::2], mix.predict(X[1::2]))) < max(
+        class_errors(y[1::2], alone.predict(X[1::2]))
+    )
+
+
+def models():
+    return [("tree", DecisionTreeClassifier(max_depth=4, random_state=0)), ("bayes", GaussianNB())]
+
+
+def test_budget_and_curve():
+    mix = RobustMixtureClassifier(models(), shrinkage=0.0, random_state=0).fit(X[TRAIN], Y[TRAIN])
+    curve = mix.tradeoff()
+    assert (np.diff(curve.mean) > 0).all()
+    assert (np.diff(curve.worst) < 0).all()
+    assert curve.worst[-1] == pytest.approx(mix.guarantee_.achieved, abs=1e-9)
+    cheap = curve.at(0.0)
+    assert np.array_equal(cheap.estimator_weights_, mix.reweight(mean_budget=0.0).estimator_weights_)
+    assert mix.mean_budget is None
+    ledger = cheap.combiner_.pool.ledger
+    assert cheap.estimator_weights_ @ ledger.mean_losses() <= ledger.mean_losses().min() + 1e-9
+    points = curve.predicted(X[TEST], Y[TEST])
+    assert points.mean[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
+
+
+@pytest.mark.parametrize("objective", ["worst_group", "worst_cell"])
+def test_groups_are_known_in_training_only(objective):
+    mix = RobustMixtureClassifier(models(), objective=objective, random_state=0)
+    mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    assert len(mix.units_) == (2 if objective == "worst_group" else 4)
+    answers = mix.reweight().predict(X[TRAIN])
+    assert np.array_equal(answers, mix.predict(X[TRAIN]))
+    # From another objective with the same groups: the same choice, without training.
+    by_class = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    again = by_class.reweight(objective=objective)
+    assert np.array_equal(again.estimator_weights_, mix.estimator_weights_)
+    assert again.units_ == mix.units_
+
+
+def test_a_table_of_groups():
+    table = {"texture": GROUPS[TRAIN], "third": np.arange(len(Y))[TRAIN] % 3}
+    mix = RobustMixtureClassifier(models(), objective="worst_group", random_state=0)
+    mix.fit(X[TRAIN], Y[TRAIN], groups=table)
+    assert mix.units_ == [
+        ("texture", "rough"),
+        ("texture", "smooth"),
+        ("third", 0),
+        ("third", 1),
+        ("third", 2),
+    ]
+    assert mix.unit_errors_.shape == (5,)
+    cells = mix.reweight(objective="worst_cell")
+    assert (1, ("texture", "rough")) in cells.units_
+
+
+def test_group_weights_beat_class_weights_alone():
+    """Where the group shows in the probabilities, thresholds by group do better than any of the classes."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    group, y = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    # In group 1 the model is unsure and biased; its probabilities lie in another range.
+    score = np.where(group == 0, 3.0, 0.6) * (2 * y - 1) + rng.normal(size=n) + 0.8 * group
+    P = {"net": 1 / (1 + np.exp(-score))}
+    by_class = RobustMixtureClassifier.from_probabilities(P, y)
+    by_cell = RobustMixtureClassifier.from_probabilities(P, y, objective="worst_cell", groups=group)
+    cells = y + 2 * group
+    of_class = max(np.mean(by_class.predict_from(P)[cells == c] != y[cells == c]) for c in range(4))
+    of_cell = max(np.mean(by_cell.predict_from(P)[cells == c] != y[cells == c]) for c in range(4))
+    assert of_cell < of_class
+
+
+def test_targets():
+    _, y, P, _ = printed(2, K=2, models=1)
+    loose = RobustMixtureClassifier.from_probabilities(P, y, max_error={0: 0.9, None: 0.2})
+    even = RobustMixtureClassifier.from_probabilities(P, y)
+    assert loose.unit_errors_[1] < even.unit_errors_[1]
+    assert loose.bound_met_ == bool(loose.unit_errors_[0] <= 0.9 and loose.unit_errors_[1] <= 0.2)
+    assert even.bound_met_ is None
+
+
+def test_shares_help_a_small_tail():
+    """Draws from honest probabilities keep every row's loss below 1, which no answer does."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 2, 1000)
+    y = (rng.uniform(size=1000) < p).astype(int)
+    with_shares, without = (
+        RobustMixtureClassifier.from_probabilities(
+            {"a": p}, y, objective="cvar", alpha=0.3, shares=shares, include_constants=False
+        ).guarantee_.achieved
+        for shares in (True, False)
+    )
+    assert with_shares < without - 0.01
+
+
+def test_labels_frames_and_names():
+    pd = pytest.importorskip("pandas")
+    labels = np.array(["benign", "malignant"])[Y]
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(frame[TRAIN], labels[TRAIN])
+    plain = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    assert np.array_equal(mix.predict(frame[TEST]) == "malignant", plain.predict(X[TEST]) == 1)
+    assert set(mix.named_estimators_) == {"tree", "bayes"}
+    assert mix.members_[0] == "tree"
+
+
+def test_parameters_of_the_models():
+    mix = RobustMixtureClassifier(models())
+    assert mix.get_params()["tree__max_depth"] == 4
+    mix.set_params(tree__max_depth=2, bayes=LogisticRegression())
+    assert mix.estimators[0][1].max_depth == 2
+    assert isinstance(clone(mix).estimators[1][1], LogisticRegression)
+
+
+def test_a_frozen_model_is_not_fitted():
+    net = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[TRAIN], np.array(["b", "m"])[Y[TRAIN]])
+    before = net.predict_proba(X[TEST])
+    mix = RobustMixtureClassifier([("net", FrozenEstimator(net))])
+    mix.fit(X[TEST], np.array(["b", "m"])[Y[TEST]])
+    given = RobustMixtureClassifier.from_probabilities({"net": before}, Y[TEST])
+    assert np.array_equal(mix.estimator_weights_, given.estimator_weights_)
+    assert np.array_equal(net.predict_proba(X[TEST]), before)
+
+
+def test_an_explicit_validation_set():
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0)
+    mix = RobustMixtureClassifier([("tree", tree)]).fit(X[TRAIN], Y[TRAIN], X_val=X[TEST], y_val=Y[TEST])
+    P = {"tree": clone(tree).fit(X[TRAIN], Y[TRAIN]).predict_proba(X[TEST])}
+    given = RobustMixtureClassifier.from_probabilities(P, Y[TEST])
+    assert np.array_equal(mix.estimator_weights_, given.estimator_weights_)
+    assert mix.validation_ == "X_val"
+
+
+def test_rows_that_were_fitted_on_are_noticed():
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    with pytest.warns(ResubstitutionWarning, match="100% of"):
+        mix.reweight(X[TRAIN], Y[TRAIN])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).guarantee_.judged_on
+
+
+def test_a_held_out_fraction():
+    mix = RobustMixtureClassifier(models(), validation=0.3, random_state=0).fit(X, Y)
+    assert mix.validation_ == 0.3
+    assert "held-out" in mix.guarantee_.judged_on
+
+
+def test_only_models_with_a_share_are_asked():
+    _, y, P, _ = printed(0, K=2)
+    P["coin"] = np.full((len(y), 2), 0.5)
+    mix = RobustMixtureClassifier.from_probabilities(P, y, averages=False)
+    assert "coin" not in mix.used_models_
+    asked = {name: P[name] for name in mix.used_models_}
+    assert np.array_equal(mix.predict_proba_from(asked), mix.predict_proba_from(P))
+
+
+def test_one_row_is_as_in_a_batch():
+    mix = RobustMixtureClassifier(models(), objective="cvar", alpha=0.2, random_state=0).fit(
+        X[TRAIN], Y[TRAIN]
+    )
+    batch = mix.predict_proba(X[TEST][:20])
+    assert np.array_equal(batch, np.vstack([mix.predict_proba(X[TEST][i : i + 1]) for i in range(20)]))
+
+
+@pytest.mark.parametrize("aim", [{}, {"objective": "cvar", "alpha": 0.3}, {"max_error": {0: 0.1, None: 0.2}}])
+def test_saved_and_loaded(tmp_path, aim):
+    pytest.importorskip("skops")
+    mix = RobustMixtureClassifier(models(), random_state=0, **aim).fit(X[TRAIN], Y[TRAIN])
+    tb.save_model(mix, tmp_path / "mix.skops")
+    for again in (tb.load_model(tmp_path / "mix.skops"), pickle.loads(pickle.dumps(mix))):
+        assert np.array_equal(again.predict_proba(X[TEST]), mix.predict_proba(X[TEST]))
+        assert again.max_error == mix.max_error
+        assert np.array_equal(
+            again.reweight(mean_budget=0.0).estimator_weights_,
+            mix.reweight(mean_budget=0.0).estimator_weights_,
+        )
+
+
+def test_weights_count_rows():
+    _, y, P, _ = printed(4, K=3)
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    repeated = np.repeat(np.arange(len(y)), weight)
+    by_weight = RobustMixtureClassifier.from_probabilities(P, y, sample_weight=weight, shrinkage=0.0)
+    by_rows = RobustMixtureClassifier.from_probabilities(
+        {name: p[repeated] for name, p in P.items()}, y[repeated], classes=by_weight.classes_, shrinkage=0.0
+    )
+    assert by_weight.guarantee_.achieved == pytest.approx(by_rows.guarantee_.achieved, abs=1e-9)
+    assert np.array_equal(by_weight.predict_from(P), by_rows.predict_from(P))
+
+
+def test_a_class_that_a_fold_lacks():
+    y = Y.copy()
+    y[:1] = 7  # one row of a third class: the model of its fold does not know it
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(X, y)
+    assert mix.predict_proba(X[:5]).shape == (5, 3)
+
+
+def test_exact_zeros_and_ones():
+    P, y = {"a": np.eye(3)[[0, 1, 2, 0, 1, 2]]}, np.array([0, 1, 2, 1, 2, 0])
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    assert np.isfinite(mix.predict_proba_from(P)).all()
+    assert 0 <= mix.guarantee_.achieved <= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"P": {"a": np.full((6, 2), np.nan)}}, r"probabilities\['a'\] must hold probabilities"),
+        ({"P": {"a": np.full((6, 2), 0.6)}}, r"sum to 1 in each row; row 0"),
+        ({"P": {"a": np.full((5, 2), 0.5)}}, r"probabilities\['a'\] has 5 rows, y has 6"),
+        ({"P": {"a": np.full((6, 3), 1 / 3)}}, "3 columns, but there are 2 classes"),
+        ({"P": {}}, "at least one model"),
+        ({"y": ["x", None, "x", "y", "y", "y"]}, "y contains NaN or None"),
+        ({"classes": ["x"]}, "classes must be at least two"),
+        ({"classes": ["x", "z"]}, r"y holds labels not seen in fit: \['y'\]"),
+        ({"objective": "worst_group"}, "needs groups"),
+        ({"objective": "cvar"}, "needs alpha"),
+        ({"alpha": 0.2}, "has no meaning"),
+        ({"mean_budget": -1.0}, "mean_budget"),
+        ({"groups": [1, 2]}, "groups"),
+        ({"max_error": {"z": 0.1}}, "no class is called 'z'"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    arguments = {"y": ["x", "x", "x", "y", "y", "y"]} | change
+    P = arguments.pop("P", {"a": np.full((6, 2), 0.5)})
+    with pytest.raises(ValueError, match=message):
+        RobustMixtureClassifier.from_probabilities(P, arguments.pop("y"), **arguments)
+
+
+def test_new_probabilities_are_checked():
+    table, y, P, _ = printed(0)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    with pytest.raises(ValueError, match=r"no model is called \['z'\]"):
+        mix.predict_from({"z": P["a"]})
+    with pytest.raises(ValueError, match="missing"):
+        mix.predict_from({} | {name: P[name] for name in P if name != mix.used_models_[0]})
+    with pytest.raises(TypeError, match="names must be text"):
+        RobustMixtureClassifier.from_probabilities({1: P["a"]}, y)
+    with pytest.raises(TypeError, match="dict"):
+        mix.predict_from(P["a"])
+    with pytest.raises(AttributeError, match="predict_from"):
+        mix.predict(table)
+
+
+@pytest.mark.parametrize(
+    ("estimators", "error", "message"),
+    [
+        ([], ValueError, "at least one"),
+        ([("a", LinearSVC())], ValueError, "'a' .LinearSVC. has no predict_proba"),
+        ([("a", GaussianNB)], TypeError, "'a' is a class"),
+        ([("a", GaussianNB()), ("a", GaussianNB())], ValueError, "not unique"),
+        ([("a__b", GaussianNB())], ValueError, "__"),
+        ([GaussianNB()], TypeError, "pairs"),
+    ],
+)
+def test_bad_estimators_are_named(estimators, error, message):
+    with pytest.raises(error, match=message):
+        RobustMixtureClassifier(estimators).fit(X, Y)
+
+
+def test_weights_need_models_that_take_them():
+    with pytest.raises(ValueError, match="'near'"):
+        RobustMixtureClassifier([("near", KNeighborsClassifier())]).fit(X, Y, sample_weight=np.ones(len(Y)))
+
+
+def test_the_model_is_left_alone_by_a_vote():
+    """Members of other libraries' ensembles may be ensembles themselves."""
+    vote = VotingClassifier(models(), voting="soft")
+    mix = RobustMixtureClassifier([("vote", vote), ("forest", RandomForestClassifier(5))], random_state=0)
+    assert mix.fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST]) > 0.85
+    again = clone(mix).fit(X[TRAIN], Y[TRAIN])
+    assert np.array_equal(again.predict_proba(X[TEST]), mix.predict_proba(X[TEST]))
+
+
+@parametrize_with_checks([RobustMixtureClassifier(models(), n_thresholds=6)])
+def test_as_scikit_learn_asks(estimator, check):
+    check(estimator)
