@@ -250,8 +250,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
-            Weights; 2 counts as the row twice, save that the ``shrinkage`` takes equal rows for different
-            ones. Every estimator that is fitted must take them.
+            Weights; 2 counts as the row twice. Every estimator that is fitted must take them.
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; not needed to predict.
         X_val, y_val, groups_val, sample_weight_val : optional
@@ -327,7 +326,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         groups : array-like of shape (n,), optional
             Group of each row.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
+            Weights of the rows. A row given twice is two rows to the ``shrinkage``: contents are not known.
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
         **params
