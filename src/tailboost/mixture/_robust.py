@@ -64,7 +64,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         that stay are fitted on all rows.
     n_thresholds : int, default=40
         Shifts of every model.
-    shrinkage : float ≥ 0, default=10.0
+    shrinkage : float ≥ 0, default=5.0
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
         ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. What
         is reported are the plain errors.
@@ -156,7 +156,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         mean_budget: float | None = None,
         validation: Any = "auto",
         n_thresholds: int = 40,
-        shrinkage: float = 10.0,
+        shrinkage: float = 5.0,
         averages: bool = True,
         shares: bool | str = "auto",
         include_constants: bool = True,
