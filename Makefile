@@ -8,7 +8,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
 READY_MIN := $(VENV_MIN)/.ready
 
-.PHONY: demo test test-min slow fuzz lint ci clean
+.PHONY: demo test test-min slow fuzz lint docs package ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,7 +20,7 @@ $(READY_MIN): pyproject.toml constraints-min.txt
 	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,test]"
 	touch $@
 
-demo: $(READY)  ## compare on the bundled credit data; writes tailboost-demo/report.html
+demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/*/report.html
 	$(BIN)/tailboost demo
 
 test: $(READY)  ## the fast test suite
@@ -41,7 +41,16 @@ lint: $(READY)
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 
+docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+package: $(READY)  ## wheel and source, checked as a package index would
+	$(BIN)/python -m pip install --quiet build twine
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+
 ci: test lint
 
 clean:
-	rm -rf $(VENV) $(VENV_MIN) tailboost-demo
+	rm -rf $(VENV) $(VENV_MIN) tailboost-demo dist docs/_build docs/api docs/gallery

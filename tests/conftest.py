@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.registry import METHODS
 
-#: The boosting classifiers under test, once each, by their names in the registry; those whose answer is a mixture.
+#: The boosting classifiers under test, once each, by their names in the registry.
 OURS = {
     m.name: m.factory
     for m in METHODS.values()

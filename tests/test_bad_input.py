@@ -213,7 +213,12 @@ def test_nothing_to_validate_on(validation, table, match, recorder):
 
 GROUP_CASES = {
     "short": ({"groups": GROUPS[:5]}, "groups has 5 entries, X has 60 rows"),
-    "two-dimensional": ({"groups": np.c_[GROUPS, GROUPS]}, "1d array"),
+    "three-dimensional": ({"groups": np.zeros((60, 2, 2))}, "1d array"),
+    "short table": ({"groups": np.c_[GROUPS, GROUPS][:5]}, r"groups\[0\] has 5 entries, X has 60 rows"),
+    "missing in a table": (
+        {"groups": {"a": GROUPS, "b": np.where(GROUPS == 1, np.nan, GROUPS)}},
+        r"groups\['b'\] contains NaN or None: 20 of 60",
+    ),
     "NaN": ({"groups": np.where(GROUPS == 1, np.nan, GROUPS)}, "groups contains NaN or None: 20 of 60"),
     "None": ({"groups": put(GROUPS.astype(str), 3, None)}, "groups contains NaN or None: 1 of 60"),
     "no groups_val": ({"groups": GROUPS, "X_val": X, "y_val": Y}, "without groups_val"),

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
-for needed in ("typer", "rich", "skops", "jinja2", "plotly"):
+for needed in ("typer", "rich", "skops", "jinja2"):
     pytest.importorskip(needed)
 
 from sklearn.base import BaseEstimator  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from tailboost import cli  # noqa: E402
+from tailboost import cli, datasets  # noqa: E402
+from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS  # noqa: E402
+from tailboost.cli._fit import literal, name_labels  # noqa: E402
 from tailboost.persistence import load_model  # noqa: E402
 from tailboost.registry import METHODS  # noqa: E402
 
@@ -125,6 +127,9 @@ class TestFitAndPredict:
         assert result.exit_code == 0, result.output
         result = call("predict", model, csv, "--out", tmp_path / "p.csv")
         assert result.exit_code == 0, result.output
+        result = call("inspect", model)
+        assert result.exit_code == 0, result.output
+        assert "150 rows of people.csv" in result.stdout
 
     @pytest.mark.parametrize(
         ("text", "value"),
@@ -141,7 +146,7 @@ class TestFitAndPredict:
         ],
     )
     def test_values_of_set(self, text, value):
-        assert cli._literal(text) == value  # private: from outside each value costs a fit
+        assert literal(text) == value  # private: from outside each value costs a fit
 
 
 class TestRefusedFit:
@@ -326,7 +331,7 @@ class TestCompare:
         assert not (tmp_path / "out").exists()
 
     def test_method_that_is_not_installed(self, csv, tmp_path, monkeypatch):
-        monkeypatch.setattr("tailboost.baselines.XGBClassifier", None)
+        monkeypatch.setattr("tailboost.baselines._plain.XGBClassifier", None)
         line = refused("compare", csv, "--target", "outcome", "--methods", "xgboost", "--out", tmp_path)
         assert "--methods" in line
         assert "tailboost[xgboost]" in line
@@ -525,7 +530,7 @@ class TestLaterTables:
                 self.aims = aims
 
         aiming = Aiming({0: 0.2, "1": 0.3, None: 0.4})
-        cli._name_labels(aiming, np.array(["0", "1", "01"]))  # private: seen from outside only by long fits
+        name_labels(aiming, np.array(["0", "1", "01"]))  # private: seen from outside only by long fits
         assert aiming.aims == {"0": 0.2, "1": 0.3, None: 0.4}
 
     def test_formulas(self, zips, tmp_path):
@@ -576,7 +581,7 @@ class TestInterruptedWork:
             return "tables"
 
         experiment = type("Stub", (), {"needs_data": False, "repeats": 1, "run": staticmethod(run)})
-        monkeypatch.setattr(cli, "get_experiment", lambda name: experiment)
+        monkeypatch.setattr("tailboost.cli._experiments.get_experiment", lambda name: experiment)
         result = call("reproduce", "stub", "--out", tmp_path)
         assert result.exit_code == 130
         assert not went_on
@@ -662,21 +667,30 @@ class TestMessages:
 
 class TestDemo:
     def test_small(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(cli, "DEMO_METHODS", ("erm",))
+        monkeypatch.setattr("tailboost.cli._compare.WITHOUT_GROUPS", ("erm",))
+        monkeypatch.setattr("tailboost.cli._compare.WITH_GROUPS", ("erm",))
         result = call("demo", "--rows", "300", "--repeats", "1", "--out", tmp_path)
         assert result.exit_code == 0, result.output
+        assert "300 of 6,497 rows" in result.stdout
         assert "300 of 30,000 rows" in result.stdout
-        document = json.loads((tmp_path / "results.json").read_text())
-        assert set(document["data"]["groups"]) == {"sex", "age_band", "education"}
-        assert document["data"]["n_rows"] == 300
+        wine, credit = (
+            json.loads((tmp_path / name / "results.json").read_text()) for name in ("wine", "credit")
+        )
+        assert len(wine["data"]["classes"]) == 5
+        assert not wine["data"]["groups"]
+        assert set(credit["data"]["groups"]) == {"sex", "age_band", "education"}
+        for name, document in (("wine", wine), ("credit", credit)):
+            assert document["data"]["n_rows"] == 300
+            assert document["data"]["name"] in (tmp_path / name / "report.html").read_text()
 
     @pytest.mark.slow
     def test_as_shipped(self, tmp_path):
         result = call("demo", "--out", tmp_path)
         assert result.exit_code == 0, result.output
-        document = json.loads((tmp_path / "results.json").read_text())
-        assert [m["name"] for m in document["methods"]] == [*cli.DEMO_METHODS, "coinflip"]
-        assert not any(m["failures"] for m in document["methods"])
+        for name, methods in (("wine", WITHOUT_GROUPS), ("credit", WITH_GROUPS)):
+            document = json.loads((tmp_path / name / "results.json").read_text())
+            assert [m["name"] for m in document["methods"]] == [*methods, "coinflip"]
+            assert not any(m["failures"] for m in document["methods"])
 
 
 class TestShell:
@@ -727,7 +741,7 @@ class TestShell:
         def bug(*args, **kwargs):
             raise KeyError("inner")
 
-        monkeypatch.setattr(cli.datasets, "load_table", bug)
+        monkeypatch.setattr(datasets, "load_table", bug)
         command = ["fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.skops"]
         result = call(*command)
         assert result.exit_code == 1

@@ -54,6 +54,20 @@ def test_several_estimators_in_one_picture():
     assert texts[:2] == ["AdaBoostClassifier, λ = 0.5", "EBBoostClassifier, λ = 0.5"]
 
 
+def test_rounding_is_not_drawn():
+    """Before the first round all margins are 0: what is left of the variance is rounding, of any size."""
+    X, y = noisy(0)
+    clf = tb.VadaBoostClassifier(StumpClassifier(), n_estimators=5).fit(X, y)
+    display = CostDisplay.from_estimator(clf, X, y)
+    drawn = display.variance_line_.get_ydata()
+    assert np.isnan(drawn[0])
+    np.testing.assert_array_equal(drawn[1:], display.log_variance[1:])
+    low, high = display.ax_.get_ylim()
+    assert high - low < 20
+    plot = CostDisplay([0, -1], [0, -2], [-141.0, -1], variance_weight=1.0).plot()
+    assert np.isnan(plot.variance_line_.get_ydata()[0])
+
+
 def test_options_of_the_line_win():
     display = CostDisplay([0, -1], [0, -2], [-np.inf, -1], variance_weight=1.0).plot(
         lw=3, color="red", parts=False

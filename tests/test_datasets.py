@@ -82,6 +82,36 @@ def test_credit_default_equals_the_original():
     pd.testing.assert_series_equal(y, original["default"])
 
 
+def test_wines_have_the_published_counts_and_grades():
+    bunch = datasets.load_wine_quality()
+    assert bunch.data.shape == (6_497, 12)
+    assert list(bunch.data.columns) == bunch.feature_names
+    # As published by grade: 30, 216, 2,138, 2,836, 1,079, 193, 5; the ends count with their neighbours.
+    assert np.bincount(bunch.target).tolist() == [30 + 216, 2_138, 2_836, 1_079, 193 + 5]
+    assert bunch.groups["colour"].value_counts().to_dict() == {"white": 4_898, "red": 1_599}
+    assert ((bunch.data["red"] == 1) == (bunch.groups["colour"] == "red")).all()
+    X, y = datasets.load_wine_quality(return_X_y=True, as_frame=False)
+    np.testing.assert_array_equal(X, bunch.data.to_numpy())
+    np.testing.assert_array_equal(y, bunch.target.to_numpy())
+
+
+def test_wines_are_small_and_name_their_licence():
+    data = Path(datasets.__file__).parent / "data"
+    assert (data / "wine_quality.csv.xz").stat().st_size < 1_000_000
+    for text in ("CC BY 4.0", "Cortez", "186"):
+        assert text in (data / "README.md").read_text(encoding="utf-8")
+        assert text in datasets.load_wine_quality.__doc__
+
+
+@needs_shared
+def test_wines_equal_the_original():
+    parts = [pd.read_csv(SHARED / f"winequality_{colour}.csv.gz") for colour in ("red", "white")]
+    original = pd.concat(parts, ignore_index=True)
+    X, y = datasets.load_wine_quality(return_X_y=True)
+    np.testing.assert_array_equal(X.drop(columns="red"), original.drop(columns="quality"))
+    np.testing.assert_array_equal(y, original["quality"].clip(4, 8) - 4)
+
+
 # --- COMPAS ------------------------------------------------------------------------------------------------
 
 COMPAS_ROW = {

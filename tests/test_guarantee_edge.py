@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import noisy
 from scipy.optimize import linprog
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -81,7 +81,7 @@ def test_weights_of_any_scale_promise_nothing_false(clf, weight):
         assert bound.bound is not None or bound.note
         if bound.bound is not None and bound.achieved is not None:
             assert bound.achieved <= bound.bound + 1e-9
-    (promise,) = guarantee.promised
+    promise = guarantee.promised[0]
     if promise.bound is not None:
         g, T = clf.trace_.weighted_loss.max(), clf.n_iter_
         assert promise.bound == pytest.approx(g + math.sqrt(math.log(90) / (2 * T)), abs=1e-12)
@@ -100,6 +100,52 @@ def test_oco_plays_the_rounds_of_its_theorem_whatever_the_weights_sum_to(total):
     assert share.min() > 0.5
     (promise,) = clf.guarantee_.promised
     assert 1 - share.min() <= promise.bound + 1e-12
+
+
+def cvar_by_program(losses, alpha, p):
+    solved = linprog(
+        -losses, A_eq=np.ones((1, len(p))), b_eq=[1], bounds=list(zip(0 * p, p / alpha, strict=True))
+    )
+    return -solved.fun
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_programs_mixture_has_a_bound_of_its_own(seed):
+    rng = np.random.default_rng(seed)
+    X, y = noisy(seed, n=80, K=2 + seed % 2)
+    weight, alpha = rng.integers(1, 4, 80), float(rng.choice([0.1, 0.3, 0.8]))
+    clf = tb.AdaLPBoostClassifier(
+        TREE, n_estimators=6, alpha=alpha, eta=("theory", 1.0, 0.3)[seed % 3],
+        validation=("train", "cv")[seed % 2],
+        include_constants=bool(seed % 5), n_iter_no_change=(None, 1)[seed // 6], random_state=0,
+    ).fit(X, y, sample_weight=weight)  # fmt: skip
+    for found, level in ((clf.guarantee_, alpha), (clf.reweight(alpha=0.5).guarantee_, 0.5)):
+        (even, own) = (b for b in found.observed if b.name.startswith("CVaR"))
+        assert "λ" in own.name
+        assert own.achieved == pytest.approx(found.achieved)
+        assert own.achieved <= even.achieved + 1e-9
+        assert own.achieved <= own.bound == even.bound
+        for promise in (b for b in found.promised if "λ" in b.name):
+            assert promise.bound is None or own.achieved <= promise.bound
+            assert (promise.bound is None) == (clf.n_iter_ < 6)
+        if clf.validation == "train":
+            mixture = clf if level == alpha else clf.reweight(alpha=level)
+            truth = 1 - mixture.predict_proba(X)[np.arange(80), y]
+            assert own.achieved == pytest.approx(
+                cvar_by_program(truth, level, weight / weight.sum()), abs=1e-7
+            )
+
+
+def test_the_programs_mixture_has_no_bound_on_other_rows():
+    X, y = noisy(0, n=90)
+    X_val, y_val = noisy(1, n=90)
+    held = tb.AdaLPBoostClassifier(TREE, n_estimators=3, eta="theory", n_iter_no_change=None, random_state=0)
+    for clf in (clone(held).fit(X, y, X_val=X_val, y_val=y_val), held.fit(X, y).reweight(X_val, y_val)):
+        found = [b for b in bounds_of(clf.guarantee_) if "λ" in b.name]
+        assert len(found) == 2
+        assert all(b.bound is None and "other losses" in b.note for b in found)
+    fair = held.fit(X, y).reweight(X_val, y_val, objective="worst_class")
+    assert not [b for b in bounds_of(fair.guarantee_) if "λ" in b.name]
 
 
 class Adversary(ClassifierMixin, BaseEstimator):
@@ -313,6 +359,9 @@ def test_an_error_equal_to_the_target(class_loss, met):
         ).fit(X, y, X_val=X_val, y_val=y)  # fmt: skip
     assert clf.unit_errors_.max() == pytest.approx(0.1)
     assert clf.bound_met_ is met
+    (target,) = [b for b in clf.guarantee_.observed if b.formula == "max_error"]
+    assert target.strict is (class_loss == "indicator")
+    assert f"{'≤' if met else '<'} max_error = 0.1 (achieved 0.1)" in str(clf.guarantee_)
 
 
 # -- symbols -------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Displays: what is drawn is what was computed, and scikit-learn's conventions hold."""
 
+import itertools
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import matplotlib as mpl
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -22,6 +24,7 @@ from tailboost.plotting import (
     MarginDisplay,
     StagedClassErrorDisplay,
     StepCostDisplay,
+    TradeOffDisplay,
     WeightTrajectoryDisplay,
     WorstCaseDisplay,
 )
@@ -187,7 +190,56 @@ def test_perfect_and_many_classes():
     assert many.mean_line_ is None
 
 
+def test_intervals_are_exact_binomial(case):
+    answer = case.clf.predict(case.X)
+    display = ClassErrorDisplay.from_predictions(case.y, answer, confidence=0.9)
+    for label, (low, high) in display.intervals.items():
+        rows = case.y == label
+        n, k = int(rows.sum()), int((answer != case.y)[rows].sum())
+        # Clopper and Pearson by the quantiles of the beta distribution.
+        assert low == pytest.approx(stats.beta.ppf(0.05, k, n - k + 1) if k else 0.0)
+        assert high == pytest.approx(stats.beta.ppf(0.95, k + 1, n - k) if k < n else 1.0)
+    drawn = [segment[:, 0].tolist() for segment in display.whiskers_.get_segments()]
+    assert drawn == [list(span) for span in display.intervals.values()]
+    grouped = ClassErrorDisplay.from_predictions(case.y, answer, groups=case.groups)
+    assert set(grouped.intervals) == set(grouped.errors)
+
+
+def test_what_is_no_count_has_no_interval(case):
+    shares = case.clf.predict_proba(case.X)
+    answer = case.clf.predict(case.X)
+    labels = case.clf.classes_
+    assert not ClassErrorDisplay.from_predictions(case.y, shares, labels=labels).intervals
+    assert not ClassErrorDisplay.from_predictions(case.y, answer, sample_weight=case.weight).intervals
+    assert not ClassErrorDisplay.from_predictions(case.y, answer, confidence=None).intervals
+
+
+def test_several_classifiers_share_rows(case):
+    answer = case.clf.predict(case.X)
+    first = ClassErrorDisplay.from_predictions(case.y, answer, name="one")
+    constant = np.full_like(answer, case.clf.classes_[0])
+    second = ClassErrorDisplay.from_predictions(case.y, constant, name="two", ax=first.ax_)
+    third = ClassErrorDisplay.from_predictions(case.y, case.y, name="three", ax=first.ax_)
+    displays = (first, second, third)
+    for display in displays:
+        np.testing.assert_allclose([bar.get_width() for bar in display.bars_], list(display.errors.values()))
+        assert len({bar.get_facecolor() for bar in display.bars_}) == 1
+    assert len({display.bars_[0].get_facecolor() for display in displays}) == 3
+    spans = sorted(
+        (bar.get_y(), bar.get_y() + bar.get_height()) for display in displays for bar in display.bars_
+    )
+    assert all(end <= start + 1e-9 for (_, end), (start, _) in itertools.pairwise(spans))
+    for display in displays:
+        for bar, segment in zip(display.bars_, display.whiskers_.get_segments(), strict=True):
+            assert segment[:, 1] == pytest.approx([bar.get_y() + bar.get_height() / 2] * 2)
+    assert [t.get_text() for t in first.ax_.get_legend().get_texts()] == ["one", "two", "three"]
+    with pytest.raises(ValueError, match="hold errors of other"):
+        ClassErrorDisplay({"another": 0.1}).plot(ax=first.ax_)
+
+
 def test_class_error_bad_input(case):
+    with pytest.raises(ValueError, match="confidence"):
+        ClassErrorDisplay.from_predictions([0, 1], [0, 1], confidence=1.5)
     with pytest.raises(ValueError, match="response_method"):
         ClassErrorDisplay.from_estimator(case.clf, case.X, case.y, response_method="decision_function")
     with pytest.raises(ValueError, match="at least one number"):
@@ -329,6 +381,45 @@ def test_step_cost_refusals():
         StepCostDisplay([0, 1], [1, 2], [1], step=0.5)
 
 
+# --- trade-off ---------------------------------------------------------------------------------------------
+
+
+def test_the_trade_off_and_its_neighbours(case):
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    clf = tb.GroupDROBoostClassifier(tree, n_estimators=4, mean_budget=0.02, random_state=0)
+    clf.fit(case.X[:200], case.y[:200])
+    X, y, weight = case.X[200:], case.y[200:], case.weight[200:]
+    display = TradeOffDisplay.from_estimator(
+        clf, X, y, others={"logistic": case.clf}, sample_weight=weight, name="ours", color="black"
+    )
+    curve = clf.tradeoff()
+    np.testing.assert_array_equal(display.chosen_line_.get_xdata(), curve.mean)
+    np.testing.assert_array_equal(display.chosen_line_.get_ydata(), curve.worst)
+    ends = [0, -1]
+    mean, worst = curve.predicted(X, y, sample_weight=weight)
+    np.testing.assert_allclose(display.line_.get_xdata()[ends], mean[ends])
+    np.testing.assert_allclose(display.line_.get_ydata()[ends], worst[ends])
+    for line, other in [(display.point_, clf), (display.other_points_["logistic"], case.clf)]:
+        answers = other.predict(X)
+        assert line.get_xdata()[0] == pytest.approx(zero_one_loss(y, answers, sample_weight=weight))
+        errors = metrics.class_errors(y, answers, sample_weight=weight)
+        assert line.get_ydata()[0] == pytest.approx(max(errors.values()))
+    assert display.line_.get_color() == "black"
+    assert display.ax_.get_ylabel() == "largest error of any class"
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["ours", "where λ is chosen, randomised", "ours as fitted", "logistic"]
+    alone = TradeOffDisplay.from_estimator(clf, X, y, show_chosen=False)
+    assert alone.chosen_line_ is None
+    assert alone.name == "GroupDROBoostClassifier"
+
+
+def test_a_trade_off_needs_arrays_that_fit():
+    with pytest.raises(ValueError, match="must have one shape"):
+        TradeOffDisplay([0.1, 0.2], [0.3])
+    with pytest.raises(ValueError, match="give both"):
+        TradeOffDisplay([0.1], [0.3], chosen_mean=[0.1])
+
+
 # --- all of them -------------------------------------------------------------------------------------------
 
 DISPLAYS = {
@@ -338,6 +429,14 @@ DISPLAYS = {
     "MarginDisplay": lambda: MarginDisplay([-0.2, 0.5, 0.5, 1.0], name="a"),
     "StagedClassErrorDisplay": lambda: StagedClassErrorDisplay([[0.1, 0.3], [0.2, 0.2]], "ab", allowed=0.25),
     "StepCostDisplay": lambda: StepCostDisplay([0.0, 0.5, 1.0], [1.0, 0.8, 0.9], [1.0, 0.85, 1.1], step=0.5),
+    "TradeOffDisplay": lambda: TradeOffDisplay(
+        [0.1, 0.2],
+        [0.5, 0.3],
+        chosen_mean=[0.1],
+        chosen_worst=[0.4],
+        point=(0.1, 0.4),
+        others={"b": (0.2, 0.6)},
+    ),
     "WeightTrajectoryDisplay": lambda: WeightTrajectoryDisplay([0.1, 0.2], [1.0, 0.5]),
     "WorstCaseDisplay": lambda: WorstCaseDisplay(ALPHAS, ALPHAS, target=0.3, shift=0.3, name="a"),
 }

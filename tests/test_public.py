@@ -11,7 +11,9 @@ from tailboost.classifiers import __all__ as classifiers
 from tailboost.registry import METHODS
 
 MODULES = [
-    "tailboost", "tailboost.checkpoints", "tailboost.combiners", "tailboost.datasets", "tailboost.game",
+    "tailboost", "tailboost.calibration", "tailboost.certificates", "tailboost.checkpoints",
+    "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.decisions",
+    "tailboost.game",
     "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.persistence", "tailboost.plotting",
     "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
 ]  # fmt: skip

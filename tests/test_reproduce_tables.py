@@ -60,9 +60,11 @@ def toys(monkeypatch):
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="the results do not come with the package")
 def test_results_are_readings_pictures_and_summaries_of_experiments():
     tracked = [file for file in RESULTS.iterdir() if file.suffix != ".jsonl" and file.is_file()]
-    assert sum(file.stat().st_size for file in tracked) < 1_000_000
+    # They go with every clone: raised from 1.0 MB for the trade-off, twenty cases × up to nineteen opponents.
+    assert sum(file.stat().st_size for file in tracked) < 1_100_000
     names = {file.stem for file in tracked} - {"README"}
-    assert names == set(EXPERIMENTS) - {"tissuemnist"}  # its data were not at hand
+    missing = {"tissuemnist", "tradeoff"}  # its data were not at hand; not recorded yet
+    assert names == set(EXPERIMENTS) - missing
     for name in names:
         assert json.loads((RESULTS / f"{name}.json").read_text())["experiment"] == name
         reading = (RESULTS / f"{name}.md").read_text()

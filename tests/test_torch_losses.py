@@ -1,12 +1,16 @@
 """The losses against transcriptions of the papers' formulas in NumPy, and their limiting cases."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from scipy.special import log_softmax, softmax
 
 torch = pytest.importorskip("torch")
 
-from tailboost.torch.losses import LOSSES, focal, influence_balanced, make_loss  # noqa: E402
+from tailboost.torch import TorchClassifier, nets  # noqa: E402
+from tailboost.torch.losses import LOSSES, cvar_doro, focal, influence_balanced, make_loss  # noqa: E402
 
 COUNTS = np.array([500.0, 60.0, 7.0, 120.0])
 rng = np.random.default_rng(0)
@@ -48,6 +52,8 @@ TRUTH = {
     "cdt": cross_entropy_of(Z / (COUNTS.max() / COUNTS) ** 0.3),
     "vs": cross_entropy_of(Z / (COUNTS.max() / COUNTS) ** 0.15 + 1.25 * np.log(COUNTS / COUNTS.sum())),
     "naive": max(CE[k == Y].mean() for k in range(4)),
+    # 40 rows: 4 are left out, and the worst half of the 36 others counts.
+    "cvar_doro": np.sort(CE)[::-1][4:22].mean(),
 }
 
 
@@ -81,6 +87,7 @@ def test_gradient(name):
         ("logit_adjustment", {"tau": 0}),
         ("cdt", {"gamma": 0}),
         ("vs", {"tau": 0, "gamma": 0}),
+        ("cvar_doro", {"alpha": 1, "outlier_fraction": 0}),
     ],
 )
 def test_constants_that_leave_cross_entropy(name, constants):
@@ -138,6 +145,48 @@ def test_a_class_without_rows(name):
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(z.grad).all()
+
+
+@pytest.mark.parametrize("alpha", [0.07, 0.5, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.33])
+def test_doro_is_the_cvar_of_what_is_left(alpha, share):
+    """The maximum over w ≤ q/α of Σ w CE, q being what is left of the batch, by a generic solver."""
+    z, y, counts = tensors()
+    found = cvar_doro(z, y, counts, alpha=alpha, outlier_fraction=share).item()
+    m = len(CE)
+    kept = np.clip((np.arange(1, m + 1) / m - share) * m, 0, 1) / m / (1 - share)
+    solved = linprog(
+        -np.sort(CE)[::-1], A_eq=np.ones((1, m)), b_eq=[1], bounds=np.column_stack([0 * kept, kept / alpha])
+    )
+    assert found == pytest.approx(-solved.fun, rel=1e-9)
+
+
+def test_doro_gives_no_gradient_to_rows_left_out():
+    z, y, _ = tensors()
+    z.requires_grad_()
+    cvar_doro(z, y, alpha=0.25, outlier_fraction=0.1).backward()
+    moved = (z.grad.abs().sum(dim=1) > 0).numpy()
+    assert set(np.flatnonzero(moved)) == set(np.argsort(-CE)[4:13])
+
+
+def test_doro_learns_what_cvar_does_not_where_labels_are_wrong():
+    """A fifth of the labels is wrong, and the worst tenth of a batch is of these: CVaR fits nothing else."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 4)).astype(np.float32)
+    truth = (X[:, 0] + X[:, 1] > 0).astype(int)
+    y = np.where(rng.random(1000) < 0.2, 1 - truth, truth)
+    errors = {}
+    for share in (0.0, 0.25):
+        loss = partial(cvar_doro, alpha=0.1, outlier_fraction=share)
+        net = TorchClassifier(nets.mlp_100_100, steps=150, loss=loss, device="cpu", random_state=0)
+        errors[share] = np.mean(net.fit(X, y).predict(X) != truth)
+    assert errors[0.25] < 0.1 < 0.4 < errors[0.0]
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": 1.5}, {"outlier_fraction": 1.0}])
+def test_doro_refuses(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        cvar_doro(*tensors(), **wrong)
 
 
 def test_fractional_focal_power_has_a_slope_for_a_perfect_row():

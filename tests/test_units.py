@@ -10,10 +10,13 @@ from scipy.optimize import linprog
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost._rows import memberships, strata_of
+from tailboost._units import memberships, strata_of
 from tailboost.combiners import Ledger, WorstUnit
 from tailboost.data import GroupNames, Rows
 from tailboost.game import Units, shrunk
+from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners._adjusted import SMALLEST_LEAF, _smallest_leaf  # the rule has no public name
+from tailboost.learners._cells import AdjustedCells, CellAdjustedClassifier
 from tailboost.targets import SHRINKAGE, NamedUnits, Pools, allowed_errors
 from tailboost.validation import folds
 
@@ -341,3 +344,69 @@ def test_small_groups_and_the_scale_of_weights():
     assert fits[0].unit_pools_.tolist()[-1] in fits[0].unit_pools_.tolist()[:-1]
     assert fits[0].trace_.weights.shape[1] == 3
     assert SHRINKAGE == 5.0  # the value of the table in the documentation
+
+
+# -- answers by an argmax over cells ---------------------------------------------------------------------
+
+
+def test_the_answer_to_weights_of_cells():
+    X, y, table = census(300)
+    race = np.unique(table["race"], return_inverse=True)[1]
+    own = np.random.default_rng(0).integers(1, 4, 300).astype(float)
+    session = CellAdjustedClassifier(race).open_session(X, y, 2, own)
+    density = np.random.default_rng(1).uniform(0.2, 3.0, (2, 3))
+    member = session.fit(own * density[y, race], 0)
+    p = np.exp(member.table_.classes.transform(X))
+    P = member.table_.transform(X)
+    cells = [(k, g) for k in range(2) for g in range(3)]
+    for k in range(2):  # each class's density, divided over its cells
+        mine = [c for c, (of, _) in enumerate(cells) if of == k]
+        np.testing.assert_allclose(P[:, mine].sum(axis=1), p[:, k])
+    scores = np.zeros((300, 2))
+    for c, (k, g) in enumerate(cells):
+        scores[:, k] += own[y == k].sum() * density[k, g] * P[:, c]
+    np.testing.assert_array_equal(member.predict(X), scores.argmax(axis=1))
+    np.testing.assert_array_equal(session.predict(member), member.predict(X))
+    held = np.arange(300) % 3 == 0
+    part = session.fit(own * density[y, race], 0, ~held)
+    np.testing.assert_array_equal(session.predict(part, held), part.predict(X[held]))
+    assert session.fit(own * (y == 1), 0).predict(X).tolist() == [1] * 300
+
+
+def test_weights_that_differ_by_class_alone_are_answered_as_without_cells():
+    X, y, table = census(300)
+    race = np.unique(table["race"], return_inverse=True)[1]
+    own = np.ones(300)
+    by_cell = CellAdjustedClassifier(race).open_session(X, y, 2, own)
+    by_class = LogitAdjustedClassifier().open_session(X, y, 2, own)
+    for factor in (1.0, 0.3, 4.0):
+        weight = np.where(y == 1, factor, 1.0)
+        np.testing.assert_array_equal(by_cell.fit(weight, 0).predict(X), by_class.fit(weight, 0).predict(X))
+
+
+def test_games_over_cells_and_groups_are_answered_by_an_argmax_by_default():
+    X, y, table = census(300)
+    for groups, units in ((table["race"], "cell"), (table[["race", "sex"]], "group")):
+        clf = tb.WorstClassBoostClassifier(units=units, n_estimators=4, random_state=0)
+        clf.fit(X, y, groups=groups)
+        tables = {id(m.table_) for m in clf.estimators_ if isinstance(m, AdjustedCells)}
+        assert len(tables) == 1  # one fit for all rounds
+        again = pickle.loads(pickle.dumps(clf))
+        np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+        one_by_one = np.r_[clf.predict_proba(X[:1]), clf.predict_proba(X[1:])]
+        np.testing.assert_array_equal(one_by_one, clf.predict_proba(X))
+    many = np.arange(300) % 70
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of small groups
+        clf = tb.WorstClassBoostClassifier(n_estimators=1, random_state=0).fit(X, y, groups=many)
+    assert not any(isinstance(m, AdjustedCells) for m in clf.estimators_)
+
+
+def test_the_smallest_leaf_by_the_rarest_class():
+    hashes = np.arange(1000, dtype=np.uint64)
+    even, rare = np.arange(1000) % 2, (np.arange(1000) < 20).astype(int)
+    assert _smallest_leaf(hashes, even, None) == SMALLEST_LEAF
+    assert _smallest_leaf(hashes, rare, None) == pytest.approx(5 * (1 - 2 * 20 / 1000) / 1000)
+    twice = np.r_[hashes, hashes[:20]]  # the rare rows said twice
+    assert _smallest_leaf(twice, np.r_[rare, rare[:20]], None) == _smallest_leaf(hashes, rare, None)
+    assert _smallest_leaf(hashes, even, 20.0) == pytest.approx(20 / 1000)

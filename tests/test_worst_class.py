@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners._cells import AdjustedCells
 from tailboost.rules.hedge import theory_rounds
 from tailboost.targets import MAX_ERRORS, SHRINKAGE, edge_from_share
 
@@ -697,7 +698,7 @@ def test_by_default_the_error_game_is_played_with_shared_fits():
     assert with_target.gamma_ == pytest.approx(0.2995)
     assert isinstance(with_target.estimators_[0], HistBoostClassifier)
     by_group = WorstClassBoostClassifier(random_state=0, max_time=1e-9).fit(X, y, groups=y % 2)
-    assert isinstance(by_group.estimators_[0], HistBoostClassifier)
+    assert isinstance(by_group.estimators_[0], AdjustedCells)
 
 
 @quiet

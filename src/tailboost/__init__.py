@@ -1,9 +1,13 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
-from tailboost import classifiers, datasets, learners, metrics, plotting, robustness, solvers
+from tailboost import classifiers, datasets, decisions, learners, metrics, plotting, robustness, solvers
+from tailboost.calibration import NotCertifiedError, Shortfall, calibrate
+from tailboost.certificates import Certificate, CertifiedBound, Recheck, RecheckedBound, certify
 from tailboost.classifiers import *  # noqa: F403
 from tailboost.combiners import AdditiveEnsemble, CVaR, MixtureEnsemble, WorstRow, WorstUnit
 from tailboost.combiners.guarantee import Bound, Guarantee
+from tailboost.confidence import rows_needed
+from tailboost.decisions import Decisions, RandomizedDecision
 from tailboost.game import Stop, StopKind, Trace
 from tailboost.mixture import RobustMixtureClassifier
 from tailboost.persistence import load_model, save_model
@@ -15,23 +19,35 @@ __all__ = [
     "AdditiveEnsemble",
     "Bound",
     "CVaR",
+    "Certificate",
+    "CertifiedBound",
+    "Decisions",
     "Guarantee",
     "MixtureEnsemble",
+    "NotCertifiedError",
+    "RandomizedDecision",
+    "Recheck",
+    "RecheckedBound",
     "Results",
     "RobustMixtureClassifier",
+    "Shortfall",
     "Stop",
     "StopKind",
     "Trace",
     "WorstRow",
     "WorstUnit",
+    "calibrate",
+    "certify",
     "compare",
     "datasets",
+    "decisions",
     "learners",
     "load_model",
     "metrics",
     "plotting",
     "render",
     "robustness",
+    "rows_needed",
     "save_model",
     "solvers",
 ]

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, column_or_1d
 
 from tailboost._checks import n_rows_of, positions, refuse_missing
-from tailboost._rows import draw_lots, fingerprint, hash_rows, memberships, strata_of
+from tailboost._rows import draw_lots, fingerprint, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
+from tailboost._units import memberships, strata_of
 
 # Rows and values of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
@@ -216,6 +217,8 @@ def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
     else:
         refuse_missing(groups, name)
         array = np.asarray(groups)
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
         wide = array.ndim == 2 and array.shape[1] > 1
         table = dict(enumerate(array.T)) if wide else {None: groups}
     checked = {}

@@ -16,14 +16,17 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._rows import memberships
+from tailboost._html import html_table
 from tailboost._typing import Floats, Ints
+from tailboost._units import memberships
 
 State = TypeVar("State")
 
 # Weights are kept round by round up to this number of units: games over classes or groups have few, games
 # over samples too many.
 KEEP_WEIGHTS_UP_TO = 1000
+# The most rounds shown in a notebook, the first and the last ones.
+MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -350,6 +353,33 @@ class Trace:
     @property
     def stop_reason(self) -> str:  # noqa: D102
         return "" if self.stop is None else self.stop.words
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return one list per number of a round, ``weights`` if kept, and ``stop_reason``: plain types."""
+        columns: dict[str, Any] = {
+            name: getattr(self, name).tolist()
+            for name in ("weighted_loss", "effective_size", "seconds", "gap", "value")
+        }
+        if self.unit_weights is not None:
+            columns["weights"] = [w.tolist() for w in self.unit_weights]
+        return columns | {"stop_reason": self.stop_reason}
+
+    def _repr_html_(self) -> str:
+        heads = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
+        rows = [
+            [
+                str(t),
+                f"{r.weighted_loss:.4f}",
+                f"{r.effective_size:.3f}",
+                f"{r.value:.4f}",
+                f"{r.gap:.1e}",
+                f"{r.seconds:.2f}",
+            ]
+            for t, r in enumerate(self.rounds, start=1)
+        ]
+        shown = rows if len(rows) <= MOST_SHOWN else [*rows[: MOST_SHOWN // 2], *rows[-MOST_SHOWN // 2 :]]
+        left_out = f", {len(rows) - len(shown)} in the middle left out" if len(shown) < len(rows) else ""
+        return html_table(heads, shown, f"{len(rows)} rounds{left_out}. {self.stop_reason}".strip())
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import os
 import platform
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 from tailboost._probe import Answers, answers, rows_of
 from tailboost._store import digest, write
 
-__all__ = ["MAX_BYTES", "ModelVersionWarning", "check_model_path", "load_model", "save_model"]
+__all__ = ["MAX_BYTES", "ModelVersionWarning", "check_model_path", "load_model", "read_notes", "save_model"]
 
 SUFFIX = ".skops"
 MAX_BYTES = 2**30
@@ -55,6 +55,7 @@ _KNOWN_PARTS = frozenset(
     {
         "numpy.dtype",
         *(f"{m}.{c}" for m in ("pathlib", "pathlib._local") for c in ("PosixPath", "WindowsPath")),
+        "sklearn.utils._bunch.Bunch",  # a dict: the models of a VotingClassifier by name
         "sklearn.tree._tree.Tree",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "xgboost.core.Booster",
@@ -249,15 +250,15 @@ def check_model_path(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+def save_model(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
     """Write a fitted model, or a pipeline that ends in one, to a skops file.
 
     What several members share is written once. The file carries the versions that it was written with and,
     for classifiers of tailboost, the answers to at most 32 rows that ``fit`` made up from the columns of the
     training table: each column is drawn by itself, so that no row of a person is stored, though single values
     are. `load_model` compares these answers. A model whose members cannot answer such rows is written without
-    them. The file also carries fingerprints of the training rows, by which ``seen_share`` knows a row again
-    that somebody already has.
+    them. The file also carries fingerprints of the training rows, and of rows that shares were chosen on, by
+    which ``seen_share`` and ``check_unseen`` know a row again that somebody already has.
 
     Parameters
     ----------
@@ -266,14 +267,17 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     path : path
         The file to write, whose name ends in ``.skops``. It is whole or absent at any time; what was there is
         replaced.
+    notes : mapping, optional
+        What to keep with the model, as JSON: where its data came from, when and for what it was made.
+        `read_notes` returns it.
 
     Raises
     ------
     ImportError
         If skops is not installed.
     TypeError
-        If the model holds something that `load_model` would refuse (such as a net of the user's own); nothing
-        is written then.
+        If the model holds something that `load_model` would refuse (such as a net of the user's own), or the
+        notes something that is no JSON; nothing is written then.
     ValueError
         If the path does not end in ``.skops``, or the file of a net that lies in a folder is missing or
         damaged.
@@ -305,6 +309,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         )
     names = _names(json.loads(members[_SCHEMA]))
     record = {"format": _FORMAT, "versions": _versions(_consists_of(names)), "answers": _answered(model)}
+    if notes is not None:
+        record["notes"] = dict(notes)
     record["seal"] = _seal(members, record)
     members[_RECORD] = json.dumps(record).encode()
     write(path, _zipped(members, zipfile.ZIP_DEFLATED), "the model")
@@ -409,10 +415,48 @@ def load_model(path: str | os.PathLike[str], *, check: bool = True, max_bytes: i
         versions of the libraries that differ.
     """
     skops = _skops()
+    with _naming(path):
+        return _load(skops, Path(path), check, max_bytes)
+
+
+def read_notes(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Read what a model file says about itself, without building the model.
+
+    Parameters
+    ----------
+    path : path
+        A file written by `save_model`.
+    max_bytes : int, default=2**30
+        Bytes that the file may hold once it is unpacked.
+
+    Returns
+    -------
+    dict
+        ``versions``: name and version of the libraries it was written with; ``notes``: what `save_model` was
+        given, empty without.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no model file, is damaged or too large.
+    """
+    with _naming(path):
+        with _reading():
+            record = _record(_Unpacking(max_bytes).file(Path(path)))
+        if record is None:
+            raise _Unreadable("was not written by tailboost.save_model")
+        return {"versions": record["versions"], "notes": record.get("notes", {})}
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Have errors name the file."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no model file {os.fspath(path)!r}")
     try:
-        return _load(skops, Path(path), check, max_bytes)
+        yield
     except _Unreadable as error:
         raise ValueError(f"{os.fspath(path)!r} {error}") from error.__cause__
 

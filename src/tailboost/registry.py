@@ -1,7 +1,7 @@
 """The methods by name: one entry feeds the command line, the comparison and the conformance suite.
 
 A name is that of the class in lower case, without "Classifier"; where a class is listed twice, the variant
-that does not follow from its name says so after a hyphen.
+that does not follow from its name says so after a hyphen. Baselines are called after what they are made of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import Any
 
 from sklearn.ensemble import RandomForestClassifier
 
-from tailboost.baselines import CoinFlip, plain_xgboost
+from tailboost.baselines import (
+    CoinFlip,
+    balanced_forest,
+    plain_xgboost,
+    tuned_average,
+    tuned_forest,
+    tuned_xgboost,
+    weighted_xgboost,
+)
 from tailboost.classifiers import (
     AdaBoostClassifier,
     AdaLPBoostClassifier,
@@ -49,6 +57,10 @@ class Method:
         Whether ``predict_proba`` is the label distribution of a randomised rule.
     by_classes : bool
         Whether classes are the groups, also where the rows have groups that ``fit`` would take.
+    takes_groups : bool
+        Whether ``fit`` takes groups, of a factory that is no class and so cannot be asked.
+    groups_at_prediction : bool
+        Whether it has to be told the groups of the rows it answers.
     """
 
     name: str
@@ -58,6 +70,8 @@ class Method:
     ours: bool = False
     randomized: bool = False
     by_classes: bool = False
+    takes_groups: bool = False
+    groups_at_prediction: bool = False
 
     @property
     def uses_alpha(self) -> bool:
@@ -68,7 +82,8 @@ class Method:
     def uses_groups(self) -> bool:
         """Whether ``fit`` is handed the groups of the rows."""
         fit = getattr(self.factory, "fit", None)
-        return fit is not None and not self.by_classes and "groups" in inspect.signature(fit).parameters
+        takes = self.takes_groups or (fit is not None and "groups" in inspect.signature(fit).parameters)
+        return takes and not self.by_classes
 
     @property
     def seeded(self) -> bool:
@@ -162,11 +177,50 @@ METHODS: dict[str, Method] = {
         ),
         Method("erm", "ERM", "the default learner alone", HistBoostClassifier),
         Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),
+        Method(
+            "forest-balanced", "Balanced forest", "a random forest, every class weighing the same",
+            balanced_forest,
+        ),
+        Method(
+            "forest-tuned", "Tuned forest",
+            "a random forest, class weights on its probabilities tuned out of fold for the worst class",
+            tuned_forest,
+        ),
         Method("xgboost", "XGBoost", "XGBoost's own classifier with its defaults", plain_xgboost),
+        Method(
+            "xgboost-balanced", "Balanced XGBoost", "XGBoost, every class weighing the same",
+            weighted_xgboost, by_classes=True,
+        ),
+        Method(
+            "xgboost-tuned", "Tuned XGBoost",
+            "XGBoost, class weights on its probabilities tuned out of fold for the worst class",
+            tuned_xgboost, by_classes=True,
+        ),
+        Method(
+            "xgboost-cells", "Cell-weighted XGBoost", "XGBoost, every class × group cell weighing the same",
+            weighted_xgboost, takes_groups=True,
+        ),
+        Method(
+            "xgboost-groups", "XGBoost tuned per group",
+            "XGBoost, class weights tuned for each group, which it is told at prediction",
+            tuned_xgboost, takes_groups=True, groups_at_prediction=True,
+        ),
+        Method(
+            "average-tuned", "Tuned XGBoost + forest",
+            "the average of their probabilities, class weights tuned out of fold for the worst class",
+            tuned_average,
+        ),
         Method("coinflip", "Coin flip", "all classes evenly: CVaR 1 − 1/K at every α", CoinFlip,
                randomized=True),
     )
 }  # fmt: skip
+
+#: What every report should show beside ours, next to the coin flip. Not the tuned average: on the credit
+#: default clients it took longer than the tuned forest and did no better.
+OPPONENTS = (
+    "erm", "forest", "forest-balanced", "forest-tuned",
+    "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells", "xgboost-groups",
+)  # fmt: skip
 
 
 def get_method(name: str) -> Method:

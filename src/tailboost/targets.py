@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._rows import memberships, unit_name
 from tailboost._typing import Floats, Ints
+from tailboost._units import memberships, unit_name
 from tailboost.data import GroupNames, Rows
 from tailboost.game import Units, shrunk
 

@@ -16,12 +16,13 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from tailboost._rows import distinct, draw_lots, hash_rows, strata_of
+from tailboost._rows import distinct, draw_lots, hash_rows
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
 from tailboost.learners.protocols import Session
-from tailboost.learners.session import grown, predict_members, stages
+from tailboost.learners.session import grown, is_real, predict_members, stages
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
 Look = tuple[NDArray[Any], Ints]
@@ -101,6 +102,15 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
     return weight if weight[~held].any() else train.weight
 
 
+def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
+    """Return zero-one losses of class numbers, and (1 − y h)/2, y = ±1, of values h of two classes."""
+    if not is_real(answers):
+        wrong: NDArray[Any] = answers != y
+        return wrong
+    losses: NDArray[Any] = 0.5 * (1.0 - (2.0 * y - 1.0) * answers)
+    return losses
+
+
 def fit_to_all(
     session: Session, weight: Floats, seed: int, look: Callable[[Any], Look], goal: Goal | None
 ) -> Response:
@@ -128,7 +138,7 @@ class Resubstitution:
 
         def look(model: Any) -> Look:
             answers = self.session.predict(model)
-            return answers != self.train.y, answers
+            return row_losses(answers, self.train.y), answers
 
         return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
 
@@ -148,7 +158,7 @@ class External:
         """Fit on all rows, judge on the validation set."""
 
         def look(model: Any) -> Look:
-            return self.session.predict(model) != self.train.y, self.predict(model)
+            return row_losses(self.session.predict(model), self.train.y), self.predict(model)
 
         return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
 
@@ -175,7 +185,7 @@ class HeldOut:
 
         def look(model: Any) -> Look:
             answers = self.session.predict(model)
-            return (answers != self.train.y)[rest], answers[self.held]
+            return row_losses(answers, self.train.y)[rest], answers[self.held]
 
         stage = choose_stage(stages(self.session, own, seed, rest, grow=grow), look, goal)
         member = stage.model

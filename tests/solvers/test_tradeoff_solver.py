@@ -212,10 +212,6 @@ def test_mixtures_between_the_points():
         lam = curve.mixture_at(limit)
         assert lam @ means <= limit + 1e-12
         assert (lam @ errors).max() == pytest.approx(on_curve(curve, limit))
-    middle = float(curve.worst[[0, -1]].mean())
-    assert on_curve(curve, curve.mean_for(middle)) == pytest.approx(middle)
-    assert curve.mean_for(1.0) == curve.mean[0]
-    assert curve.mean_for(curve.worst[-1] - 1e-6) is None
 
 
 def test_a_curve_cut_short_says_how_far_it_may_be_off():

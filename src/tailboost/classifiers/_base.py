@@ -68,6 +68,10 @@ class FitInterruptedWarning(UserWarning):
     """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
 
 
+class SeenRowsError(ValueError):
+    """Rows that were to judge a classifier had a part in its making."""
+
+
 # Parameters that may change when a fit is continued.
 FREE = frozenset(
     {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
@@ -123,6 +127,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
 
     # Whether members are fitted again on all rows when a fraction is held out.
     _refits: ClassVar[bool] = True
+    # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
+    _takes_regressors: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
@@ -190,7 +196,7 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> Problem:
-        refuse_learner(self.estimator, self._learner())
+        refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
         problem = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
         if validation.given:
             check_validation(validation, self.get_params(deep=False)["validation"])
@@ -266,6 +272,11 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         validation: ValidationRows,
         fit_params: dict[str, Any],
     ) -> Problem:
+        if "sensitive_features" in fit_params:
+            raise TypeError(
+                f"{type(self).__name__}.fit() takes no sensitive_features: use groups=, in a classifier that "
+                "trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
+            )
         _raise_for_params(fit_params, self, "fit")
         routed = process_routing(self, "fit", **fit_params).estimator.fit if fit_params else {}
         context = None
@@ -295,6 +306,8 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
                 raise
             self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
             self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
+            judged = () if problem.validation is None else (problem.validation[0],)
+            self.chosen_rows_ = tuple(Sketch.of(hash_rows(X_val)) for X_val in judged)
             try:
                 if goes_on:
                     self._run = self._run.snapshot()
@@ -493,6 +506,38 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         """
         check_is_fitted(self)
         return self.seen_rows_.share(hash_rows(self._checked(X)))
+
+    def check_unseen(self, X: Any, name: str = "X") -> None:
+        """Raise if some rows had a part in making this classifier, so that its errors there prove little.
+
+        That is if more of them than chance explains (and than one in twenty) were fitted on or were among
+        the rows that members were judged on: ``X_val``, and rows given to ``reweight`` or
+        `tailboost.calibrate`. Rows are known as in `seen_share`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        name : str, default="X"
+            What to call them.
+
+        Raises
+        ------
+        SeenRowsError
+            Names the share of the rows.
+        """
+        check_is_fitted(self)
+        hashes = hash_rows(self._checked(X))
+        parts = (
+            ("members were fitted on", self.seen_rows_),
+            *(("the combination was chosen on", sketch) for sketch in self.chosen_rows_),
+        )
+        for words, sketch in parts:
+            if sketch.beyond_chance(hashes):
+                raise SeenRowsError(
+                    f"{name}: {words} {sketch.share(hashes):.0%} of these rows, and errors there are smaller "
+                    "than on new rows: give rows that had no part in making the classifier"
+                )
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)

@@ -140,7 +140,7 @@ additive_ensemble_ : AdditiveEnsemble
 additive_estimators_ : list
     The hypotheses kept.
 
-log_costs_ : ndarray of shape (n_iter_,)
+log_costs_ : ndarray of shape (T,)
     Logarithm of the cost after each round.
 
 additive_gap_ : float

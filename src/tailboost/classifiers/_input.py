@@ -61,11 +61,11 @@ def input_tags(learner: Any) -> InputTags:
     return tags
 
 
-def refuse_learner(estimator: Any, learner: Any) -> None:
-    """Raise if the base learner is a class instead of an instance, or not a classifier."""
+def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) -> None:
+    """Raise if the base learner is a class instead of an instance, or a regressor where none is taken."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
-    if is_regressor(learner):
+    if is_regressor(learner) and not regressors:
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
     steps = learner.steps if isinstance(learner, Pipeline) else []
     sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number, n_rows_of
-from tailboost._rows import hash_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
@@ -27,6 +27,7 @@ from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
+from tailboost.combiners.units import UnitTable
 from tailboost.data import GroupNames, Rows, n_group_rows
 
 
@@ -42,6 +43,10 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     @abstractmethod
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
+
+    def _unit_table(self) -> UnitTable | None:
+        """Return the errors of the units of the game, where there are few and they are known."""
+        return None
 
     @property
     def combiner_(self) -> Mixture | Vote:
@@ -59,6 +64,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         self.ensemble_ = ensemble
         self.gap_ = max(0.0, *self.trace_.gap.tolist(), ensemble.gap)
         self.__dict__.pop("_guarantee", None)
+        self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, about other shares
 
     def _own_groups(self, rows: Rows) -> Rows:
         """Return rows with their groups numbered as the units of the fitted game."""
@@ -70,7 +76,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         y: Any = None,
         *,
         alpha: float | None = None,
-        objective: str | None = None,
+        objective: str | Objective | None = None,
         groups: Any = None,
         sample_weight: Any = None,
         mean_budget: float | None = None,
@@ -84,9 +90,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             model serve: out-of-fold losses of the training rows, or those of a held-out part or of ``X_val``.
         alpha : float in (0, 1], optional
             Tail mass for ``objective="cvar"``; by default the classifier's own.
-        objective : {"cvar", "worst_class", "worst_group"}, optional
+        objective : {"cvar", "worst_class", "worst_group"} or Objective, optional
             What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
-            fitted for.
+            fitted for. Or an objective itself, such as a `tailboost.WorstUnit` with penalties.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups, as in `fit`, of the rows of X or, without X and for "worst_group", of those given where
             the losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
@@ -139,6 +145,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             given = ValidationRows(X, y, groups, sample_weight)
             X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
             rows = self._noting_seen(X, rows)
+            new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(X)))
             combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows)
         elif sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: give X and y with it")
@@ -193,7 +200,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         combiner = self.combiner_.aiming_at(self.objective_, mean_budget=mean_budget)
         return self._combined_by(copy.copy(self), combiner)
 
-    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[Ints]]:
+    def _judge(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, Sequence[NDArray[Any]]]:
         """Return rows to measure errors on, and the answers of all members to them."""
         X, y = unpack(X, y)
         pool = self.combiner_.pool
@@ -209,7 +216,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             raise ValueError("predicted needs both X and y, or neither")
         given = ValidationRows(X, y, groups, sample_weight)
         X, rows = judged_rows(self, self._learner(), given, "", "the {:,} rows given to predicted")
-        return self._own_groups(rows), list(self.ensemble_.answers(X))
+        small = np.min_scalar_type(len(self.classes_) - 1)  # all at once, so in as few bytes as they need
+        return self._own_groups(rows), [k.astype(small) for k in self.ensemble_.answers(X)]
 
     def _noting_seen(self, X: Any, rows: Rows) -> Rows:
         """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
@@ -281,7 +289,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            self._guarantee = guarantee(
+            found = guarantee(
                 self.game_,
                 self.combiner_,
                 self.estimator_weights_,
@@ -289,9 +297,43 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 self._bounds(),
                 self.classes_.tolist(),
             )
+            self._guarantee = replace(found, units=self._unit_table())
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------
+
+    def predict_with(self, X: Any, members: Any) -> NDArray[Any]:
+        """Return the answer of one member to each row, each row's own.
+
+        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        members : array-like of int, shape (n,)
+            Which member answers a row: an index into ``estimators_``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n numbers of members.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        chosen, most = np.asarray(members), len(self.estimators_)
+        if chosen.shape != (n_rows_of(X),) or chosen.dtype.kind not in "iu":
+            raise ValueError(
+                f"members must be {n_rows_of(X):,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
+            )
+        if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
+            raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
+        return self.classes_[self.ensemble_.answers_by(X, chosen)]
 
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_proba`` after 1, 2, … rounds, λ solved anew on each prefix.

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._rows import unit_name
 from tailboost._typing import Floats, Ints
+from tailboost._units import unit_name
 from tailboost.classifiers._plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners.guarantee import Bound
 from tailboost.data import Problem
 from tailboost.rules.hedge import theory_rounds
-from tailboost.solvers import Curve
 from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, Pools, TargetUnits
 from tailboost.validation import Scheme
 
@@ -190,17 +189,36 @@ def warn_of_missed(
     warn_user(f"the bound is not met on {judged_on}{of_whom}; {reason}", BoundNotMetWarning)
 
 
-def reachable(curve: Curve, least_mean: float, target: float, objective: str) -> str:
-    """Say how far the mixtures of a pool can go, and at which budget they reach a target."""
-    mean = curve.mean_for(target + 10.0**-DECIMALS)
-    if mean is None:
+def reachable(mean: Floats, worst: Floats, least_mean: float, target: float, objective: str) -> str:
+    """Say at which budget a target is reached along a curve, or how far the curve goes.
+
+    Parameters
+    ----------
+    mean, worst : ndarray of shape (B,)
+        Mean error and objective of its points.
+    least_mean : float
+        From where budgets count.
+    target : float
+        What the objective is to be brought to.
+    objective : str
+        Its name.
+    """
+    met = np.flatnonzero(worst <= target + 10.0**-DECIMALS)
+    if not len(met):
         return (
-            f"no mixture of these members meets all targets there: the {objective} can be brought to "
-            f"{curve.worst[-1]:.3g}, not to {target:.3g}"
+            f"no mean_budget meets all targets there: the {objective} is brought to {worst.min():.3g}, not "
+            f"to {target:.3g}"
         )
+    right = met[0]
+    # The objective is convex in λ: on the way from the point before it is no higher than the straight line.
+    needed = (
+        mean[0]
+        if right == 0
+        else np.interp(-target, -worst[right - 1 : right + 1], mean[right - 1 : right + 1])
+    )
     return (
-        f"with these members that takes mean_budget={max(0.0, mean - least_mean):.3g} there, a mean error of "
-        f"{mean:.3g}"
+        f"the mixture (predict_proba) meets them there with mean_budget={max(0.0, needed - least_mean):.3g}, "
+        f"a mean error of {needed:.3g}"
     )
 
 
@@ -219,11 +237,13 @@ def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tu
 
 def target_bound(kind: str, targets: TargetUnits, errors: Floats, allowed: Floats, judged_on: str) -> Bound:
     """Set the errors of `predict` against the targets: the largest, or the farthest beyond its own."""
-    note = "a target, not a theorem" + ("; to be met, it must be less" if targets.indicator else "")
+    note, strict = "a target, not a theorem", targets.indicator
     words = f"on a {kind}, as measured on {judged_on}"
     largest = float(np.nanmax(errors))
     if np.ptp(allowed) == 0:
-        return Bound(f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note)
+        return Bound(
+            f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note, strict
+        )
     beyond = float(np.nanmax(errors - allowed))
     note += f"; the largest error is {largest:.4g}"
-    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note)
+    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._numbers import check_number
-from tailboost._typing import Floats, Ints
-from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Objective
+from tailboost._typing import Floats
+from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Objective, WorstUnit
 from tailboost.data import Rows
 from tailboost.solvers import Curve
 
@@ -40,16 +40,19 @@ class TradeOff:
     """What the worst error costs in mean error: one curve from one fit, nothing trained.
 
     Each point is the mixture of least objective among those whose mean error is at most its own; between two
-    neighbours the curve is the straight line. It is exact **on the rows λ is chosen on** and about the
-    randomised classifier whose label distribution is `predict_proba`; `predicted` says what `predict` does
-    on any rows. Classifiers make it with ``tradeoff()``.
+    neighbours ``steered``, which λ minimises, is a straight line and ``worst`` is no higher than one. It is
+    exact **on the rows λ is chosen on** and about the randomised classifier whose label distribution is
+    `predict_proba`; `predicted` says what `predict` does on any rows. Made by ``tradeoff()`` of a classifier.
 
     Attributes
     ----------
     mean : ndarray of shape (B,)
         Mean error of each point, ascending; ``mean - least_mean`` is its ``mean_budget``.
     worst : ndarray of shape (B,)
-        The objective (the largest error of a class, a CVaR, …) of each point, descending.
+        The objective (the largest error of a class, a CVaR, …) of each point, as measured.
+    steered : ndarray of shape (B,)
+        What λ minimises at each point, descending and convex: ``worst`` itself, or the same of errors that
+        were drawn towards their mean where few rows are behind them (see ``chosen_by``).
     mixture : ndarray of shape (B, n_members)
         λ of each point.
     least_mean : float
@@ -62,6 +65,8 @@ class TradeOff:
         The rows both are measured on.
     fitted : bool
         Whether members were fitted on these rows, so that errors there are smaller than on fresh ones.
+    chosen_by : str
+        What λ minimises, where that is not ``worst`` itself; else empty.
 
     Examples
     --------
@@ -70,7 +75,7 @@ class TradeOff:
     >>> X, y = load_wine(return_X_y=True)
     >>> clf = WorstClassBoostClassifier(n_estimators=5, random_state=0).fit(X[::2], y[::2])
     >>> curve = clf.tradeoff()
-    >>> bool((curve.worst[1:] < curve.worst[:-1]).all())
+    >>> bool((curve.steered[1:] < curve.steered[:-1]).all())
     True
     >>> cheaper = curve.at(0.01)  # the classifier of the point that may cost .01 of mean error
     >>> mean, worst = curve.predicted(X[1::2], y[1::2])
@@ -78,12 +83,15 @@ class TradeOff:
 
     mean: Floats
     worst: Floats
+    steered: Floats
     mixture: Floats
     least_mean: float
     gap: float
     objective: str
     judged_on: str
     fitted: bool
+    chosen_by: str
+    _values: Callable[[Floats], Floats] = field(repr=False, compare=False)
     _source: Source = field(repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -209,17 +217,19 @@ class TradeOff:
         """
         means = np.union1d(self.mean, np.linspace(self.mean[0], self.mean[-1], n_points))
         mixture = np.array([np.interp(means, self.mean, shares) for shares in self.mixture.T]).T
-        return replace(self, mean=means, worst=np.interp(means, self.mean, self.worst), mixture=mixture)
+        steered = np.interp(means, self.mean, self.steered)
+        return replace(self, mean=means, worst=self._values(mixture), steered=steered, mixture=mixture)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        arrays = ("mean", "worst", "mixture", "mean_budget")
+        arrays = ("mean", "worst", "steered", "mixture", "mean_budget")
         return {name: getattr(self, name).tolist() for name in arrays} | {
             "least_mean": self.least_mean,
             "gap": self.gap,
             "objective": self.objective,
             "judged_on": self.judged_on,
             "fitted": self.fitted,
+            "chosen_by": self.chosen_by,
         }
 
     def _table(self) -> list[tuple[str, str, str, str]]:
@@ -232,10 +242,11 @@ class TradeOff:
 
     def _words(self) -> str:
         seen = "; members were fitted on these rows and err less there than on fresh ones"
+        chosen = f"; λ minimises {self.chosen_by}" if self.chosen_by else ""
         few = "" if len(self) <= SHOWN else f"; {SHOWN} of {len(self)} points are shown"
         return (
             f"worst: {self.objective}, of the randomised classifier (predict_proba), on {self.judged_on}"
-            f"{seen if self.fitted else ''}; fresh rows differ, see predicted(X, y){few}"
+            f"{chosen}{seen if self.fitted else ''}; fresh rows differ, see predicted(X, y){few}"
         )
 
     def __str__(self) -> str:
@@ -268,7 +279,7 @@ class Source:
     ensemble: MixtureEnsemble
     objective: Objective
     within: Callable[[float], Any]
-    judge: Callable[[Any, Any, Any, Any], tuple[Rows, Sequence[Ints | NDArray[Any]]]]
+    judge: Callable[[Any, Any, Any, Any], tuple[Rows, Sequence[NDArray[Any]]]]
 
 
 def trace(mixture: Mixture, source: Source, budgets: Any = None) -> TradeOff:
@@ -299,13 +310,16 @@ def trace(mixture: Mixture, source: Source, budgets: Any = None) -> TradeOff:
     ledger = mixture.pool.ledger
     return TradeOff(
         mean=curve.mean,
-        worst=curve.worst,
+        worst=mixture.values(curve.mixture),
+        steered=curve.worst,
         mixture=curve.mixture,
         least_mean=float(ledger.mean_losses().min()),
         gap=curve.gap,
         objective=str(mixture.objective),
         judged_on=ledger.rows.words,
         fitted=ledger.rows.fitted,
+        chosen_by=mixture.objective.chosen_by if isinstance(mixture.objective, WorstUnit) else "",
+        _values=mixture.values,
         _source=source,
     )
 

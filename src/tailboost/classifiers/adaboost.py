@@ -42,7 +42,7 @@ class AdaBoostClassifier(AdditiveClassifier):
     {{additive_estimators_}}
     estimator_weights_ : ndarray
         Their steps a; (K−1)/K times those of scikit-learn's AdaBoostClassifier.
-    log_costs_ : ndarray of shape (n_iter_,)
+    log_costs_ : ndarray of shape (T,)
         Logarithm of the mean exponential loss after each round.
     {{n_iter_}}
     {{trace_}}

@@ -19,6 +19,7 @@ from tailboost.combiners.guarantee import (
     Bounds,
     entropic_bounds,
     hedge_game_bounds,
+    mixed_by_program,
     totally_corrective_bounds,
 )
 from tailboost.data import Problem
@@ -100,7 +101,9 @@ class AdaLPBoostClassifier(_CVaRClassifier):
 
     The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α, so one fit serves every α (`reweight`,
     `alpha_path`). The promise is about the randomised classifier whose label distribution is
-    `predict_proba`, not about `predict`.
+    `predict_proba`, not about `predict`. Where λ is chosen on the losses that drove the player (out-of-fold
+    losses or those of training), its CVaR is at most ``V + log(1/α)/(ηT) + η/8`` there, V being the mean
+    weighted loss of the rounds: `guarantee_` prints that bound, and none where λ was chosen on other rows.
 
     **Which α?** α must exceed ``error · K/(K−1)`` for a model with that error to beat the coin flip (the K
     constants mixed evenly, CVaR ``1 − 1/K`` at every α). Below it the exact optimum is a coin flip;
@@ -213,7 +216,12 @@ class AdaLPBoostClassifier(_CVaRClassifier):
         return tied_by(self.eta)
 
     def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, int(self.n_estimators))
+        alpha, combiner = self.objective_.alpha, self.combiner_
+        bounds = hedge_game_bounds(self.game_, alpha, self.eta, int(self.n_estimators))
+        if alpha is None:  # re-weighted for units
+            return bounds
+        value = combiner.value(self.estimator_weights_)
+        return mixed_by_program(self.game_, combiner.pool.ledger, alpha, value, bounds)
 
 
 @documented

@@ -6,7 +6,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples
 
@@ -18,7 +20,7 @@ from tailboost.data import Problem, take
 from tailboost.game import Units
 from tailboost.robustness import dro_radius
 from tailboost.rules.additive import AdditiveState
-from tailboost.rules.dro import WorstCase, critical_radius
+from tailboost.rules.dro import RealWorstCase, WorstCase, critical_radius
 from tailboost.rules.margin_loss import MARGIN_LOSSES
 from tailboost.solvers.worst_case import Uncertainty
 from tailboost.validation import Scheme
@@ -33,12 +35,18 @@ class DROBoostClassifier(AdditiveClassifier):
     the gradient of F and takes the exact minimiser of F along it. Radius 0 with the exponential loss is
     AdaBoost. For more than two classes ``y_i f(x_i)`` is the true class's score, scores summing to 0.
 
+    A regressor as the learner, such as ``DecisionTreeRegressor(max_depth=3)``, makes this functional gradient
+    descent for two classes: each round projects the gradient of F on the regressor's functions, least squares
+    in the weights of the rows, and takes the exact minimiser along that real-valued h.
+
     A ball around the training rows cannot tell a hard row from a mislabelled one: label noise within the
     radius takes the weight.
 
     Parameters
     ----------
-    {{additive_estimator}}
+    estimator : classifier or regressor, optional
+        The base learner; None is `HistTreeClassifier`, one binned tree of depth 5. A regressor needs two
+        classes.
     n_estimators : int, default=50
         Largest number of rounds; the fit ends earlier when no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"
@@ -80,7 +88,7 @@ class DROBoostClassifier(AdditiveClassifier):
     worst_case_weights_ : ndarray of shape (n,)
         The worst case for the fitted classifier: a weight for each row of X as given, sums to 1; 0 for rows
         without sample weight and rows held out.
-    log_costs_ : ndarray of shape (n_iter_,)
+    log_costs_ : ndarray of shape (T,)
         Logarithm of F on the training rows after each round.
     {{n_iter_}}
     {{trace_}}
@@ -118,6 +126,8 @@ class DROBoostClassifier(AdditiveClassifier):
     >>> float(clf.score(X, y)) > 0.9
     True
     """
+
+    _takes_regressors: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdditiveClassifier._parameter_constraints,
@@ -170,11 +180,23 @@ class DROBoostClassifier(AdditiveClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+    ) -> Problem:
+        problem = super()._problem(X, y, sample_weight, groups, validation)
+        if is_regressor(self._learner()) and problem.n_classes > 2:
+            raise ValueError(
+                "Only binary classification is supported with a regressor as the learner: "
+                f"estimator={self.estimator!r}, and y has {problem.n_classes} classes"
+            )
+        return problem
+
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> WorstCase:
         radius, dim = self._radius(problem, scheme, seed, units)
         self.radius_, self.effective_dim_ = radius, dim
         rate = float(self.learning_rate)
-        return WorstCase(problem.n_classes, radius, self.uncertainty, self.loss, learning_rate=rate)
+        make = RealWorstCase if is_regressor(self._learner()) else WorstCase
+        return make(problem.n_classes, radius, self.uncertainty, self.loss, learning_rate=rate)
 
     def _radius(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
         """Return δ and, where it was computed from them, the effective dimensions d."""
@@ -209,7 +231,15 @@ class DROBoostClassifier(AdditiveClassifier):
         self.worst_case_weights_[problem.used[played]] = rule.player(AdditiveState(units.base, margins))
         return problem
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if is_regressor(self._learner()):
+            tags.classifier_tags.multi_class = False
+        return tags
+
     def _warn_of_a_large_radius(self) -> None:
+        if is_regressor(self._learner()):  # a real-valued first hypothesis has no error that could be weighed
+            return
         K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
         largest = critical_radius(error, 1 - 1 / K, self.uncertainty)
         if 0 < largest <= self.radius_:

@@ -20,6 +20,7 @@ from tailboost.classifiers._plan import BUDGET_CONSTRAINTS, Plan, tied_by
 from tailboost.classifiers._target_game import warn_of_small
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.rules.hedge import Hedge, eta_for
@@ -65,8 +66,8 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
     unit_pools_ : ndarray of shape (m,)
-        Number of the steering unit, the column of ``trace_.weights``, of each group: small ones share one
-        (see ``min_unit_rows``).
+        Number of the steering unit, the column of ``trace_.weights``, of each group in `fit`: small ones
+        share one (see ``min_unit_rows``).
     {{ensemble_}}
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM, and the constants.
@@ -242,6 +243,17 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         if rows.groups is not None and not np.array_equal(rows.groups, rows.y):
             raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
         return replace(rows, groups=rows.y)
+
+    def _unit_table(self) -> UnitTable | None:
+        rows, objective = self.combiner_.pool.ledger.rows, self.objective_
+        if not isinstance(objective, WorstUnit) or objective.by_class or rows.groups is None:
+            return None
+        measured = replace(objective, pools=None)  # each group by itself, however few its rows
+        errors = self.estimator_weights_ @ measured.losses(self.combiner_.pool.ledger)
+        if len(errors) != len(self.groups_):  # some have no row here
+            return None
+        kind, names = objective.unit, self.groups_.tolist()
+        return UnitTable.of(kind, rows.words, names, rows.groups, randomised=errors)
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)

@@ -65,7 +65,7 @@ class VadaBoostClassifier(AdditiveClassifier):
     {{additive_estimators_}}
     estimator_weights_ : ndarray
         Their steps a.
-    log_costs_ : ndarray of shape (n_iter_,)
+    log_costs_ : ndarray of shape (T,)
         Logarithm of the cost above after each round; it starts from 0 and falls at every round that takes a
         step.
     {{n_iter_}}
@@ -167,7 +167,7 @@ class EBBoostClassifier(AdditiveClassifier):
         The stumps kept.
     estimator_weights_ : ndarray
         Their steps a.
-    log_costs_ : ndarray of shape (n_iter_,)
+    log_costs_ : ndarray of shape (T,)
         Logarithm of the cost after each round; it starts from 0 and falls at every round that takes a step.
     {{n_iter_}}
     {{trace_}}
@@ -292,7 +292,7 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
         Their weights a.
     C_ : float
         The price that was paid.
-    log_costs_ : ndarray of shape (n_iter_,)
+    log_costs_ : ndarray of shape (T,)
         Logarithm of AdaBoost's mean exponential loss after each round.
     {{n_iter_}}
     {{trace_}}

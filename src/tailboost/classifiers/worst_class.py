@@ -32,9 +32,11 @@ from tailboost.classifiers._target_game import (
 )
 from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners._cells import CellAdjustedClassifier, combinations, few_cells
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import (
     DECIMALS,
@@ -48,8 +50,8 @@ from tailboost.targets import (
 from tailboost.validation import Scheme, judge_only_known_classes
 
 # Members between plain ERM and the balanced model, where one costs an argmax. On six tables × 3 splits they
-# lowered the largest test error at small budgets (.481 to .449 at .005 above the least mean error, .452 to
-# .431 at .01, .393 to .376 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
+# lowered the largest test error at small budgets (.462 to .444 at .005 above the least mean error, .452 to
+# .422 at .01, .390 to .372 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
 BETWEEN = 7
 # Rounds without a lower value after which a game ends in which every round costs fits.
 PATIENCE = 10
@@ -81,8 +83,9 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     ----------
     estimator : classifier, optional
         The base learner; one that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …)
-        is grown only as far as asked. None is `HistBoostClassifier`, and `LogitAdjustedClassifier` where the
-        error game is played over classes: it answers a round by an argmax instead of a fit.
+        is grown only as far as asked. None is `HistBoostClassifier` in the indicator game. In the error game
+        it is `LogitAdjustedClassifier`, over groups and cells with a forest of p(group | x, class) beside it:
+        an argmax answers a round instead of a fit (up to 60 combinations of class and groups).
     max_error : float in (0, 1], dict or "auto", default="auto"
         The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
         for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes
@@ -122,8 +125,8 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     {{class_weight}}
     n_iter_no_change : int, None or "auto", default="auto"
         Stop when this many rounds together lowered the largest class error of the combination by no more
-        than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game over
-        classes, whose rounds cost next to nothing, and 10 otherwise.
+        than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game, whose
+        rounds cost next to nothing, and 10 otherwise.
     {{tol}}
     {{max_time}}
     {{checkpoint_dir}}
@@ -345,13 +348,15 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     @property
     def _by_argmax(self) -> bool:
-        """Whether the default learner answers class weights without a new fit."""
-        return self.estimator is None and self._named.kind == "class" and not self._kind.indicator
+        """Whether the default learner answers the weights of units without a new fit."""
+        return self.estimator is None and self._few_cells and not self._kind.indicator
 
     def _learner(self, problem: Problem | None = None) -> Any:
-        if problem is not None and self._by_argmax:
+        if problem is None or not self._by_argmax:
+            return super()._learner(problem)
+        if self._named.kind == "class":
             return LogitAdjustedClassifier(n_jobs=self.n_jobs)
-        return super()._learner(problem)
+        return CellAdjustedClassifier(combinations(problem), n_jobs=self.n_jobs)
 
     def _name_units(self, problem: Problem) -> Problem:
         kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
@@ -370,6 +375,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
                 "which is not positive: use class_loss='error', or give gamma"
             )
         self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
+        self._few_cells = kind == "class" or few_cells(problem)
         return problem
 
     def _own_groups(self, rows: Rows) -> Rows:
@@ -470,6 +476,23 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self.bound_met_ = bool(units.met(reached - allowed)) and not self._useless
         self.bound_met_randomized_ = bool(units.met(drawn - allowed))
 
+    def _unit_table(self) -> UnitTable | None:
+        if not hasattr(self, "unit_errors_"):  # `reweight` judged it on other rows
+            return None
+        rows, errors, drawn = self.combiner_.pool.ledger.rows, self.unit_errors_, self.expected_unit_errors_
+        assert rows.groups is not None
+        keeps = self._targets.met
+        return UnitTable.of(
+            self._named.kind,
+            rows.words,
+            self.units_.tolist(),
+            rows.groups,
+            randomised=drawn,
+            predict=errors,
+            allowed=self.max_error_,
+            met=(keeps(errors - self.max_error_), keeps(drawn - self.max_error_)),
+        )
+
     @property
     def class_errors_(self) -> Floats:
         """Error of `predict` on each class, where the units are the classes."""
@@ -492,10 +515,9 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         combiner = self.combiner_
         if not isinstance(combiner, Mixture) or combiner.even:
             return ""
-        least = combiner.pool.ledger.mean_losses().min()
-        return reachable(
-            combiner.curve(), float(least), float(self._targets.allowed.max()), str(combiner.objective)
-        )
+        curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
+        worst, target = combiner.values(curve.mixture), float(self._targets.allowed.max())
+        return reachable(curve.mean, worst, least, target, str(combiner.objective))
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())

@@ -16,7 +16,7 @@ from tailboost._checks import n_rows_of
 from tailboost._typing import Floats, Ints
 from tailboost.combiners.ledger import TIE_DECIMALS
 from tailboost.data import batches, take
-from tailboost.learners.session import predict_members
+from tailboost.learners.session import is_real, predict_members
 
 
 class Ensemble(Protocol):
@@ -80,6 +80,14 @@ class MixtureEnsemble:
     def answers(self, X: Any, members: Iterable[int] | None = None) -> Iterator[Ints]:
         """Yield the class numbers that some members (all by default) answer, shape (n,)."""
         return _answers(self.members, X, members)
+
+    def answers_by(self, X: Any, members: Ints) -> Ints:
+        """Return the class number that each row's own member answers, shape (n,)."""
+        k = np.empty(len(members), dtype=np.intp)
+        for m in np.unique(members):
+            rows = np.flatnonzero(members == m)
+            k[rows] = next(self.answers(take(X, rows), [m]))
+        return k
 
     def scores(self, X: Any) -> Floats:
         """Return each label's share for the rows of a table, (n, K), ties settled."""
@@ -189,8 +197,12 @@ def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes:
 def add_vote(scores: Floats, step: float, answers: Ints) -> None:
     """Add a hypothesis to additive scores of shape (n, K), in place: ``a·K/(K−1)`` to the class it answers.
 
-    Up to a constant per row that is ``a·z`` with z = 1 for the answer and −1/(K−1) for the rest.
+    Up to a constant per row that is ``a·z`` with z = 1 for the answer and −1/(K−1) for the rest. Of two
+    classes a hypothesis may answer its value h for class 1 instead, and −h for class 0.
     """
+    if is_real(answers):
+        scores[:, 1] += 2.0 * step * answers
+        return
     K = scores.shape[1]
     scores[np.arange(len(scores)), answers] += step * K / (K - 1)
 

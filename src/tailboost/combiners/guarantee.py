@@ -6,14 +6,17 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
 
+from tailboost._html import html_details
 from tailboost._typing import Floats
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstUnit
+from tailboost.combiners.units import UnitTable
 from tailboost.combiners.vote import Vote
 from tailboost.game import Game
 from tailboost.rules.entropic import EntropicLP
@@ -33,7 +36,7 @@ OUTLIERS = "not given when outliers are dropped: the rows kept change from round
 
 @dataclass(frozen=True)
 class Bound:
-    """One inequality: ``name ≤ bound``, and what was in fact achieved.
+    """One inequality: ``name ≤ bound`` (or ``<``), and what was in fact achieved.
 
     Attributes
     ----------
@@ -47,6 +50,8 @@ class Bound:
         The left-hand side, where it is known.
     note : str
         Conditions, or why there is no bound.
+    strict : bool
+        Whether the inequality is strict.
     """
 
     name: str
@@ -54,12 +59,20 @@ class Bound:
     bound: float | None
     achieved: float | None = None
     note: str = ""
+    strict: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether the bound is no less than 1, which errors, losses and their means never exceed."""
+        return self.bound is not None and self.bound >= 1
 
     def __str__(self) -> str:
         value = "no bound" if self.bound is None else f"{self.bound:.4g}"
+        if self.empty:
+            value += ", which says nothing: it is at most 1 anyway"
         achieved = "" if self.achieved is None else f" (achieved {self.achieved:.4g})"
         note = f" [{self.note}]" if self.note else ""
-        return f"{self.name} ≤ {self.formula} = {value}{achieved}{note}"
+        return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class Budget:
     mean : float
         Mean error of the mixture.
     price : float
-        A budget larger by d lowers the objective by at most ``price · d``.
+        A budget larger by d lowers what λ minimises by at most ``price · d``.
     """
 
     mean_budget: float
@@ -85,9 +98,9 @@ class Budget:
 
     def __str__(self) -> str:
         worth = (
-            f"a budget larger by .01 would lower the objective by at most {0.01 * self.price:.4g}"
+            f"a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
             if self.price > 0
-            else "a larger budget would not lower the objective"
+            else "a larger budget would not lower what λ minimises"
         )
         return (
             f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
@@ -151,6 +164,9 @@ class Guarantee:
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
         What λ minimised, in words, where that is not ``objective`` itself; else empty.
+    units : UnitTable or None
+        The error of each class, group or cell of the game beside what it is allowed; None where the game is
+        over rows, and where the errors are not known.
     """
 
     promised: tuple[Bound, ...]
@@ -174,6 +190,7 @@ class Guarantee:
     estimate: float | None = None
     budget: Budget | None = None
     chosen_by: str = ""
+    units: UnitTable | None = None
 
     @property
     def verdict(self) -> str:
@@ -246,6 +263,7 @@ class Guarantee:
         if self.without_penalties is not None:
             achieved += f"; without penalties {self.without_penalties:.6g}"
         lines = [
+            *([] if self.units is None else [str(self.units)]),
             self.verdict,
             f"{achieved} (solver gap {self.gap:.1e}); it speaks about the "
             "randomised classifier whose label distribution is predict_proba, "
@@ -258,6 +276,10 @@ class Guarantee:
             "symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items()),
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        table = "" if self.units is None else self.units._repr_html_()
+        return f"{table}<p>{escape(self.verdict)}</p>{html_details('Values, bounds and symbols', str(self))}"
 
 
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
@@ -446,6 +468,47 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
         for bounds in (promised, observed)
     )
     return told[0], told[1]
+
+
+def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float, bounds: Bounds) -> Bounds:
+    """Add to the bounds of Hedge's even mixture those of the mixture that a linear program chose.
+
+    Zhai et al. 2021, section 3: on the losses that drove the player λ is at least as good as 1/T, so that
+    what bounds the even mixture's CVaR bounds λ's. On other rows nothing follows.
+
+    Parameters
+    ----------
+    game : Game
+        Its rule is a `Hedge` over rows.
+    ledger : Ledger
+        The losses that λ was chosen on.
+    alpha : float
+        Level of the CVaR that λ minimises.
+    value : float
+        The CVaR of λ's loss on these rows.
+    bounds : pair of tuples of Bound
+        Those of the even mixture.
+    """
+    promised, observed = bounds
+    name = f"CVaR at α = {alpha:g} of λ's own loss"
+    assert isinstance(game.rule, Hedge)
+    if game.rule.outlier_fraction > 0:
+        return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
+    drove, p = game.state.cumulative, game.state.base
+    judged = np.sum([ledger.boosted.row(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
+    same = np.array_equal(judged, drove) and np.allclose(ledger.rows.base, p, rtol=1e-12, atol=0)
+
+    def own(even: Bound) -> Bound:
+        if not same:
+            note = "λ was chosen on other losses than those that drove the player"
+            return Bound(name, even.formula, None, value, note)
+        note = (
+            even.note if even.bound is None else "as the even mixture's; on the losses that drove the player"
+        )
+        return Bound(name, even.formula, even.bound, value, note)
+
+    # The first observed bound is that of the even mixture's CVaR; one on every row's loss is one on the CVaR.
+    return (*promised, *map(own, promised)), (*observed, own(observed[0]))
 
 
 def _best_on_player_losses(game: Game[Any]) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tailboost._rows import memberships
 from tailboost._typing import Bits, Floats, Ints, Mask
+from tailboost._units import memberships
 from tailboost.data import Rows
 from tailboost.rules.outliers import keep
 from tailboost.solvers import BitLosses

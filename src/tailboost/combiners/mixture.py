@@ -138,6 +138,10 @@ class Mixture:
         """Return the objective of any mixture of the pool."""
         return self.objective.evaluate(self.pool.ledger, mixture)
 
+    def values(self, mixtures: Floats) -> Floats:
+        """Return the objective of each of several mixtures, (B, T + E)."""
+        return np.array([self.value(mixture) for mixture in mixtures])
+
     def value_elsewhere(self) -> float | None:
         """Return the objective where each half of the judged rows is judged by the λ chosen on the other.
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tailboost._rows import memberships
 from tailboost._typing import Floats, Ints
+from tailboost._units import memberships
 from tailboost.combiners.ledger import LOSS_DECIMALS, Ledger
 from tailboost.data import Rows
 from tailboost.game import shrunk
@@ -278,7 +278,9 @@ class WorstUnit:
 
 
 def objective_named(name: Any, alpha: float | None) -> Objective:
-    """Return the objective by its name in `reweight`: "cvar", "worst_class" or "worst_group"."""
+    """Return the objective by its name in `reweight`: "cvar", "worst_class" or "worst_group"; or as it is."""
+    if isinstance(name, (CVaR, WorstRow, WorstUnit)):
+        return name
     if name == "cvar" and alpha is not None:
         return CVaR(alpha)
     if name == "worst_class":

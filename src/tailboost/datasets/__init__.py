@@ -18,6 +18,7 @@ from tailboost.datasets._images import (
 from tailboost.datasets._openml import fetch_adult, fetch_bank
 from tailboost.datasets._schema import ColumnSchema, TableChangedWarning, TableSchema
 from tailboost.datasets._table import load_table, read_frame
+from tailboost.datasets._wine import load_wine_quality
 
 __all__ = [
     "ColumnSchema",
@@ -31,6 +32,7 @@ __all__ = [
     "load_image_npz",
     "load_mnist",
     "load_table",
+    "load_wine_quality",
     "make_discs",
     "make_ringnorm",
     "make_squares",

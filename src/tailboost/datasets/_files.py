@@ -34,9 +34,11 @@ def _suffix(path: Path) -> str | None:
     return next((s for s in (*_OPENERS, *_PARQUET) if name.endswith(s)), None)
 
 
-def read_raw(path: str | Path) -> Any:
+def read_raw(path: str | Path, sep: str = ",") -> Any:
     """Return a file's table; the values of a CSV file as the text that stands in it, missing ones as NaN."""
     pandas = import_pandas("load_table")
+    if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n':
+        raise ValueError(f"sep={sep!r} must be one character that separates values, such as ';'")
     path = Path(path)
     suffix = _suffix(path)
     if not path.is_file():
@@ -45,10 +47,16 @@ def read_raw(path: str | Path) -> Any:
         raise ValueError(f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}")
     try:
         if suffix in _OPENERS:
-            _check_csv(path, _OPENERS[suffix])
+            _check_csv(path, _OPENERS[suffix], sep)
             # Otherwise pandas would use surplus leading columns as an index.
             return pandas.read_csv(
-                path, dtype=str, na_values=[_MISSING], index_col=False, low_memory=False, encoding="utf-8-sig"
+                path,
+                sep=sep,
+                dtype=str,
+                na_values=[_MISSING],
+                index_col=False,
+                low_memory=False,
+                encoding="utf-8-sig",
             )
     except UnicodeDecodeError as error:
         raise ValueError(f"{str(path)!r} is not UTF-8 text: {error}") from error
@@ -62,10 +70,10 @@ def read_raw(path: str | Path) -> Any:
         raise ValueError(f"{str(path)!r} cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _check_csv(path: Path, opener: Callable[..., Any]) -> None:
+def _check_csv(path: Path, opener: Callable[..., Any], sep: str) -> None:
     """Refuse repeated names and lines of the wrong length: pandas would rename, fill or shift in silence."""
     with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
+        reader = csv.reader(lines, delimiter=sep)
         header = next(reader, None)
         if not header:
             raise ValueError(

@@ -172,9 +172,9 @@ def make_ringnorm(n_samples: int = 300, *, random_state: Any = None) -> Sample:
 def make_waveform(n_samples: int = 300, *, binary: bool = False, random_state: Any = None) -> Sample:
     """Draw Breiman's waveforms (21 features, 3 classes) [1]_.
 
-    With the triangular waves h₁(j) = max(6 − |j − 11|, 0), h₂(j) = h₁(j − 4), h₃(j) = h₁(j + 4), j = 1…21, a
-    row of class 0, 1, 2 is u·h₁ + (1 − u)·h₂, u·h₁ + (1 − u)·h₃, u·h₂ + (1 − u)·h₃ with u uniform in [0, 1],
-    plus standard normal noise. The classes are equally likely; the best possible error is about 14 %.
+    With the triangular waves ``h₁(j) = max(6 − |j − 11|, 0)``, h₂(j) = h₁(j − 4), h₃(j) = h₁(j + 4),
+    j = 1…21, a row of class 0, 1, 2 is u·h₁ + (1 − u)·h₂, u·h₁ + (1 − u)·h₃, u·h₂ + (1 − u)·h₃ with u uniform
+    in [0, 1], plus standard normal noise. Classes are equally likely; the best possible error is about 14 %.
 
     Parameters
     ----------

@@ -40,11 +40,8 @@ def load_image_npz(path: str | Path, *, subset: Subset = "train", return_X_y: bo
     Returns
     -------
     Bunch or (data, target)
-        data : uint8 ndarray of shape (n, height, width, channels), one channel for grey images
-        target : int64 ndarray of shape (n,)
-            Class numbers from 0.
-        target_names : ndarray of str of shape (K,)
-        subset : str
+        ``data``, uint8 of shape (n, height, width, channels), one channel for grey images; ``target``, class
+        numbers from 0 of shape (n,); ``target_names`` of shape (K,); and ``subset``.
 
     Raises
     ------

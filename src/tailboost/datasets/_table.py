@@ -30,7 +30,14 @@ DATE = re.compile(
 
 
 def load_table(
-    path: str | Path, target: str, *, group: str | Sequence[str] = (), text_labels: bool = False
+    path: str | Path,
+    target: str,
+    *,
+    group: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    weight: str | None = None,
+    text_labels: bool = False,
+    sep: str = ",",
 ) -> Any:
     """Load a CSV or Parquet file with numbers, text and missing values for classification.
 
@@ -49,10 +56,17 @@ def load_table(
     group : str or sequence of str, default=()
         Columns that say which group a row is in. They stay among the features; drop them from ``data`` if the
         classifier must not see them. A missing value is a group of its own, ``"missing"``.
+    drop : str or sequence of str, default=()
+        Columns that are no features, such as ids; what is in them is not looked at. A group may be
+        one of them.
+    weight : str, optional
+        The column of the rows' weights, which is no feature: numbers, none missing or negative.
     text_labels : bool, default=False
         Whether the labels of a CSV file stay the text that stands in it. By default labels that are all
         numbers become numbers, so that ``01`` is 1 and ``1`` and ``1.0`` are one class, and labels that are
         all true or false become bool.
+    sep : str, default=","
+        The one character between the values of a CSV file.
 
     Returns
     -------
@@ -63,6 +77,8 @@ def load_table(
             Labels: int, float, bool or str.
         groups : DataFrame of categories of shape (n, len(group))
             One column per name in ``group``, values as str (of a CSV file, as they stand in it).
+        weight : ndarray of float64, shape (n,), or None
+            The rows' weights.
         schema : TableSchema
             What the columns are; ``schema.read_file(path)`` reads a later file as this one was read.
         feature_names, target_name, target_names
@@ -78,13 +94,15 @@ def load_table(
     ImportError
         No pandas (or, for Parquet, no pyarrow).
     """
-    raw = read_raw(Path(path))
-    groups = [group] if isinstance(group, str) else list(group)
+    raw = read_raw(Path(path), sep)
+    groups, dropped = ([names] if isinstance(names, str) else list(names) for names in (group, drop))
     is_text = is_csv(Path(path))
     bunch = split_table(
         _typed(raw) if is_text else raw,
         target,
         groups,
+        drop=dropped,
+        weight=weight,
         source=repr(str(path)),
         written=raw if is_text else None,
         text_labels=text_labels,
@@ -100,6 +118,8 @@ def split_table(
     group: Sequence[str],
     *,
     source: str,
+    drop: Sequence[str] = (),
+    weight: str | None = None,
     written: Any = None,
     text_labels: bool = False,
 ) -> Any:
@@ -110,29 +130,34 @@ def split_table(
     names = checked_names(frame.columns, source)
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)
     named = frame if written is None else written.set_axis(names, axis=1)
-    for role, name in [("target", target), *(("group", name) for name in group)]:
+    roles = [("target", target), *(("group", name) for name in group), *(("drop", name) for name in drop)]
+    for role, name in [*roles, *([] if weight is None else [("weight", weight)])]:
         if name not in names:
             raise ValueError(_no_column(role, name, names, source))
-    if len(names) < 2:
+        if role != "target" and name == target:
+            raise ValueError(f"{source}: column {name!r} is the target; it cannot be the {role} column too")
+    left = [name for name in names if name not in {target, weight, *drop}]
+    if not left:
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
     if not len(frame):
         raise ValueError(f"{source} has a header but no rows")
     y = _labels(frame[target], source, named[target] if text_labels and written is not None else None)
     pandas = import_pandas("load_table")
-    data = pandas.DataFrame({name: _feature(frame[name], source) for name in names if name != target})
+    data = pandas.DataFrame({name: _feature(frame[name], source) for name in left})
     return Bunch(
         data=data,
         target=y,
         groups=pandas.DataFrame({name: _groups(named[name], source) for name in group}, index=frame.index),
+        weight=None if weight is None else _weights(frame[weight], source),
         feature_names=list(data.columns),
         target_name=target,
         target_names=np.unique(y),
     )
 
 
-def read_frame(path: str | Path) -> Any:
+def read_frame(path: str | Path, sep: str = ",") -> Any:
     """Return a file's table; a CSV column is numbers or truth values if all its values are such."""
-    raw = read_raw(path)
+    raw = read_raw(path, sep)
     return _typed(raw) if is_csv(Path(path)) else raw
 
 
@@ -147,11 +172,14 @@ def _typed(raw: Any) -> Any:
 
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     message = f"{source} has no column {name!r} ({role})"
+    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
+        return (
+            f"{message}: its only column is {names[0][:60]!r}; separate values by commas, or say what "
+            "separates them (sep)"
+        )
     folded = {candidate.casefold(): candidate for candidate in names}
     if near := [folded[c] for c in difflib.get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.6)]:
         return f"{message}; did you mean {' or '.join(map(repr, near))}?"
-    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
-        return f"{message}: its only column is {names[0][:60]!r}; separate values by commas"
     return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"
 
 
@@ -186,6 +214,16 @@ def _groups(column: Any, source: str) -> Any:
         column = column.astype("Int64")  # whole numbers are floats only because some are missing: 1, not 1.0
     names = column.astype(object).map(str, na_action="ignore")
     return names.fillna("missing").astype(str).astype("category")
+
+
+def _weights(column: Any, source: str) -> Any:
+    what = f"weight column {column.name!r} of {source}"
+    if column.dtype.kind not in "iuf":
+        raise ValueError(f"{what} must hold numbers")
+    weight = column.to_numpy(dtype=np.float64)
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(f"{what} has missing, infinite or negative values")
+    return weight
 
 
 def _feature(column: Any, source: str) -> Any:

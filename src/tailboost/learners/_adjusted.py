@@ -20,7 +20,8 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost._checks import check_labelled_rows, refuse_empty
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._rows import hash_rows
+from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost.learners._base import constant
 from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._sklearn import set_seeds, weight_parameter
@@ -32,6 +33,10 @@ from tailboost.learners.protocols import Learner, PreparedProba
 LEAST_PROBABILITY = 1e-3
 # Least share of the weight in a leaf of the forest: it limits the size of trees on very many rows.
 SMALLEST_LEAF = 5e-5
+# Least weight of a leaf, in average rows, where a class is very rare.
+LEAF_ROWS = 5.0
+# And at most this share of the weight, where there are very few rows.
+LARGEST_LEAF = 0.05
 # A class's rows are multiplied by a number of few bits: sums of such weights are exact, whether a row weighs
 # 2 or is there twice.
 SIGNIFICANT_BITS = 10
@@ -42,7 +47,10 @@ SAME = 1e-3
 class TableForest(ClassifierMixin, BaseEstimator):
     """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
 
-    def __init__(self, *, n_jobs: int | None = None, random_state: Any = None) -> None:
+    def __init__(
+        self, *, leaf_rows: float | None = None, n_jobs: int | None = None, random_state: Any = None
+    ) -> None:
+        self.leaf_rows = leaf_rows
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -50,7 +58,8 @@ class TableForest(ClassifierMixin, BaseEstimator):
         """Fit; see scikit-learn's."""
         self.reader_ = TableReader().fit(X)
         table = self.reader_.transform(X)
-        forest = ExtraTreesClassifier(min_weight_fraction_leaf=SMALLEST_LEAF, random_state=self.random_state)
+        leaf = _smallest_leaf(hash_rows(table), np.asarray(y), self.leaf_rows)
+        forest = ExtraTreesClassifier(min_weight_fraction_leaf=leaf, random_state=self.random_state)
         with sklearn_threads(count_threads(self.n_jobs, table.shape)):
             self.forest_ = forest.fit(table, y, sample_weight)
         self.classes_ = forest.classes_
@@ -83,6 +92,20 @@ class TableForest(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(ExtraTreesClassifier()).input_tags
         return tags
+
+
+def _smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> float:
+    """Return the least share of the weight in a leaf, in which every class weighs the same.
+
+    Where a class is rare, fully grown trees give most rows a probability of 0 of it: a pile of ties, on which
+    thresholds land. So leaves weigh ``5 (1 − K n_k/n)`` average rows for the rarest class k: none where
+    classes are even. Rows are counted by content, so that one said twice is one of weight 2.
+    """
+    codes = np.unique(y, return_inverse=True)[1]
+    rows = np.array([len(np.unique(hashes[codes == k])) for k in range(int(codes.max()) + 1)])
+    if leaf_rows is None:
+        leaf_rows = LEAF_ROWS * (1.0 - len(rows) * float(rows.min()) / float(rows.sum()))
+    return max(SMALLEST_LEAF, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
 
 
 class LogProbabilities:
@@ -184,7 +207,7 @@ class AdjustedSession:
         played = mass[self.y] > 0.0  # a class without weight is never answered: its logarithm is −∞
         if not np.allclose(self._share(used)[played], self._share(own)[played], rtol=SAME, atol=0.0):
             return Adjusted(self._fit(used, rows), log_weight)
-        key = _key(rows)
+        key = rows_key(rows)
         if key not in self.shared:
             self.shared[key] = self._fit(own, rows)
         return Adjusted(self.shared[key], log_weight)
@@ -195,21 +218,8 @@ class AdjustedSession:
         share: Floats = weight / np.where(mass > 0.0, mass, 1.0)[self.y]
         return share
 
-    def _balanced(self, weight: Floats) -> Floats:
-        """Let every class weigh as many rows as there are on average.
-
-        Then p_k(x) is proportional to the density of class k at x, and Σ_k w_k R_k is least where the largest
-        w_k p_k(x) is answered.
-        """
-        mass = np.bincount(self.y, weights=weight, minlength=self.n_classes)
-        kept = self.sample_weight[weight > 0.0].sum()
-        mantissa, exponent = np.frexp(kept / np.count_nonzero(mass) / np.where(mass > 0.0, mass, 1.0))
-        factor = np.ldexp(np.rint(mantissa * 2.0**SIGNIFICANT_BITS), exponent - SIGNIFICANT_BITS)
-        balanced: Floats = weight * factor[self.y]
-        return balanced
-
     def _fit(self, weight: Floats, rows: Mask | None) -> LogProbabilities:
-        weight = self._balanced(weight)
+        weight = balanced(weight, self.y, self.sample_weight)
         return LogProbabilities(
             [
                 self._fit_one(learner, weight) if opened is None else opened.fit(weight, 0, rows)
@@ -230,7 +240,7 @@ class AdjustedSession:
         if not isinstance(model, Adjusted):
             return np.asarray(model.predict(np.empty((n, 1)))).astype(np.intp)
         fit = next((key for key, shared in self.shared.items() if shared is model.table_), None)
-        key = None if fit is None else (fit, _key(rows))
+        key = None if fit is None else (fit, rows_key(rows))
         if key in self.known:
             return model.predict_table(self.known[key])
         X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
@@ -240,7 +250,22 @@ class AdjustedSession:
         return model.predict_table(table)
 
 
-def _key(rows: Mask | None) -> bytes:
+def balanced(weight: Floats, y: Ints, sample_weight: Floats) -> Floats:
+    """Let every class weigh as many rows as there are on average.
+
+    Then p_k(x) is proportional to the density of class k at x, and Σ_k w_k R_k is least where the largest
+    w_k p_k(x) is answered.
+    """
+    mass = np.bincount(y, weights=weight)
+    kept = sample_weight[weight > 0.0].sum()
+    mantissa, exponent = np.frexp(kept / np.count_nonzero(mass) / np.where(mass > 0.0, mass, 1.0))
+    factor = np.ldexp(np.rint(mantissa * 2.0**SIGNIFICANT_BITS), exponent - SIGNIFICANT_BITS)
+    weighed: Floats = weight * factor[y]
+    return weighed
+
+
+def rows_key(rows: Mask | None) -> bytes:
+    """Return a key for the rows of a fit."""
     return b"" if rows is None else rows.tobytes()
 
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from tailboost._typing import Ints
 from tailboost.learners._hist import HistTreeClassifier
@@ -14,7 +15,7 @@ from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
 
 
 def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
-    """Yield the class numbers each member predicts for the rows of ``X``, shape (n,).
+    """Yield the class numbers each member predicts for the rows of ``X``, shape (n,); of a regressor, values.
 
     Members that share a prepared table have it prepared once, and one-tree members are asked together.
     """
@@ -22,7 +23,8 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
     for (table, mergeable), run in groupby(members, key=_kind):
         if table is None:
             for member in run:
-                yield np.asarray(member.predict(X)).astype(np.intp)
+                said = np.asarray(member.predict(X))
+                yield said if is_real(said) and is_regressor(member) else said.astype(np.intp)
             continue
         if table not in prepared:
             prepared[table] = table.transform(X)
@@ -33,6 +35,11 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
         else:
             for member in together:
                 yield member.predict_table(rows)
+
+
+def is_real(answers: Any) -> bool:
+    """Whether answers are the values of a real-valued hypothesis instead of class numbers."""
+    return bool(answers.dtype.kind == "f")
 
 
 def _kind(member: Any) -> tuple[Any, bool]:

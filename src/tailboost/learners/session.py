@@ -7,15 +7,16 @@ from contextlib import closing
 from itertools import islice
 from typing import Any
 
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant, is_constant, last
-from tailboost.learners._predict import predict_members
+from tailboost.learners._predict import is_real, predict_members
+from tailboost.learners._regressor import RegressorSession
 from tailboost.learners._sklearn import SklearnSession, set_seeds
 from tailboost.learners.protocols import Growing, Learner, Session
 
-__all__ = ["constant", "grown", "is_constant", "open_session", "predict_members", "stages"]
+__all__ = ["constant", "grown", "is_constant", "is_real", "open_session", "predict_members", "stages"]
 
 
 def open_session(
@@ -28,7 +29,7 @@ def open_session(
     seed: int = 0,
     members_dir: Any = None,
 ) -> Session:
-    """Open the data for a learner, by its own method if it has one, else as for any scikit-learn classifier.
+    """Open the data for a learner, by its own method if it has one, else as for any scikit-learn estimator.
 
     ``seed`` decides what a session draws before the first fit. Files go to ``members_dir``, unless the
     learner names another folder.
@@ -40,6 +41,8 @@ def open_session(
             estimator.set_params(members_dir=members_dir)
         session: Session = estimator.open_session(X, y, n_classes, sample_weight)
         return session
+    if is_regressor(estimator):
+        return RegressorSession(estimator, X, y, sample_weight)
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
 
 

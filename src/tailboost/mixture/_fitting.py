@@ -12,8 +12,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost._checks import positions
-from tailboost._rows import draw_lots, hash_rows, strata_of
+from tailboost._rows import draw_lots, hash_rows
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import strata_of
 from tailboost.data import Problem, Rows, take
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners.session import constant

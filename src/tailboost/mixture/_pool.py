@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from tailboost._rows import memberships
 from tailboost._typing import Floats, Ints
+from tailboost._units import memberships
 from tailboost.data import Rows
 from tailboost.game import Units
 from tailboost.mixture._members import (

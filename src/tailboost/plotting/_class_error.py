@@ -7,19 +7,24 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
 from sklearn.metrics import zero_one_loss
 
 from tailboost import metrics
-from tailboost.plotting._style import BLUE, VERMILLION, new_axes, styled, text_colour
+from tailboost._checks import check_number
+from tailboost.plotting._style import BLUE, STYLES, VERMILLION, new_axes, styled, text_colour
 
 _MAX_LABELLED = 30
+# Marks what displays of this kind drew on shared axes.
+_GID = "class errors"
 
 
 class ClassErrorDisplay:
-    """Bars of the error in each class, or in each group, with the worst one marked and the mean as a line.
+    """Bars of the error in each class, or in each group, with intervals and the mean as a line.
 
-    Make one with `from_estimator` or `from_predictions`.
+    One classifier has its worst class marked; drawn on the axes of another display (``ax=``) each has a
+    colour and a place in the legend. Make one with `from_estimator` or `from_predictions`.
 
     Parameters
     ----------
@@ -30,7 +35,9 @@ class ClassErrorDisplay:
     kind : {"class", "group"}, default="class"
         What the names are.
     name : str, default=None
-        Title.
+        Title, or name in the legend where several share axes.
+    intervals : mapping of names to (low, high), default=None
+        Confidence intervals of the errors.
 
     Attributes
     ----------
@@ -40,6 +47,8 @@ class ClassErrorDisplay:
         One bar per class or group.
     mean_line_ : matplotlib Line2D or None
         The mean.
+    whiskers_ : matplotlib LineCollection
+        The intervals.
 
     Raises
     ------
@@ -61,6 +70,7 @@ class ClassErrorDisplay:
         mean: float | None = None,
         kind: Literal["class", "group"] = "class",
         name: str | None = None,
+        intervals: Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
         if not any(math.isfinite(error) for error in errors.values()):
             raise ValueError("errors must hold at least one number")
@@ -68,6 +78,7 @@ class ClassErrorDisplay:
         self.mean = mean
         self.kind = kind
         self.name = name
+        self.intervals = dict(intervals or {})
 
     @classmethod
     def from_estimator(
@@ -79,6 +90,7 @@ class ClassErrorDisplay:
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         response_method: Literal["predict", "predict_proba"] = "predict",
+        confidence: float | None = 0.95,
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
@@ -99,10 +111,12 @@ class ClassErrorDisplay:
             Weights of the rows.
         response_method : {"predict", "predict_proba"}, default="predict"
             Judge the deterministic ``predict``, or the randomised rule by its expected error.
+        confidence : float in (0, 1), default=0.95
+            Of the intervals, see `from_predictions`; None draws none.
         name : str, default=None
             Title; None takes the name of the class.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Where to draw, also beside another classifier; None makes a new figure.
         **kwargs : dict
             For matplotlib's ``barh``.
 
@@ -124,6 +138,7 @@ class ClassErrorDisplay:
             groups=groups,
             sample_weight=sample_weight,
             labels=estimator.classes_,
+            confidence=confidence,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,
             **kwargs,
@@ -138,6 +153,7 @@ class ClassErrorDisplay:
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
+        confidence: float | None = 0.95,
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
@@ -156,10 +172,14 @@ class ClassErrorDisplay:
             Weights of the rows.
         labels : array-like of shape (K,), default=None
             The classes, as in `tailboost.metrics.class_errors`.
+        confidence : float in (0, 1), default=0.95
+            Of the exact binomial interval (Clopper and Pearson) of each error by itself; it takes the rows
+            for independent draws that the classifier was not fitted on. Weighted errors, and the expected
+            ones of a randomised rule, are no counts and have none. None draws none.
         name : str, default=None
             Title.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Where to draw, also beside another classifier; None makes a new figure.
         **kwargs : dict
             For matplotlib's ``barh``.
 
@@ -185,7 +205,15 @@ class ClassErrorDisplay:
             errors = by_class(y_true, y_pred, **(weighted | {"labels": labels}))
         else:
             errors = by_group(y_true, y_pred, groups, **weighted)
-        display = cls(errors, mean=mean, kind="class" if groups is None else "group", name=name)
+        intervals = None
+        if confidence is not None:
+            check_number(confidence, "confidence", 0, 1)
+            if np.ndim(y_pred) == 1 and sample_weight is None:
+                unit_of_rows = np.asarray(y_true if groups is None else groups)
+                wrong = np.asarray(y_true) != np.asarray(y_pred)
+                intervals = _binomial_intervals(wrong, unit_of_rows, errors, confidence)
+        kind: Literal["class", "group"] = "class" if groups is None else "group"
+        display = cls(errors, mean=mean, kind=kind, name=name, intervals=intervals)
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
@@ -212,27 +240,86 @@ class ClassErrorDisplay:
         """
         m = len(self.errors)
         ax = new_axes(ax, "ClassErrorDisplay", figsize=(6.4, min(1.4 + 0.32 * m, 12.0)))
+        earlier = _bars_on(ax)
+        names = [str(unit) for unit in self.errors]
+        if earlier and names != [text.get_text() for text in ax.get_yticklabels()]:
+            raise ValueError(f"these axes hold errors of other {self.kind}s, or of more than {_MAX_LABELLED}")
         widths = np.array(list(self.errors.values()))
         best, worst = np.nanmin(widths), np.nanmax(widths)
-        colours = [VERMILLION if width == worst > best else BLUE for width in widths]
-        style = {"color": colours, "height": 0.7}
+        label = self.name if name is None else name
+        shade = STYLES[len(earlier) % len(STYLES)][0]
+        colours = [VERMILLION if width == worst > best and not earlier else shade for width in widths]
+        style = {"color": colours, "height": 0.7, "gid": _GID, "label": label or f"model {len(earlier) + 1}"}
         self.bars_ = ax.barh(np.arange(m), np.nan_to_num(widths), **styled(style, kwargs, bars=True))
-        if m <= _MAX_LABELLED:
-            ax.set_yticks(np.arange(m), [str(unit) for unit in self.errors])
-            texts = ["no rows" if math.isnan(width) else f"{width:.3g}" for width in widths]
-            ax.bar_label(self.bars_, texts, padding=3, fontsize="small")
+        spans = [self.intervals.get(unit, (math.nan, math.nan)) for unit in self.errors]
+        lows, highs = np.array(spans, dtype=np.float64).T
+        thin = {"color": text_colour(), "alpha": 0.8, "linewidth": 1.2, "gid": _GID}
+        self.whiskers_ = ax.hlines(np.arange(m), lows, highs, **thin)
+        if not earlier and m <= _MAX_LABELLED:
+            ax.set_yticks(np.arange(m), names)
+            _number(ax, self.bars_, widths, highs)
         xlabel = "error rate"
         self.mean_line_ = None
         if self.mean is not None:
             dashes = {"linestyle": (0, (4, 3)), "linewidth": 1}
-            self.mean_line_ = ax.axvline(self.mean, color=text_colour(), alpha=0.7, **dashes)
-            xlabel = f"error rate (dashed: all rows, {self.mean:.3g})"
-        ax.set(
-            xlabel=xlabel,
-            ylabel=self.kind,
-            xlim=(0, max(1.18 * worst, 0.01)),
-            ylim=(m - 0.4, -0.6),
-            title=self.name if name is None else name,
-        )
+            colour = shade if earlier else text_colour()
+            self.mean_line_ = ax.axvline(self.mean, color=colour, alpha=0.7, **dashes)
+            xlabel = f"error rate (dashed: all rows{'' if earlier else f', {self.mean:.3g}'})"
+        far = max(1.18 * np.nanmax([worst, *highs]), 0.01, ax.get_xlim()[1] if earlier else 0.0)
+        ax.set(xlabel=xlabel, ylabel=self.kind, xlim=(0, far), ylim=(m - 0.4, -0.6))
+        if earlier:
+            _share(ax, [*earlier, self.bars_])
+        else:
+            ax.set_title(label)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _binomial_intervals(
+    wrong: NDArray[np.bool_], unit_of_rows: NDArray[Any], units: Mapping[Any, float], confidence: float
+) -> dict[Any, tuple[float, float]]:
+    intervals = {}
+    for unit in units:
+        rows = wrong[unit_of_rows == unit]
+        if len(rows):
+            found = binomtest(int(rows.sum()), len(rows)).proportion_ci(confidence, method="exact")
+            intervals[unit] = (float(found.low), float(found.high))
+    return intervals
+
+
+def _number(ax: Any, bars: Any, widths: NDArray[Any], highs: NDArray[Any]) -> None:
+    """Write each error beside its bar, and beside its interval if there is one."""
+    written = ["no rows" if math.isnan(width) else f"{width:.3g}" for width in widths]
+    for text, high in zip(ax.bar_label(bars, written, padding=4, fontsize="small"), highs, strict=True):
+        text.set_gid(_GID)
+        if math.isfinite(high):
+            text.xy = (high, text.xy[1])
+
+
+def _bars_on(ax: Any) -> list[Any]:
+    """Return the bars that displays of this kind have drawn on the axes."""
+    return [c for c in ax.containers if c.patches and c.patches[0].get_gid() == _GID]
+
+
+def _share(ax: Any, containers: list[Any]) -> None:
+    """Give every classifier on the axes a lane in each row, one colour and a place in the legend."""
+    height = 0.8 / len(containers)
+    whiskers = [lines for lines in ax.collections if lines.get_gid() == _GID]
+    for k, (bars, lines) in enumerate(zip(containers, whiskers, strict=True)):
+        for i, bar in enumerate(bars):
+            bar.set(y=i - 0.4 + k * height, height=height)
+            if k == 0 and len(containers) == 2 and bar.get_facecolor() == _rgba(VERMILLION):
+                bar.set_color(BLUE)
+        middle = np.arange(len(bars)) - 0.4 + (k + 0.5) * height
+        spans = [segment[:, 0] for segment in lines.get_segments()]
+        lines.set_segments([np.column_stack([x, [y, y]]) for x, y in zip(spans, middle, strict=True)])
+    for text in [text for text in ax.texts if text.get_gid() == _GID]:
+        text.remove()  # numbers have no room beside several bars
+    ax.set_title("")
+    ax.legend(handles=containers)
+
+
+def _rgba(colour: str) -> Any:
+    from matplotlib.colors import to_rgba
+
+    return to_rgba(colour)

@@ -171,7 +171,9 @@ class CostDisplay:
         if parts:
             thin = {"color": self.line_.get_color(), "linewidth": 1}
             (self.mean_line_,) = ax.plot(rounds, self.log_mean, linestyle="--", **thin)
-            shown = np.where(np.isfinite(self.log_variance), self.log_variance, np.nan)
+            # A variance below the rounding error of the squared mean is none, as before the first round.
+            least = self.log_mean + np.log(np.finfo(np.float64).eps)
+            shown = np.where(self.log_variance > least, self.log_variance, np.nan)
             (self.variance_line_,) = ax.plot(rounds, shown, linestyle=":", **thin)
         ax.set(xlabel="rounds", ylabel="log cost")
         self._legend(ax, parts)

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tailboost._rows import unit_name
+from tailboost._units import unit_name
 
 # Okabe and Ito's colours that keep a contrast of 3 : 1 on white as well as on black.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"

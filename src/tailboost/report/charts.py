@@ -1,15 +1,28 @@
-"""What the charts of the report show, as plain data for its script."""
+"""The pictures of the report, each drawn twice: for a wide page and for a phone."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["chart_data", "method_styles"]
+from tailboost.report._reading import coin_loss, finished, is_coin, mean, seconds
+from tailboost.report.findings import alike
+from tailboost.report.svg import Axis, Canvas, text_width, ticks
+from tailboost.report.verdict import shown_first, verdict
+
+__all__ = [
+    "MOST_SHOWN",
+    "classes_drawn",
+    "cvar_chart",
+    "error_chart",
+    "method_styles",
+    "seconds_chart",
+    "tradeoff_chart",
+]
 
 # Hues that stay apart for the colour-blind: on white, on near-black. Contrast with the background is above
-# 3 : 1. Each has a symbol (Plotly's name, and the same as text); when the colours repeat, the symbols differ.
+# 3 : 1. No colour repeats: methods beyond these are grey numbers, drawn only when asked for.
 _HUES = (
     ("#0060b0", "#4ba3f2"),
     ("#b34700", "#ff9347"),
@@ -20,89 +33,366 @@ _HUES = (
     ("#00838f", "#4dd0e1"),
     ("#5d4037", "#c8a593"),
 )
-_SYMBOLS = (
-    ("circle", "●"),
-    ("square", "■"),
-    ("diamond", "◆"),
-    ("triangle-up", "▲"),
-    ("triangle-down", "▼"),
-    ("cross", "✚"),
-    ("x", "✖"),
-    ("star", "★"),
-)
-_COIN = ("#55595f", "#b4b9c0", "hexagon", "⬢", "dot")
+_SYMBOLS = ("●", "■", "◆", "▲", "▼", "✚", "✖", "★")
+_GREY = ("#55595f", "#b4b9c0")
+MOST_SHOWN = len(_HUES)
 _MOST_CLASSES = 10
+_WIDE, _NARROW = 640, 360
+
+Style = Mapping[str, Any]
+Figure = Mapping[str, Any]
+# Left, top, right and bottom.
+Box = tuple[float, float, float, float]
 
 
 def method_styles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Colour, symbol and dash of every method that finished a fit, in the order of the document."""
+    """Title, numbers and looks of all distinct methods, those shown first before the rest and the coin.
+
+    Returns
+    -------
+    list of dict
+        ``names`` of the methods with these numbers, ``title``, ``figures``, ``light`` and ``dark`` colours,
+        ``sign``, ``dash`` (plain methods), ``coin``, and ``kind``, a class of the style sheet: "m0", "m1", …
+        with "rest" for those that are not shown first.
+    """
+    first = [m["name"] for m in shown_first(document, MOST_SHOWN)]
+    groups = sorted(alike(document), key=lambda g: (is_coin(g[0]), g[0]["name"] not in first))
     styles: list[dict[str, Any]] = []
-    for method in _finished(document):
-        is_coin = method["name"] == "coinflip"
-        k = len(styles)
-        hue, marker = _HUES[k % len(_HUES)], _SYMBOLS[(k + 3 * (k // len(_HUES))) % len(_SYMBOLS)]
-        light, dark, symbol, sign, dash = (
-            _COIN if is_coin else (*hue, *marker, "solid" if method["ours"] else "dash")
-        )
+    for k, group in enumerate(groups):
+        method = group[0]
+        shown = method["name"] in first
+        sign = "⬢" if is_coin(method) else _SYMBOLS[k] if shown else str(k + 1)
+        light, dark = _HUES[k] if shown else _GREY
+        more = "" if len(group) == 1 else f" (= {', '.join(m['title'] for m in group[1:])})"
         styles.append(
             {
-                "title": method["title"],
+                "names": [m["name"] for m in group],
+                "title": method["title"] + more,
+                "short": method["title"],
+                "figures": method["figures"],
+                "uses_groups": method["uses_groups"],
                 "light": light,
                 "dark": dark,
-                "symbol": symbol,
                 "sign": sign,
-                "dash": dash,
-                "coin": is_coin,
+                "dash": not method["ours"],
+                "coin": is_coin(method),
+                "shown": shown,
+                "kind": f"m m{k}" + ("" if shown or is_coin(method) else " rest"),
+                "index": k,
             }
         )
     return styles
 
 
-def chart_data(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Collect what is drawn; every text in it is escaped, since Plotly reads a little HTML in labels."""
-    methods = _finished(document)
-    groups = document["data"]["groups"]
-    return {
-        "methods": [{**s, "title": html.escape(s["title"])} for s in method_styles(document)],
-        "cvar": {
-            "alphas": document["settings"]["curve_alphas"],
-            "marks": document["settings"]["alphas"],
-            "series": [m["figures"]["cvar_curve"] for m in methods],
-        },
-        # Errors by class first, then one chart per grouping of the rows.
-        "dots": [
-            _dots("class-errors", _classes_drawn(document), [m["figures"]["class_errors"] for m in methods]),
-            *(
-                _dots(f"group-errors-{i}", counts, [m["figures"]["group_errors"][name] for m in methods])
-                for i, (name, counts) in enumerate(groups.items())
-            ),
-        ],
-        "coin": 1 - 1 / len(document["data"]["classes"]),
-        "seconds": [m["figures"]["fit_seconds"] for m in methods],
-    }
+def _both(draw: Callable[[int], Canvas], label: str) -> str:
+    return draw(_WIDE).svg(label, "wide") + draw(_NARROW).svg(label, "narrow")
 
 
-def _finished(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [m for m in document["methods"] if m["figures"]]
+def _said(figure: Figure) -> str:
+    value = f"{figure['mean']:.3f}"
+    return value if figure["high"] is None else f"{value} ({figure['low']:.3f} to {figure['high']:.3f})"
 
 
-def _dots(
-    name: str, counts: Mapping[str, int], figures: list[Mapping[str, Mapping[str, Any]]]
-) -> dict[str, Any]:
-    return {
-        "id": name,
-        "categories": [html.escape(category) for category in counts],
-        "counts": list(counts.values()),
-        "series": [[errors.get(category) for category in counts] for errors in figures],
-    }
+def _span(values: Sequence[float], coin: float | None = None) -> tuple[float, float]:
+    """Limits of an axis around values in [0, 1], with some room."""
+    low, high = min(values), max(values)
+    pad = 0.07 * (high - low) + 0.008
+    low, high = max(0.0, low - pad), min(1.0, high + pad)
+    if coin is not None and coin < high + 0.15 * (high - low):
+        high = max(high, coin + 0.01)
+    return (0.0 if low < 0.25 * (high - low) else low), high
 
 
-def _classes_drawn(document: Mapping[str, Any]) -> dict[str, int]:
+# -- mean error against worst error ------------------------------------------------------------------
+
+
+def tradeoff_chart(document: Mapping[str, Any], worst: str, name: str) -> str:
+    """Draw the mean error against a worst one: a point per method, a curve where a method has one.
+
+    Parameters
+    ----------
+    document : dict
+        ``Results.document``.
+    worst : {"worst_class_error", "worst_group_error"}
+        The vertical measure.
+    name : str
+        What it is called.
+    """
+    styles = [s for s in method_styles(document) if not s["coin"]]
+    if not styles:
+        return ""
+    coin = coin_loss(document)
+
+    def draw(width: int) -> Canvas:
+        wide = width == _WIDE
+        canvas = Canvas(width, 410 if wide else 380)
+        shown = [s for s in styles if s["shown"]]
+        curves = {s["index"]: _curve(s, worst, bool(document["data"]["groups"])) for s in styles}
+        points = [(s["figures"]["error"]["mean"], s["figures"][worst]["mean"]) for s in styles]
+        points += [point for s in shown for point in curves[s["index"]]]
+        ends = [[p[i] for p in points] for i in (0, 1)]
+        for style in shown:
+            for values, key in zip(ends, ("error", worst), strict=True):
+                figure = style["figures"][key]
+                values += [min(max(v, 0.0), 1.0) for v in (figure["low"], figure["high"]) if v is not None]
+        x = Axis(*_span(ends[0]), 46, width - 12)
+        y = Axis(*_span(ends[1], coin), canvas.height - 46, 30)
+        canvas.horizontal(x, y.start, y.end, ticks(x.low, x.high, 8 if wide else 5), "mean error: all rows")
+        canvas.vertical(y, x.start, x.end, ticks(y.low, y.high, 6), f"error on the {name}")
+        if y.low < coin < y.high:
+            canvas.line(x.start, y(coin), x.end, y(coin), "coin")
+            canvas.text(x.end - 4, y(coin) - 5, "coin flip", "end", "tick")
+        canvas.text(x.start + 6, y.start - 8, "↙ better", "start", "tick")
+        taken = [_around(x(a), y(b)) for a, b in points[: len(styles)]]
+        lines = [_around(x(a), y(b)) for s in shown for a, b in _along(curves[s["index"]])]
+        said = verdict(document)
+        named = [] if said is None else [m["name"] for m in (said.ours, said.rival, said.strongest)]
+        for style in sorted(styles, key=lambda s: (s["shown"], s["names"][0] in named), reverse=True):
+            _point(canvas, style, worst, curves[style["index"]], (x, y), (taken, lines))
+        return canvas
+
+    label = (
+        f"Scatter of the mean error against the error on the {name}, one mark per method; lower left is "
+        "better. The numbers are in the table of all methods."
+    )
+    return _both(draw, label)
+
+
+def _curve(style: Style, worst: str, grouped: bool) -> list[tuple[float, float]]:
+    """Points of a method's trade-off, as measured on the rows held out; empty where it has none.
+
+    A method that was fitted for the worst group has none with the worst class, nor the other way round.
+    """
+    if (worst == "worst_group_error") != (grouped and style["uses_groups"]):
+        return []
+    points = style["figures"].get("tradeoff") or []
+    return list(dict.fromkeys((p["error"]["mean"], p[worst]["mean"]) for p in points))
+
+
+def _around(x: float, y: float) -> Box:
+    return (x - 6, y - 6, x + 6, y + 6)
+
+
+def _along(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points close together on a curve, to keep names off it."""
+    return [
+        (a + (c - a) * k / 10, b + (d - b) * k / 10)
+        for (a, b), (c, d) in itertools.pairwise(curve)
+        for k in range(11)
+    ]
+
+
+def _point(
+    canvas: Canvas,
+    style: Style,
+    worst: str,
+    curve: Sequence[tuple[float, float]],
+    axes: tuple[Axis, Axis],
+    taken: tuple[list[Box], list[Box]],
+) -> None:
+    x, y = axes
+    error, high = style["figures"]["error"], style["figures"][worst]
+    px, py = x(error["mean"]), y(high["mean"])
+    tip = canvas.tip(f"{style['title']}: mean error {_said(error)}, worst {_said(high)}")
+    canvas.add(f'<g class="{style["kind"]}">{tip}')
+    if curve:
+        canvas.path([(x(a), y(b)) for a, b in curve], "curve")
+        for a, b in curve:
+            canvas.add(f'<circle class="small" cx="{x(a):g}" cy="{y(b):g}" r="2.2"/>')
+    if error["high"] is not None:
+        spread = [min(max(v, x.low), x.high) for v in (error["low"], error["high"])]
+        canvas.line(x(spread[0]), py, x(spread[1]), py, "whisker")
+        rise = [min(max(v, y.low), y.high) for v in (high["low"], high["high"])]
+        canvas.line(px, y(rise[0]), px, y(rise[1]), "whisker")
+    canvas.marker(px, py, style["sign"])
+    if style["shown"]:
+        _label(canvas, style["short"], px, py, taken)
+    canvas.add("</g>")
+
+
+def _label(canvas: Canvas, words: str, px: float, py: float, taken: tuple[list[Box], list[Box]]) -> None:
+    """Add a name beside a point where nothing is in the way, or at least no other name or point."""
+    width = text_width(words)
+    places = [
+        (px + dx, py + dy, anchor)
+        for step in (-9, 18, 4, -23, 32, -37, 46, -51, 60)
+        for dx, dy, anchor in ((9, step, "start"), (-9, step, "end"))
+    ]
+    points, lines = taken
+    for avoided in ([*points, *lines], points):
+        for left, base, anchor in places:
+            start = left if anchor == "start" else left - width
+            box = (start, base - 11, start + width, base + 3)
+            if box[0] < 46 or box[2] > canvas.width or box[1] < 26 or box[3] > canvas.height - 46:
+                continue
+            if any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in avoided):
+                continue
+            points.append(box)
+            if abs(base - py) > 20:  # too far to be seen as its own
+                canvas.line(px, py, round(left, 1), round(base - 4, 1), "leader")
+            canvas.text(round(left, 1), round(base, 1), words, anchor, "name")
+            return
+
+
+# -- CVaR --------------------------------------------------------------------------------------------
+
+
+def cvar_chart(document: Mapping[str, Any]) -> str:
+    """Draw the CVaR of every method against the tail mass, with bands for the intervals."""
+    alphas, marks = document["settings"]["curve_alphas"], document["settings"]["alphas"]
+    styles = method_styles(document)
+
+    def draw(width: int) -> Canvas:
+        canvas = Canvas(width, 430 if width == _WIDE else 340)
+        x = Axis(alphas[0], max(1.0, alphas[0] * 1.01), 46, width - 14, log=True)
+        y = Axis(0.0, 1.02, canvas.height - 46, 30)
+        fit = [a for a in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if a >= alphas[0]]
+        canvas.horizontal(x, y.start, y.end, fit, "tail mass α (logarithmic)")
+        canvas.vertical(y, x.start, x.end, [0, 0.2, 0.4, 0.6, 0.8, 1], "CVaR of the zero-one loss")
+        for mark in marks:
+            canvas.line(x(mark), y.start, x(mark), y.end, "mark")
+        # With the width of the page in it, the script moves the line of the slider to these places.
+        places = " ".join(f"{x(a):g}" for a in alphas)
+        canvas.add(f'<path class="cursor" data-x="{places}" d="M0,{y.start:g}V{y.end:g}"/>')
+        for style in reversed(styles):
+            _cvar_line(canvas, style, alphas, x, y)
+        return canvas
+
+    label = (
+        "Line chart: CVaR of the zero-one loss against the tail mass alpha, one line per method with a 95 % "
+        "band, and the coin flip as a dotted line. The numbers are in the table below."
+    )
+    return _both(draw, label)
+
+
+def _cvar_line(canvas: Canvas, style: Style, alphas: Sequence[float], x: Axis, y: Axis) -> None:
+    figures = style["figures"]["cvar_curve"]
+    kind = "line coinline" if style["coin"] else "line dash" if style["dash"] else "line"
+    canvas.add(f'<g class="{style["kind"]}">{canvas.tip(style["title"])}')
+    if style["shown"] and figures[0]["high"] is not None and any(f["high"] > f["low"] for f in figures):
+        edge = [(x(a), y(min(1.02, f["high"]))) for a, f in zip(alphas, figures, strict=True)]
+        edge += [(x(a), y(max(0.0, f["low"]))) for a, f in zip(alphas, figures, strict=True)][::-1]
+        canvas.path(edge, "band")
+    canvas.path([(x(a), y(f["mean"])) for a, f in zip(alphas, figures, strict=True)], kind)
+    if style["shown"]:
+        for k in range(style["index"] % 3, len(alphas), 3):  # apart where lines agree
+            canvas.marker(x(alphas[k]), y(figures[k]["mean"]), style["sign"])
+    canvas.add("</g>")
+
+
+# -- errors of classes and groups --------------------------------------------------------------------
+
+
+def error_chart(
+    document: Mapping[str, Any], path: Sequence[str], counts: Mapping[str, int], what: str
+) -> str:
+    """Draw a row of dots with intervals per class or group, one lane per method that is shown first.
+
+    Parameters
+    ----------
+    document : dict
+        ``Results.document``.
+    path : sequence of str
+        Where the figures of a method hold the errors.
+    counts : mapping
+        Rows of each class or group; of many classes those are drawn that are hardest for the method that
+        does best on them, see `classes_drawn`.
+    what : str
+        What is drawn, for the description.
+    """
+    styles = [s for s in method_styles(document) if s["shown"]]
+    errors = {s["index"]: _under(s["figures"], path) for s in styles}
+    found = [f for by_name in errors.values() for name in counts if (f := by_name.get(name))]
+    if not found:
+        return ""
+    ends = [v for f in found for v in (f["mean"], f["low"], f["high"]) if v is not None]
+    coin = coin_loss(document)
+    lane, head = 13, 24
+
+    def draw(width: int) -> Canvas:
+        rows = len(counts)
+        deep = lane * len(styles) + head
+        canvas = Canvas(width, 20 + rows * deep + 46)
+        x = Axis(*_span([min(max(v, 0.0), 1.0) for v in ends]), 12, width - 14)
+        bottom = 16 + rows * deep
+        canvas.horizontal(x, bottom, 16, ticks(x.low, x.high, 9 if width == _WIDE else 5), "error")
+        if x.low < coin < x.high:
+            canvas.line(x(coin), bottom, x(coin), 16, "coin")
+        for i, (name, n) in enumerate(counts.items()):
+            top = 16 + i * deep
+            canvas.line(0, top, width, top, "rule")
+            limit = 70 if width == _WIDE else 34
+            short = name if len(name) <= limit else f"{name[: limit - 1]}…"
+            canvas.text(2, top + 15, f"{short} (n = {n:,})", kind="name")
+            for k, style in enumerate(styles):
+                figure = errors[style["index"]].get(name)
+                if figure:
+                    _dot(canvas, style, name, figure, x, top + head + lane * (k + 0.4))
+        return canvas
+
+    return _both(
+        draw,
+        f"Dot chart: error of predict {what}, one dot per method with its 95 % interval. The numbers are in "
+        "the table below.",
+    )
+
+
+def _under(figures: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
+    for key in path:
+        figures = figures[key]
+    return figures
+
+
+def _dot(canvas: Canvas, style: Style, name: str, figure: Figure, x: Axis, y: float) -> None:
+    tip = canvas.tip(f"{style['title']}, {name}: {_said(figure)}")
+    canvas.add(f'<g class="{style["kind"]}">{tip}')
+    if figure["high"] is not None:
+        low, high = (min(max(v, x.low), x.high) for v in (figure["low"], figure["high"]))
+        canvas.line(x(low), round(y, 1), x(high), round(y, 1), "whisker")
+    canvas.marker(x(figure["mean"]), round(y, 1), style["sign"])
+    canvas.add("</g>")
+
+
+def classes_drawn(document: Mapping[str, Any]) -> dict[str, int]:
     """Rows of each class; of many classes, those on which the best method has the largest errors."""
     counts = dict(zip(document["data"]["classes"], document["data"]["class_counts"], strict=True))
-    errors = [m["figures"]["class_errors"] for m in _finished(document)]
+    errors = [m["figures"]["class_errors"] for m in finished(document)]
     if len(counts) <= _MOST_CLASSES or not errors:
         return counts
-    least = {c: min(e[c]["mean"] for e in errors if c in e) for c in counts}
+    least = {c: min((e[c]["mean"] for e in errors if c in e), default=0.0) for c in counts}
     worst = set(sorted(counts, key=least.__getitem__, reverse=True)[:_MOST_CLASSES])
     return {c: n for c, n in counts.items() if c in worst}
+
+
+# -- seconds -----------------------------------------------------------------------------------------
+
+
+def seconds_chart(document: Mapping[str, Any]) -> str:
+    """Draw a bar for the seconds of a fit of every method."""
+    styles = {name: s for s in method_styles(document) for name in s["names"]}
+    methods = [m for m in finished(document) if not is_coin(m)]
+    most = max((mean(m, ("fit_seconds",)) for m in methods), default=0.0) or 1.0
+
+    def draw(width: int) -> Canvas:
+        step, left = 24, 200 if width == _WIDE else 10
+        rise = 0 if width == _WIDE else 14
+        canvas = Canvas(width, len(methods) * (step + rise) + 8)
+        for k, method in enumerate(methods):
+            y, took = k * (step + rise) + 4 + rise, mean(method, ("fit_seconds",))
+            x = Axis(0, most, left, width - 70)
+            if rise:
+                canvas.text(left, y - 3, method["title"], kind="name")
+            else:
+                canvas.text(left - 8, y + 13, method["title"], "end", "name")
+            kind = styles[method["name"]]["kind"].replace(" rest", "")
+            canvas.add(
+                f'<g class="{kind}"><rect class="bar" x="{left}" y="{y}" height="{step - 8}" '
+                f'width="{max(1.0, x(took) - left):g}"/></g>'
+            )
+            canvas.text(max(left + 1, x(took)) + 6, y + 13, seconds(took), kind="tick")
+        return canvas
+
+    return _both(
+        draw,
+        "Bar chart: mean seconds of one fit of each method. The numbers are in the table of all methods.",
+    )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import get_tags
 
@@ -27,6 +28,10 @@ __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 COIN_FLIP = "coinflip"
+# The most classes for which the answers to each class are kept.
+MOST_CONFUSED = 20
+# Mean errors above the least of a member, at which a trade-off is measured; 1 sets no limit.
+BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
 # The most classes, groups and features listed as carriers of a worst case.
 CARRIERS = 8
 
@@ -250,6 +255,7 @@ class _Split:
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     groups_train: NDArray[Any] | None
+    joint_test: NDArray[Any] | None
     columns_train: dict[str, NDArray[Any]]
     groups_test: dict[str, NDArray[Any]]
     classes: NDArray[Any]
@@ -279,6 +285,7 @@ def _split(
         y[train],
         y[test],
         None if fit_groups is None else fit_groups[train],
+        None if fit_groups is None else fit_groups[test],
         {name: values[train] for name, values in columns.items()},
         {name: values[test] for name, values in columns.items()},
         np.unique(y),
@@ -287,8 +294,8 @@ def _split(
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a record that are summarised over repeats: all but text and the repeat's number."""
-    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case")}
+    """Return the parts of a record that are summarised over repeats: all but text, counts and the number."""
+    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case", "confusion")}
     if "at_alpha" in figures:
         figures["at_alpha"] = {a: _figures(r) for a, r in figures["at_alpha"].items()}
     return figures
@@ -316,6 +323,8 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     extra = {"groups": split.groups_train} if method.uses_groups and split.groups_train is not None else {}
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **extra)
+    if method.groups_at_prediction and extra:
+        classifier = _Told(classifier, split.joint_test)
     fit_seconds = time.perf_counter() - start
 
     start = time.perf_counter()
@@ -324,7 +333,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     )
     reweight_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    models[main_alpha].predict(split.X_test)
+    answers = models[main_alpha].predict(split.X_test)
     predict_seconds = time.perf_counter() - start
 
     shares = {a: _shares(method, model, split) for a, model in models.items()}
@@ -341,11 +350,37 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
         "reweight_seconds": reweight_seconds if method.uses_alpha else None,
         "predict_seconds": predict_seconds,
     }
+    if method.name != COIN_FLIP and len(split.classes) <= MOST_CONFUSED:
+        record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
+    if hasattr(classifier, "tradeoff") and not method.uses_alpha:
+        record["tradeoff"] = _tradeoff(classifier, split)
     if hasattr(classifier, "worst_case_weights_"):
         record["worst_case"] = _worst_case(classifier, split)
     if method.uses_alpha:
         record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}
     return record
+
+
+def _tradeoff(classifier: Any, split: _Split) -> list[dict[str, Any]]:
+    """Return what ``predict`` does on the rows held out; budgets are kept on the rows λ was chosen on."""
+    curve = classifier.tradeoff()
+    kept = ("error", "worst_class_error", "worst_group_error")
+    points = []
+    for budget in BUDGETS:
+        errors = _errors_of(np.asarray(curve.at(budget).predict(split.X_test)), split)
+        points.append({"mean_budget": budget} | {key: errors[key] for key in kept})
+    return points
+
+
+@dataclasses.dataclass(frozen=True)
+class _Told:
+    """A classifier that is told the groups of the rows it answers."""
+
+    classifier: Any
+    groups: NDArray[Any] | None
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self.classifier.predict(X, groups=self.groups))
 
 
 def _filled(split: _Split) -> _Split:
@@ -407,17 +442,22 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
     )
     if method.name == COIN_FLIP:  # the rule has no deterministic answer
         return {**expected, "expected": expected}
-    predicted = np.asarray(model.predict(split.X_test))
-    errors = _by_class_and_group(
-        float(np.mean(predicted != y)),
-        metrics.class_errors(y, predicted, labels=classes),
-        {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
-    )
+    errors = _errors_of(np.asarray(model.predict(split.X_test)), split)
     if method.randomized:
         errors["expected"] = expected
     if hasattr(model, "guarantee_"):
         errors["guarantee"] = _guarantee(model.guarantee_)
     return errors
+
+
+def _errors_of(predicted: NDArray[Any], split: _Split) -> dict[str, Any]:
+    """Errors of the answers to the rows held out."""
+    y = split.y_test
+    return _by_class_and_group(
+        float(np.mean(predicted != y)),
+        metrics.class_errors(y, predicted, labels=split.classes),
+        {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
+    )
 
 
 def _by_class_and_group(

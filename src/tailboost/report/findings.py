@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tailboost.report._reading import (
+    NO_DIFFERENCE,
+    Column,
+    Document,
+    at,
+    beats_coin,
+    coin_loss,
+    count,
+    finished,
+    is_coin,
+    joined,
+    mean,
+    measures,
+    seconds,
+    spoken,
+)
 from tailboost.report.results import holm, interval, resampled_p_value
 
 __all__ = [
@@ -15,6 +32,7 @@ __all__ = [
     "Duel",
     "Finding",
     "Row",
+    "alike",
     "comparison_table",
     "duels",
     "findings",
@@ -23,18 +41,6 @@ __all__ = [
 
 # The chance that a document says "ahead" or "behind" anywhere where neither is true.
 FAMILY_ERROR = 0.05
-
-Document = Mapping[str, Any]
-Path = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of the comparison: a measure, lower being better."""
-
-    title: str
-    path: Path
-    is_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,10 +59,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One method with a cell per column; None where nothing was measured."""
+    """One method with a cell per column; None where nothing was measured.
+
+    ``same`` are the titles of methods with the same numbers on every split, which have no row of their own;
+    ``errs_as`` is the title of a plain method whose errors of ``predict`` are the same, if there is one.
+    """
 
     method: Mapping[str, Any]
     cells: list[Cell | None]
+    same: tuple[str, ...] = ()
+    errs_as: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,8 @@ class Duel:
 
     ``difference`` is ours minus plain with its 95 % t interval. ``p`` is the p-value of the paired test that
     allows for splits that share rows, adjusted for all duels of the document; None for a single split.
-    ``verdict`` is "ahead" or "behind" where ``p`` is at most `FAMILY_ERROR`, else "level".
+    ``verdict`` is "ahead" or "behind" where ``p`` is at most `FAMILY_ERROR` and the difference can be seen in
+    three decimals, else "level". ``beats_coin`` says whether ours is clearly better than a coin flip.
     """
 
     ours: Mapping[str, Any]
@@ -73,11 +86,16 @@ class Duel:
     difference: Mapping[str, Any]
     p: float | None
     verdict: str
+    beats_coin: bool
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence; ``kind`` is "what", "ahead", "behind", "level", "coin", "time" or "trouble"."""
+    """One sentence.
+
+    ``kind`` is "what", "trouble", "warning", "ahead", "behind", "level", "once" (one split),
+    "coin" or "time".
+    """
 
     kind: str
     text: str
@@ -96,34 +114,67 @@ def comparison_table(document: Document) -> tuple[list[Column], list[Row]]:
     columns : list of Column
         Error, worst class, worst group of each group column, CVaR at each α, seconds of a fit.
     rows : list of Row
-        In the order of the document. In each column but the last, the lowest mean, and what equals it to
-        three decimals, is marked ``best``.
+        In the order of the document; methods with the same numbers on every split share one row, that of the
+        plain method if one is among them. In each column but the last, the lowest mean, and what equals it
+        to three decimals, is marked ``best`` where it is lower than the coin flip's.
     """
-    columns = [*_measures(document), Column("fit, s", ("fit_seconds",), is_time=True)]
-    methods = [m for m in document["methods"] if m["figures"]]
-    lowest = (
-        {
-            column: min(
-                round(figure["mean"], 3) for m in methods if (figure := _at(m["figures"], column.path))
-            )
-            for column in columns
-        }
-        if methods
-        else {}
-    )
+    columns = [*measures(document), Column("fit, s", ("fit_seconds",), is_time=True)]
+    methods = finished(document)
+    bounds = {
+        column: min(
+            [round(f["mean"], 3) for m in methods if not is_coin(m) and (f := at(m["figures"], column.path))],
+            default=0.0,
+        )
+        for column in columns
+    }
+    coin = coin_loss(document)
     rows = []
-    for method in methods:
+    for group in alike(document):
+        method = group[0]
         cells: list[Cell | None] = []
         for column in columns:
-            figure = _at(method["figures"], column.path)
+            figure = at(method["figures"], column.path)
             if figure is None:
                 cells.append(None)
                 continue
             half = None if figure["high"] is None else figure["high"] - figure["mean"]
-            best = not column.is_time and round(figure["mean"], 3) == lowest[column]
-            cells.append(Cell(figure["mean"], half, best))
-        rows.append(Row(method, cells))
+            low = round(figure["mean"], 3) == bounds[column] < coin - NO_DIFFERENCE
+            cells.append(Cell(figure["mean"], half, low and not column.is_time and not is_coin(method)))
+        rows.append(Row(method, cells, tuple(m["title"] for m in group[1:]), _errs_as(document, method)))
     return columns, rows
+
+
+def alike(document: Document) -> list[list[Mapping[str, Any]]]:
+    """Methods that finished a fit, those with the same numbers on every split together, plain ones first."""
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for method in finished(document):
+        groups.setdefault((is_coin(method), _numbers(method, ("cvar", "cvar_curve"))), []).append(method)
+    return [sorted(group, key=lambda m: m["ours"]) for group in groups.values()]
+
+
+def _errs_as(document: Document, method: Mapping[str, Any]) -> str | None:
+    """Name the plain method whose ``predict`` errs as this one's does, where other numbers differ."""
+    if not method["ours"]:
+        return None
+    own = _numbers(method)
+    for plain in finished(document):
+        if not plain["ours"] and not is_coin(plain) and _numbers(plain) == own:
+            return str(plain["title"])
+    return None
+
+
+def _numbers(method: Mapping[str, Any], more: tuple[str, ...] = ()) -> Any:
+    """Errors of every split as they are printed, to compare methods by."""
+    kept = ("repeat", "error", "class_errors", "group_errors", *more)
+    return _rounded([{key: record.get(key) for key in kept} for record in method["repeats"]])
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple((key, _rounded(inner)) for key, inner in value.items())
+    if isinstance(value, list):
+        return tuple(map(_rounded, value))
+    return round(value, 3) if isinstance(value, float) else value
 
 
 def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
@@ -143,20 +194,21 @@ def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
         For each measure and plain method one duel per method of ours; nothing where either side has no
         figures.
     """
-    ours = [m for m in document["methods"] if m["ours"] and m["figures"]]
-    plain = [m for m in document["methods"] if not m["ours"] and m["figures"] and not _is_coin(m)]
+    ours = [m for m in finished(document) if m["ours"]]
+    plain = [m for m in finished(document) if not m["ours"] and not is_coin(m)]
     share = document["settings"]["test_size"]
     contests = []
-    for measure in _measures(document):
+    for measure in measures(document):
         for opponent in plain:
-            theirs = {r["repeat"]: _at(r, measure.path) for r in opponent["repeats"]}
+            theirs = {r["repeat"]: at(r, measure.path) for r in opponent["repeats"]}
             row = []
             for method in ours:
                 shared = [r for r in method["repeats"] if r["repeat"] in theirs]
                 if shared:
-                    differences = [_at(r, measure.path) - theirs[r["repeat"]] for r in shared]
+                    differences = [at(r, measure.path) - theirs[r["repeat"]] for r in shared]
                     p = resampled_p_value(differences, share / (1 - share))
-                    row.append(Duel(method, opponent, interval(differences), p, "level"))
+                    clear = beats_coin(document, method, measure.path)
+                    row.append(Duel(method, opponent, interval(differences), p, "level", clear))
             if row:
                 contests.append((measure, row))
     adjusted = iter(holm([duel.p for _, row in contests for duel in row]))
@@ -165,8 +217,9 @@ def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
 
 def _judged(duel: Duel, p: float | None) -> Duel:
     verdict = "level"
-    if p is not None and p <= FAMILY_ERROR:
-        verdict = "ahead" if duel.difference["mean"] < 0 else "behind"
+    difference = duel.difference["mean"]
+    if p is not None and p <= FAMILY_ERROR and abs(difference) >= NO_DIFFERENCE:
+        verdict = "ahead" if difference < 0 else "behind"
     return replace(duel, p=p, verdict=verdict)
 
 
@@ -187,63 +240,38 @@ def findings(document: Document) -> list[Finding]:
     return [
         *_what(document),
         *_trouble(document),
+        *_warnings(document),
         *_verdicts(document),
         *_coin(document),
         *_time(document),
     ]
 
 
-def guarantees(document: Document) -> list[tuple[str, float | None, str]]:
-    """List title, α (None where the method has none) and text of the guarantees of the first repeat."""
+def guarantees(document: Document) -> list[tuple[str, float | None, str, str]]:
+    """List title, α (None where there is none), verdict and text of the guarantees of the first repeat."""
     found = []
     for method in document["methods"]:
         for record in method["repeats"][:1]:
             by_alpha = record.get("at_alpha", {None: record})
             found += [
-                (method["title"], None if a is None else float(a), point["guarantee"]["text"])
+                (method["title"], None if a is None else float(a), said.get("verdict", ""), said["text"])
                 for a, point in by_alpha.items()
-                if "guarantee" in point
+                if (said := point.get("guarantee"))
             ]
     return found
-
-
-def _measures(document: Document) -> list[Column]:
-    return [
-        Column("error", ("error",)),
-        Column("worst class", ("worst_class_error",)),
-        *(Column(f"worst by {name}", ("worst_group_errors", name)) for name in document["data"]["groups"]),
-        *(Column(f"CVaR {a:g}", ("cvar", f"{a:g}")) for a in document["settings"]["alphas"]),
-    ]
-
-
-def _at(record: Mapping[str, Any], path: Path) -> Any:
-    value: Any = record
-    for key in path:
-        value = None if value is None else value.get(key)
-    return value
-
-
-def _spoken(column: Column) -> str:
-    kind, *rest = column.path
-    return {
-        "error": "mean error",
-        "worst_class_error": "worst-class error",
-        "worst_group_errors": f"worst-group error by {' '.join(rest)}",
-        "cvar": f"CVaR at α = {' '.join(rest)}",
-    }[kind]
 
 
 def _what(document: Document) -> Iterator[Finding]:
     data, settings = document["data"], document["settings"]
     shares = [count / data["n_rows"] for count in data["class_counts"]]
     rarest = min(range(len(shares)), key=shares.__getitem__)
-    learned = [m for m in document["methods"] if not _is_coin(m)]
+    learned = [m for m in document["methods"] if not is_coin(m)]
     yield Finding(
         "what",
-        f"{_count(len(learned), 'method')} and the coin flip on {data['name']}: {data['n_rows']:,} rows, "
-        f"{_count(data['n_features'], 'feature')}, {len(shares)} classes, the rarest "
+        f"{count(len(learned), 'method')} and the coin flip on {data['name']}: {data['n_rows']:,} rows, "
+        f"{count(data['n_features'], 'feature')}, {len(shares)} classes, the rarest "
         f"({data['classes'][rarest]}) with {shares[rarest]:.1%} of the rows; "
-        f"{_count(settings['repeats'], 'random split')}, {settings['test_size']:.0%} of the rows held out.",
+        f"{count(settings['repeats'], 'random split')}, {settings['test_size']:.0%} of the rows held out.",
     )
 
 
@@ -262,10 +290,23 @@ def _trouble(document: Document) -> Iterator[Finding]:
         for failure in method["failures"][:1]:
             yield Finding(
                 "trouble",
-                f"{method['title']} failed on {_count(len(method['failures']), 'split')}: {failure['error']}",
+                f"{method['title']} failed on {count(len(method['failures']), 'split')}: {failure['error']}",
             )
+
+
+def _warnings(document: Document) -> Iterator[Finding]:
+    """Warnings of all methods, those that differ in numbers only together."""
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for method in document["methods"]:
         for message in method["warnings"]:
-            yield Finding("trouble", f"{method['title']}: {message}")
+            kinds.setdefault(re.sub(r"[\d.,]*\d(e[+-]?\d+)?", "0", message), []).append(
+                (method["title"], message)
+            )
+    for said in kinds.values():
+        titles = list(dict.fromkeys(title for title, _ in said))
+        texts = list(dict.fromkeys(message for _, message in said))
+        more = f" ({len(texts)} messages that differ in numbers only)" if len(texts) > 1 else ""
+        yield Finding("warning", f"{joined(titles)}: {texts[0]}{more}")
 
 
 def _verdicts(document: Document) -> Iterator[Finding]:
@@ -273,19 +314,53 @@ def _verdicts(document: Document) -> Iterator[Finding]:
     for measure, row in duels(document):
         for duel in row:
             contests.setdefault(measure, {}).setdefault(duel.ours["title"], []).append(duel)
-    if not contests:
+    tested = sum(d.p is not None for by in contests.values() for fought in by.values() for d in fought)
+    if contests and not tested:
+        yield _once(document)
+    if not tested:
         return
+    yield from _sides(contests)
+    yield from _who_is_behind_whom(contests)
+    yield Finding(
+        "what",
+        f"{count(tested, 'comparison')} of ours with plain methods at a family error of "
+        f"{FAMILY_ERROR:.0%}: that is the chance that any “ahead” or “behind” here is false (Holm's "
+        "method; paired tests corrected for splits that share rows).",
+    )
+
+
+def _once(document: Document) -> Finding:
+    """Say what a single split shows: which side has the lower number, and that it proves nothing."""
+    sides: dict[str, list[str]] = {"lower": [], "higher": [], "the same": []}
+    for measure in measures(document):
+        best = [
+            min(mean(m, measure.path) for m in finished(document) if m["ours"] is ours and not is_coin(m))
+            for ours in (True, False)
+        ]
+        difference = best[0] - best[1]
+        side = "the same" if abs(difference) < NO_DIFFERENCE else "lower" if difference < 0 else "higher"
+        sides[side].append(spoken(measure))
+    told = "; ".join(f"{side} on {joined(names)}" for side, names in sides.items() if names)
+    return Finding(
+        "once",
+        "One split has no interval and no test, so nothing here is called ahead, behind or level. On this "
+        f"split the lowest number of ours, against the lowest of the plain methods, is {told}.",
+    )
+
+
+def _sides(contests: Mapping[Column, Mapping[str, list[Duel]]]) -> Iterator[Finding]:
     sides: dict[str, list[str]] = {"ahead": [], "behind": [], "level": []}
     for measure, by_method in contests.items():
-        ahead = [t for t, fought in by_method.items() if all(d.verdict == "ahead" for d in fought)]
-        better = [m["title"] for m in _beating_the_coin(document, measure.path)]
+        ahead = [fought[0] for fought in by_method.values() if all(d.verdict == "ahead" for d in fought)]
         if ahead:
-            names = [t + " (though no better than a coin flip)" * (t not in better) for t in ahead]
-            sides["ahead"].append(f"{_spoken(measure)}: {_listed(names)}")
+            names = [
+                d.ours["title"] + " (though no better than a coin flip)" * (not d.beats_coin) for d in ahead
+            ]
+            sides["ahead"].append(f"{spoken(measure)}: {joined(names)}")
         elif all(any(d.verdict == "behind" for d in fought) for fought in by_method.values()):
-            sides["behind"].append(_spoken(measure))
+            sides["behind"].append(spoken(measure))
         else:
-            sides["level"].append(_spoken(measure))
+            sides["level"].append(spoken(measure))
     nothing = "nothing measured here"
     yield Finding("ahead", f"Ahead of every plain method on {'; '.join(sides['ahead']) or nothing}.")
     for kind, words, otherwise in (
@@ -300,47 +375,46 @@ def _verdicts(document: Document) -> Iterator[Finding]:
             "Nothing measured here is too close to call.",
         ),
     ):
-        yield Finding(kind, f"{words} {_listed(sides[kind])}." if sides[kind] else otherwise)
+        yield Finding(kind, f"{words} {joined(sides[kind])}." if sides[kind] else otherwise)
+
+
+def _who_is_behind_whom(contests: Mapping[Column, Mapping[str, list[Duel]]]) -> Iterator[Finding]:
     behind: dict[tuple[str, str], list[str]] = {}
     for measure, by_method in contests.items():
         for title, fought in by_method.items():
             for duel in fought:
                 if duel.verdict == "behind":
-                    behind.setdefault((title, duel.plain["title"]), []).append(_spoken(measure))
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (title, plain), measures in behind.items():
-        alike.setdefault((plain, tuple(measures)), []).append(title)
-    for (plain, measures_alike), titles in alike.items():
+                    behind.setdefault((title, duel.plain["title"]), []).append(spoken(measure))
+    # Opponents on whom a method trails alike share a sentence, and so do methods that trail alike.
+    by_title: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for (title, plain), where in behind.items():
+        by_title.setdefault(title, {}).setdefault(tuple(where), []).append(plain)
+    shared: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for title, losses in by_title.items():
+        for where_alike, plains in losses.items():
+            shared.setdefault((joined(plains), where_alike), []).append(title)
+    for (plains_alike, where_alike), titles in shared.items():
         verb = "is" if len(titles) == 1 else "are"
-        yield Finding("behind", f"{_listed(titles)} {verb} behind {plain} on {_listed(measures_alike)}.")
-    tested = sum(d.p is not None for by in contests.values() for fought in by.values() for d in fought)
-    if tested:
-        yield Finding(
-            "what",
-            f"{_count(tested, 'comparison')} of ours with plain methods at a family error of "
-            f"{FAMILY_ERROR:.0%}: that is the chance that any “ahead” or “behind” here is false (Holm's "
-            "method; paired tests corrected for splits that share rows).",
-        )
+        yield Finding("behind", f"{joined(titles)} {verb} behind {plains_alike} on {joined(where_alike)}.")
 
 
 def _coin(document: Document) -> Iterator[Finding]:
-    learned = [m for m in document["methods"] if m["figures"] and not _is_coin(m)]
+    learned = [m for m in finished(document) if not is_coin(m)]
     if not learned:
         return
-    coin = _coin_loss(document)
-    for column in _measures(document):
-        better = [m["title"] for m in _beating_the_coin(document, column.path)]
+    coin = coin_loss(document)
+    # An interval is needed to call anything clear.
+    for column in measures(document) if any(len(m["repeats"]) > 1 for m in learned) else []:
+        better = [m["title"] for m in learned if beats_coin(document, m, column.path)]
         if not better:
             yield Finding(
-                "coin", f"{_spoken(column)}: no method is clearly better than a coin flip ({coin:.3f})."
+                "coin", f"{spoken(column)}: no method is clearly better than a coin flip ({coin:.3f})."
             )
         elif column.path[0] == "cvar":
-            names = "every method" if len(better) == len(learned) else _listed(better)
-            yield Finding(
-                "coin", f"{_spoken(column)}: clearly better than a coin flip ({coin:.3f}): {names}."
-            )
-    best = min(learned, key=lambda m: _mean(m, ("error",)))
-    error = _mean(best, ("error",))
+            names = "every method" if len(better) == len(learned) else joined(better)
+            yield Finding("coin", f"{spoken(column)}: clearly better than a coin flip ({coin:.3f}): {names}.")
+    best = min(learned, key=lambda m: mean(m, ("error",)))
+    error = mean(best, ("error",))
     yield Finding(
         "coin",
         "One answer per row with error e has a CVaR below the coin flip's only for α > e · K/(K − 1): with "
@@ -349,50 +423,19 @@ def _coin(document: Document) -> Iterator[Finding]:
 
 
 def _time(document: Document) -> Iterator[Finding]:
-    learned = [m for m in document["methods"] if m["figures"] and not _is_coin(m)]
+    learned = [m for m in finished(document) if not is_coin(m)]
     if not learned:
         return
-    seconds = {m["title"]: _mean(m, ("fit_seconds",)) for m in learned}
-    fast, slow = min(seconds, key=seconds.__getitem__), max(seconds, key=seconds.__getitem__)
-    text = f"One fit took {seconds[fast]:.2g} s with {fast}"
+    took = {m["title"]: mean(m, ("fit_seconds",)) for m in learned}
+    fast, slow = min(took, key=took.__getitem__), max(took, key=took.__getitem__)
+    text = f"One fit took {seconds(took[fast])} with {fast}"
     if fast != slow:
-        text += f" and {seconds[slow]:.2g} s with {slow}"
+        text += f" and {seconds(took[slow])} with {slow}"
     weighed = [m for m in learned if m["figures"]["reweight_seconds"]]
     if weighed:
-        longest = max(weighed, key=lambda m: _mean(m, ("reweight_seconds",)))
+        longest = max(weighed, key=lambda m: mean(m, ("reweight_seconds",)))
         text += (
             f"; re-weighting a trained model to {len(document['settings']['curve_alphas'])} values of α took "
-            f"at most {_mean(longest, ('reweight_seconds',)):.2g} s ({longest['title']})"
+            f"at most {seconds(mean(longest, ('reweight_seconds',)))} ({longest['title']})"
         )
     yield Finding("time", text + ".")
-
-
-def _coin_loss(document: Document) -> float:
-    return 1 - 1 / len(document["data"]["classes"])
-
-
-def _beating_the_coin(document: Document, path: Path) -> list[Mapping[str, Any]]:
-    """Methods whose whole interval is below the coin flip's loss; a single split has no interval."""
-    coin = _coin_loss(document)
-    better = []
-    for method in document["methods"]:
-        figure = _at(method["figures"], path) if method["figures"] else None
-        if figure and figure["high"] is not None and figure["high"] < coin - 5e-4:
-            better.append(method)
-    return better
-
-
-def _mean(method: Mapping[str, Any], path: Path) -> float:
-    return float(_at(method["figures"], path)["mean"])
-
-
-def _is_coin(method: Mapping[str, Any]) -> bool:
-    return bool(method["name"] == "coinflip")
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

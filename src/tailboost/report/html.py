@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from tailboost.report.charts import chart_data, method_styles
-from tailboost.report.findings import FAMILY_ERROR, comparison_table, duels, findings, guarantees
+from tailboost.report import charts
+from tailboost.report._reading import finished
+from tailboost.report.findings import FAMILY_ERROR, alike, comparison_table, duels, findings, guarantees
 from tailboost.report.results import Results
+from tailboost.report.verdict import shown_first, verdict
 
 __all__ = ["render"]
+
+# Of a larger table of answers only the most frequent mistakes are shown.
+_MOST_CONFUSED = 10
 
 
 def render(results: Results | Mapping[str, Any]) -> str:
@@ -27,42 +31,42 @@ def render(results: Results | Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        HTML. It fetches nothing: styles, data and the drawing library are in it, and its content security
-        policy forbids everything else. Of scripts it allows these two alone, by their hashes.
+        HTML. It fetches nothing: pictures are drawn into it as SVG, and its content security policy forbids
+        everything else. Of scripts it allows its own one alone, by its hash; without it only the marking of
+        methods, the tips and the slider for α are missing.
     """
     import jinja2
     import markupsafe
-    from plotly.offline import get_plotlyjs
 
     document = results.document if isinstance(results, Results) else results
     columns, rows = comparison_table(document)
     found: dict[str, list[str]] = {}
     for finding in findings(document):
         found.setdefault(finding.kind, []).append(finding.text)
-    charts = chart_data(document)
-    # "<" would end the script element from within a string.
-    charts_json = json.dumps(charts, allow_nan=False).replace("<", "\\u003c")
     templates = files("tailboost.report") / "templates"
     asset = {
         name: markupsafe.Markup((templates / name).read_text(encoding="utf-8"))
         for name in ("report.css", "report.js")
     }
-    plotly = get_plotlyjs()
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
+    groups = document["data"]["groups"]
+    drawn = charts.classes_drawn(document)
     return template.render(
         d=document,
+        verdict=verdict(document),
         columns=columns,
         rows=rows,
         found=found,
-        duels=duels(document),
+        duels=_shown_duels(document),
         family_error=FAMILY_ERROR,
         randomised=_randomised(document),
         class_errors=_errors(document, document["data"]["classes"], "class_errors"),
+        classes_drawn=drawn,
         group_errors={
-            name: _errors(document, list(counts), "group_errors", name)
-            for name, counts in document["data"]["groups"].items()
+            name: _errors(document, list(counts), "group_errors", name) for name, counts in groups.items()
         },
+        confusions=_confusions(document),
         guarantees=guarantees(document),
         worst_cases=[
             (m["title"], r["worst_case"])
@@ -70,13 +74,19 @@ def render(results: Results | Mapping[str, Any]) -> str:
             for r in m["repeats"][:1]
             if "worst_case" in r
         ],
-        styles=method_styles(document),
-        dots=charts["dots"],
-        charts=markupsafe.Markup(charts_json),
+        styles=charts.method_styles(document),
+        charts={name: markupsafe.Markup(svg) for name, svg in _charts(document, drawn).items()},
+        group_charts={
+            name: markupsafe.Markup(
+                charts.error_chart(document, ("group_errors", name), counts, f"in each group of {name}")
+            )
+            for name, counts in groups.items()
+        }
+        if rows
+        else {},
         css=asset["report.css"],
         script=asset["report.js"],
-        plotly=markupsafe.Markup(plotly),
-        script_hashes=" ".join(_hash(script) for script in (plotly, asset["report.js"])),
+        script_hash=_hash(asset["report.js"]),
     )
 
 
@@ -86,11 +96,36 @@ def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
+def _charts(document: Mapping[str, Any], drawn: Mapping[str, int]) -> dict[str, str]:
+    if not finished(document):
+        return {}
+    made = {
+        "tradeoff": charts.tradeoff_chart(document, "worst_class_error", "worst class"),
+        "cvar": charts.cvar_chart(document),
+        "classes": charts.error_chart(document, ("class_errors",), drawn, "on each class"),
+        "seconds": charts.seconds_chart(document),
+    }
+    if document["data"]["groups"]:
+        made["group_tradeoff"] = charts.tradeoff_chart(document, "worst_group_error", "worst group")
+    return made
+
+
+def _shown_duels(document: Mapping[str, Any]) -> list[Any]:
+    """Duels between methods that are shown first; all of them have a part in the error of the family."""
+    kept = [m["name"] for m in shown_first(document, charts.MOST_SHOWN)]
+    fought = [
+        (measure, [d for d in row if d.ours["name"] in kept])
+        for measure, row in duels(document)
+        if row[0].plain["name"] in kept
+    ]
+    return [(measure, row) for measure, row in fought if row]
+
+
 def _randomised(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every mixture at every α it was re-weighted to: errors of ``predict`` beside the expected ones."""
     rows = []
-    for method in document["methods"]:
-        if not method["figures"] or "expected" not in method["figures"]:
+    for method in finished(document):
+        if "expected" not in method["figures"]:
             continue
         by_alpha = method["figures"].get("at_alpha", {None: method["figures"]})
         for alpha, figures in by_alpha.items():
@@ -102,10 +137,36 @@ def _randomised(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _errors(document: Mapping[str, Any], names: list[str], *path: str) -> list[dict[str, Any]]:
     rows = []
-    for method in document["methods"]:
-        if method["figures"]:
-            figures = method["figures"]
-            for key in path:
-                figures = figures[key]
-            rows.append({"title": method["title"], "cells": [figures.get(name) for name in names]})
+    for group in alike(document):
+        figures = group[0]["figures"]
+        for key in path:
+            figures = figures[key]
+        rows.append({"titles": [m["title"] for m in group], "cells": [figures.get(name) for name in names]})
     return rows
+
+
+def _confusions(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Share of each class that ``predict`` answers with each, all splits together, per distinct method."""
+    classes = document["data"]["classes"]
+    found = []
+    for group in alike(document):
+        tables = [r["confusion"] for r in group[0]["repeats"] if "confusion" in r]
+        if not tables:
+            continue
+        counts = [[sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*tables, strict=True)]
+        shares = [[n / max(sum(row), 1) for n in row] for row in counts]
+        pairs = [
+            (shares[i][j], classes[i], classes[j])
+            for i in range(len(classes))
+            for j in range(len(classes))
+            if i != j and counts[i][j]
+        ]
+        found.append(
+            {
+                "title": group[0]["title"],
+                "same": [m["title"] for m in group[1:]],
+                "shares": shares if len(classes) <= _MOST_CONFUSED else None,
+                "pairs": sorted(pairs, reverse=True)[:_MOST_CONFUSED],
+            }
+        )
+    return found

@@ -19,14 +19,18 @@ methods            name, title, summary, ours, uses_alpha, uses_groups, randomiz
                    record, a figure for each number; null before the first record)
 =================  ====================================================================================
 
-A record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together), ``predict_seconds``, ``cvar``
-{α: value}, ``cvar_curve`` (at ``curve_alphas``), and the errors of ``predict``: ``error``, ``class_errors``,
-``worst_class_error``, ``group_errors`` {column: {group: value}}, ``worst_group_errors`` {column: value},
-``worst_group_error``. For randomised rules ``expected`` holds the same errors in expectation over the draw,
-and ``guarantee`` what the fit promised. ``worst_case`` says who carries the weight in the worst case a robust
-classifier was fitted against: its ``radius``, the weight of the ``heaviest_tenth`` of the rows, and the
-``carriers``, see `tailboost.robustness.WeightShare`. ``at_alpha`` {α: errors, expected, guarantee} is there
-for methods that depend on α; their errors outside of it are those at ``main_alpha``.
+A record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together), ``predict_seconds``,
+``cvar`` {α: value}, ``cvar_curve`` (at ``curve_alphas``), and the errors of ``predict``: ``error``,
+``class_errors``, ``worst_class_error``, ``group_errors`` {column: {group: value}}, ``worst_group_errors``
+{column: value}, ``worst_group_error``. For randomised rules ``expected`` holds the same errors in
+expectation over the draw, and ``guarantee`` what the fit promised. ``worst_case`` says who carries the
+weight in the worst case a robust classifier was fitted against: its ``radius``, the weight of the
+``heaviest_tenth`` of the rows, and the ``carriers``, see `tailboost.robustness.WeightShare`. ``confusion``,
+for up to 20 classes, counts the held-out rows by true class (rows) and answer of ``predict`` (columns).
+``tradeoff``, for methods that have one, lists ``mean_budget`` and the ``error``, ``worst_class_error`` and
+``worst_group_error`` of ``predict`` on the rows held out, for the same fitted model at each budget.
+``at_alpha`` {α: errors, expected, guarantee} is there for methods that depend on α; their errors outside of
+it are those at ``main_alpha``.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", 
 INTERVAL_NOTE = (
     "Mean and 95 % Student t interval over the repeats (random splits of the same rows). It shows how much "
     "the number moves from split to split; because splits share rows it is too narrow as a statement about "
-    "new data. null where there are fewer than two repeats."
+    "new data. There is none with fewer than two repeats."
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from tailboost._typing import Floats
 from tailboost.game import Stop, StopKind, Units
-from tailboost.rules.additive import Additive, AdditiveState, coded_step
+from tailboost.rules.additive import PERFECT_STEP, Additive, AdditiveState, coded_step
 from tailboost.rules.margin_loss import MARGIN_LOSSES, scaled_losses
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
@@ -90,21 +90,24 @@ class WorstCase(Additive):
         return u
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
-        """Return the minimiser of ``F(f + a h)`` over a ≥ 0.
+        """Return the minimiser of ``F(f + a h)`` over a ≥ 0."""
+        u = self.weights(state)
+        high = coded_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes)
+        return self.minimiser(np.where(wrong, -1.0 / (self.n_classes - 1), 1.0), high, state)
+
+    def minimiser(self, z: Floats, high: float, state: AdditiveState) -> float:
+        """Return the minimiser of ``F`` at margins ``m + a z`` over a ≥ 0, by a first guess that is not 0.
 
         ``F′(a) = −Σ u_i z_i`` up to a positive factor, with the worst case solved again at every trial.
         """
-        z = np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
 
         def descent(a: float) -> float:
             tried = self.worst_case(AdditiveState(state.base, state.margins + a * z))
             return float(self.fit_weights(tried.w, tried) @ z)
 
-        u = self.weights(state)
-        low, high = 0.0, coded_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes)
         if not high > _LEAST_STEP:
             return 0.0
-        high = min(high, 1.0 + float(np.ptp(state.margins)))
+        low, high = 0.0, min(high, 1.0 + float(np.ptp(state.margins)))
         while descent(high) > 0:
             low, high = high, 2.0 * high
         a = float(brentq(descent, low, high, xtol=_STEP_ACCURACY, rtol=4 * np.finfo(float).eps, maxiter=500))
@@ -123,6 +126,30 @@ class WorstCase(Additive):
         if not state.verdict and self.log_cost(state) == -np.inf:
             return Stop(StopKind.RULE, "the worst-case loss is 0")
         return super().finished(state)
+
+
+@dataclass(frozen=True)
+class RealWorstCase(WorstCase):
+    """`WorstCase` for two classes and real-valued hypotheses h, whose losses are (1 − y h)/2 with y = ±1.
+
+    The learner is fitted to the gradient instead of to weighted labels, so that h is its projection.
+    """
+
+    def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
+        """Take the hypothesis with its step and solve for the new worst case."""
+        z = 1.0 - 2.0 * np.asarray(losses, dtype=np.float64)
+        u = self.weights(state)
+        if not float(u @ z) > 0:
+            return replace(state, steps=(*state.steps, 0.0), verdict=self.useless)
+        verdict = ""
+        if (z[state.base > 0] > 0).all():  # right on every row: the longer the step, the lower the cost
+            a = max(state.steps, default=PERFECT_STEP)
+            verdict = "a hypothesis made no error; it got the longest step so far"
+        else:
+            a = self.learning_rate * self.minimiser(z, 1.0, state)
+            if a == 0.0:
+                return replace(state, steps=(*state.steps, 0.0), verdict=self.useless)
+        return self.worst_case(AdditiveState(state.base, state.margins + a * z, (*state.steps, a), verdict))
 
 
 def critical_radius(mass: float, share: float, uncertainty: Uncertainty) -> float:

@@ -85,7 +85,7 @@ def entropic_weights(
     ValueError
         If an argument is outside its range.
     SolverError
-        If no method closes the gap to 1e-8 (1 + |value|).
+        If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     beta = check_number(beta, "beta", 0)
     problem = TailGame.build(losses, alpha, base)

@@ -98,7 +98,7 @@ def minimize_cvar_mixture(
     ValueError
         If an argument is outside its range.
     SolverError
-        If no method closes the gap to 1e-8 (1 + |value|).
+        If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     problem = TailGame.build(losses, alpha, base)
     return _solve(problem, _given(problem, start), canonical)[0]

@@ -72,12 +72,6 @@ class Curve:
         mixture: Floats = (1.0 - share) * self.mixture[left] + share * self.mixture[right]
         return mixture
 
-    def mean_for(self, worst: float) -> float | None:
-        """Return the least mean loss at which the worst loss is at most ``worst``; None where it never is."""
-        if worst < self.worst[-1]:
-            return None
-        return float(np.interp(-worst, -self.worst, self.mean))
-
 
 @dataclass(frozen=True)
 class WithinSolution:

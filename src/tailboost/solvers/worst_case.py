@@ -92,7 +92,7 @@ def worst_case_weights(
     ValueError
         If an argument is outside its range.
     SolverError
-        If the gap stays above 1e-8 (1 + |value|).
+        If the gap stays above ``1e-8 (1 + |value|)``.
     """
     if uncertainty not in _BALLS:
         raise ValueError(f"uncertainty must be one of {sorted(_BALLS)}, got {uncertainty!r}")

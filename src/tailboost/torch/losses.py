@@ -17,11 +17,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn import functional
 
+from tailboost._checks import check_number
+
 __all__ = [
     "LOSSES",
     "class_balanced",
     "class_dependent_temperature",
     "cross_entropy",
+    "cvar_doro",
     "focal",
     "influence_balanced",
     "influence_balanced_cb",
@@ -223,6 +226,48 @@ def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tens
     return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf).max()
 
 
+def cvar_doro(
+    logits: Tensor,
+    y: Tensor,
+    class_counts: Tensor | None = None,
+    *,
+    alpha: float = 0.5,
+    outlier_fraction: float = 0.1,
+) -> Tensor:
+    """CVaR of the batch's cross-entropies once its highest ones are left out (CVaR-DORO) [1]_.
+
+    The mean of the worst share α of what is left of the batch without the share ε of the highest losses,
+    which may be those of mislabelled rows; other rows of the batch have no gradient. Rows at the two edges
+    count by the fraction of them inside, where the published code rounds to whole rows.
+
+    Parameters
+    ----------
+    logits, y, class_counts
+        As for all losses; the counts are not used.
+    alpha : float in (0, 1]
+        α; 1 is the mean of all that is left.
+    outlier_fraction : float in [0, 1)
+        ε; 0 is the CVaR of the whole batch, and with α = 1 cross-entropy.
+
+    Raises
+    ------
+    ValueError
+        If α or ε is outside its range.
+
+    References
+    ----------
+    .. [1] R. Zhai et al., "DORO: Distributional and Outlier Robust Optimization", ICML 2021, Algorithm 1.
+    """
+    check_number(alpha, "alpha", 0, 1)
+    check_number(outlier_fraction, "outlier_fraction", 0, 1, closed=True, below=True)
+    losses = _cross_entropies(logits, y).sort(descending=True).values
+    # Each row has an interval of length 1/m; that from ε to ε + α (1 − ε) counts.
+    low, high = outlier_fraction, outlier_fraction + alpha * (1 - outlier_fraction)
+    edges = torch.linspace(0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device).clamp(low, high)
+    inside = edges.diff()
+    return (inside[inside > 0] * losses[inside > 0]).sum() / (high - low)
+
+
 #: The losses by the names that ``TorchClassifier(loss=…)`` takes.
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "cross_entropy": cross_entropy,
@@ -236,6 +281,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "cdt": class_dependent_temperature,
     "vs": vector_scaling,
     "naive": naive,
+    "cvar_doro": cvar_doro,
 }
 
 

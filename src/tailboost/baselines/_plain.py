@@ -1,4 +1,4 @@
-"""What every comparison shows beside ours: the coin flip and plain XGBoost."""
+"""The coin flip and plain XGBoost, and XGBoost with balanced classes or cells."""
 
 from __future__ import annotations
 

@@ -1,0 +1,281 @@
+"""Certificates beside other bounds, and calibrated targets on re-drawn real data.
+
+    python benchmarks/certificates.py [--only PART] [--data DIR] [--repeats N] [--out FILE]
+
+Parts: "tightness" (upper bounds on a mean, beside Hoeffding, Bentkus, empirical Bernstein, MAPIE and the
+bootstrap), "bootstrap" (small cells of the credit data, where the bootstrap is wrong), "targets" (how often a
+calibrated target is exceeded, and what it costs). DIR holds further tables, letter.csv.gz and
+image_segmentation.csv.gz; without it the bundled credit data serve alone. MAPIE is left out where it is not
+installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn
+
+import tailboost as tb
+from tailboost.calibration import candidates, passes
+from tailboost.certificates import Unit, rule_losses
+from tailboost.confidence import bentkus_upper, betting_upper, clopper_pearson_upper, hoeffding_upper
+from tailboost.robustness import empirical_bernstein_bound
+
+try:
+    import mapie
+    from mapie.risk_control.methods import compute_hoeffding_bentkus_p_value, get_r_hat_plus
+except ImportError:
+    mapie = None
+
+DELTA, SEED = 0.05, 0
+POPULATIONS = {
+    "zero-one, mean .03": ([0.0, 1.0], [0.97, 0.03]),
+    "zero-one, mean .3": ([0.0, 1.0], [0.7, 0.3]),
+    "shares of a mixture, mean .165": ([0.0, 0.3, 0.7, 1.0], [0.7, 0.15, 0.1, 0.05]),
+    "small spread, mean .25": ([0.2, 0.25, 0.3], [0.3, 0.4, 0.3]),
+}
+
+
+# -- tightness ---------------------------------------------------------------------------------------------
+
+
+def bootstrap_upper(x: Any, rng: np.random.Generator) -> float:
+    """Percentile bootstrap, one-sided; the draws are counted by their values."""
+    values, counts = np.unique(x, return_counts=True)
+    means = rng.multinomial(len(x), counts / len(x), size=1000) @ values / len(x)
+    return float(np.quantile(means, 1 - DELTA))
+
+
+def mapie_hb(x: Any) -> float:
+    """Invert MAPIE's p-value; for zero-one losses by its tighter form."""
+    grid = np.linspace(x.mean(), 1, 2001)[1:-1]
+    p = compute_hoeffding_bentkus_p_value(
+        np.array([x.mean()]), len(x), grid, binary=bool(np.isin(x, (0, 1)).all())
+    )
+    kept = grid[p[0] > DELTA]
+    return float(kept[-1]) if len(kept) else float(grid[0])
+
+
+def mapie_wsr(x: Any) -> float:
+    """MAPIE's betting bound, on its own grid of 1/200: it takes one column of losses for each value."""
+    grid = np.linspace(0.005, 1, 200)
+    columns = np.repeat(x[:, None], len(grid), axis=1)
+    return float(get_r_hat_plus(columns, grid, "rcps", "wsr", DELTA, 0.25)[1][0])
+
+
+def bounds_on(x: Any, rng: np.random.Generator) -> dict[str, Callable[[], float]]:
+    zero_one = bool(np.isin(x, (0, 1)).all())
+    found: dict[str, Callable[[], float]] = {"betting (ours)": lambda: betting_upper(x, DELTA)}
+    if zero_one:
+        found["Clopper–Pearson (ours)"] = lambda: clopper_pearson_upper(int(x.sum()), len(x), DELTA)
+    found |= {
+        "Hoeffding": lambda: hoeffding_upper(x, DELTA),
+        "Hoeffding–Bentkus": lambda: bentkus_upper(x, DELTA),
+        "empirical Bernstein": lambda: min(1.0, empirical_bernstein_bound(x, DELTA)),
+        "bootstrap": lambda: bootstrap_upper(x, rng),
+    }
+    if mapie is not None:
+        found["MAPIE Hoeffding–Bentkus"] = lambda: mapie_hb(x)
+        if len(x) <= 300:  # beyond it takes gigabytes
+            found["MAPIE betting"] = lambda: mapie_wsr(x)
+    return found
+
+
+def tightness(repeats: int) -> list[dict[str, Any]]:
+    """Mean bound and share of failures, by population and number of rows."""
+    rows = []
+    for name, (values, p) in POPULATIONS.items():
+        mean = float(np.dot(values, p))
+        for n in (30, 300, 3000):
+            rng = np.random.default_rng([SEED, n])
+            uppers: dict[str, list[float]] = {}
+            for i in range(repeats):
+                x = rng.choice(values, n, p=p)
+                for method, bound in bounds_on(x, rng).items():
+                    if not (method == "MAPIE betting" and i >= repeats // 10):
+                        uppers.setdefault(method, []).append(bound())
+            for method, u in uppers.items():
+                above, failures = np.mean(u) - mean, np.mean(np.array(u) < mean - 1e-12)
+                rows.append(
+                    {"losses": name, "n": n, "bound": method, "above the mean": round(float(above), 4)}
+                    | {"fails": round(float(failures), 4), "repeats": len(u)}
+                )
+    return rows
+
+
+# -- a real case -------------------------------------------------------------------------------------------
+
+
+def bootstrap_case(repeats: int) -> list[dict[str, Any]]:
+    """Errors of class × education cells of the credit data, from samples of 1,000 of the held-out rows."""
+    data = tb.datasets.load_credit_default()
+    rng = np.random.default_rng(SEED)
+    order = rng.permutation(len(data.target))
+    X, y = data.data.iloc[order], data.target.to_numpy()[order]
+    education = data.data["EDUCATION"].to_numpy()[order]
+    clf = tb.WorstClassBoostClassifier(n_estimators=10, random_state=SEED).fit(X[:6000], y[:6000])
+    wrong, y, education = (clf.predict(X[6000:]) != y[6000:]).astype(float), y[6000:], education[6000:]
+    rows = []
+    for level in np.unique(education):
+        for k in (0, 1):
+            cell = (y == k) & (education == level)
+            if not cell.any():
+                continue
+            truth, size = wrong[cell].mean(), []
+            fails = {"bootstrap": 0, "Clopper–Pearson (ours)": 0}
+            for _ in range(repeats):
+                drawn = rng.integers(0, len(y), 1000)
+                x = wrong[drawn][cell[drawn]]
+                size.append(len(x))
+                if len(x):  # without rows ours is 1 and the bootstrap has nothing to draw
+                    fails["bootstrap"] += bootstrap_upper(x, rng) < truth - 1e-12
+                ours = clopper_pearson_upper(int(x.sum()), len(x), DELTA)
+                fails["Clopper–Pearson (ours)"] += ours < truth - 1e-12
+            rows.append(
+                {"cell": f"class {k}, education {level}", "rows on average": round(float(np.mean(size)), 1)}
+                | {"error": round(float(truth), 4)}
+                | {f"{m} fails": round(float(v / repeats), 4) for m, v in fails.items()}
+                | {"repeats": repeats}
+            )
+    return rows
+
+
+# -- targets -----------------------------------------------------------------------------------------------
+
+
+def tables(folder: Path | None) -> dict[str, tuple[Any, Any, int, int]]:
+    """Return rows, labels, rows to fit on and rows to calibrate on."""
+    credit = tb.datasets.load_credit_default()
+    found = {"credit": (credit.data.to_numpy(dtype=float), credit.target.to_numpy(), 6000, 3000)}
+    for name, target, n_fit, n_cal in (
+        ("letter", "lettr", 6000, 7000),
+        ("image_segmentation", "class", 800, 755),
+    ):
+        if folder is not None and (folder / f"{name}.csv.gz").exists():
+            frame = pd.read_csv(folder / f"{name}.csv.gz")
+            found[name] = (
+                frame.drop(columns=target).to_numpy(dtype=float),
+                frame[target].to_numpy(),
+                n_fit,
+                n_cal,
+            )
+    return found
+
+
+def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
+    """Fit once; calibrate on rows drawn anew from the held-out ones, which are the population."""
+    rows = []
+    for name, (X, y, n_fit, n_cal) in tables(folder).items():
+        order = np.random.default_rng(SEED).permutation(len(y))
+        fit, held = order[:n_fit], order[n_fit : n_fit + 12_000]
+        clf = tb.WorstClassBoostClassifier(n_estimators=10, random_state=SEED).fit(X[fit], y[fit])
+        safest = float(clf.tradeoff().worst[-1])  # out of fold: known before any calibration
+        for margin in (0.05, 0.1):
+            target = round(safest + margin, 2)
+            named = {("class", k): target for k in clf.classes_.tolist()}
+            points = list(candidates(clf, named))
+            for rule in ("predict", "randomised") if len(clf.classes_) < 10 else ("predict",):
+                losses = np.array([rule_losses(p, X[held], y[held], clf.classes_, rule) for p in points])
+                found = redraw(losses, y[held], clf.classes_, target, n_cal, rule, repeats)
+                rows.append({"data": name, "rule": rule, "target": target} | found)
+                print(rows[-1], flush=True)
+    return rows
+
+
+def redraw(
+    losses: Any, y: Any, classes: Any, target: float, n_cal: int, rule: Any, repeats: int
+) -> dict[str, Any]:
+    """Say how often the point of `tailboost.calibrate`'s walk, and of a naive choice, exceeds the target."""
+    rng = np.random.default_rng(SEED)
+    inside = np.array([y == k for k in classes])
+    counted = inside.T.astype(float)
+    errors = np.array([[x[rows].mean() for rows in inside] for x in losses])  # points × classes: the truth
+    means, allowed = losses.mean(axis=1), np.full(len(classes), target)
+    chosen, naive, halves = [], [], []
+    for _ in range(repeats):
+        drawn = rng.integers(0, len(y), n_cal)
+        units = [
+            Unit("class", k, np.flatnonzero(rows[drawn])) for k, rows in zip(classes, inside, strict=True)
+        ]
+        chosen.append(walk(losses[:, drawn], units, allowed, rule))
+        seen = losses[:, drawn] @ counted[drawn] / counted[drawn].sum(axis=0)
+        fine = np.flatnonzero((seen <= target).all(axis=1))
+        naive.append(None if len(fine) == 0 else int(fine[np.argmin(losses[fine][:, drawn].mean(axis=1))]))
+        # The same with halves that share no row: the rest is fresh, and small.
+        half = rng.permutation(len(y))
+        first, rest = half[: len(y) // 2], half[len(y) // 2 :]
+        units = [
+            Unit("class", k, np.flatnonzero(rows[first])) for k, rows in zip(classes, inside, strict=True)
+        ]
+        point = walk(losses[:, first], units, allowed, rule)
+        if point is not None:
+            halves.append(max(losses[point, rest][rows[rest]].mean() for rows in inside))
+    kept, tried = [i for i in chosen if i is not None], [i for i in naive if i is not None]
+    return {
+        "repeats": repeats,
+        "certified": len(kept) / repeats,
+        "exceeded": sum(errors[i].max() > target for i in kept) / repeats,
+        "mean error": round(float(means[kept].mean()), 4) if kept else None,
+        "naive: chosen": len(tried) / repeats,
+        "naive: exceeded": sum(errors[i].max() > target for i in tried) / repeats,
+        "naive: mean error": round(float(means[tried].mean()), 4) if tried else None,
+        "least mean error": round(float(means[-1]), 4),
+        "least that meets the target": met(means, errors, target),
+        "halves: certified": len(halves) / repeats,
+        "halves: seen above the target": sum(worst > target for worst in halves) / repeats,
+    }
+
+
+def met(means: Any, errors: Any, target: float) -> float | None:
+    fine = errors.max(axis=1) <= target
+    return round(float(means[fine].min()), 4) if fine.any() else None
+
+
+def walk(losses: Any, units: Any, allowed: Any, rule: Any) -> int | None:
+    """Return the last point before the first at which a target fails, as `tailboost.calibrate` does."""
+    last = None
+    for i, x in enumerate(losses):
+        if not passes(x, units, allowed, rule, DELTA):
+            break
+        last = i
+    return last
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=["tightness", "bootstrap", "targets"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    parts = {
+        "tightness": lambda: tightness(args.repeats or 1000),
+        "bootstrap": lambda: bootstrap_case(args.repeats or 2000),
+        "targets": lambda: targets(args.repeats or 500, args.data),
+    }
+    results = {name: part() for name, part in parts.items() if args.only in (None, name)}
+    for name, rows in results.items():
+        print(f"\n{name}\n{pd.DataFrame(rows).to_string(index=False)}")
+    if args.out:
+        modules = [np, sklearn, tb, *([mapie] if mapie is not None else [])]
+        versions = {m.__name__: m.__version__ for m in modules}
+        content = {
+            "results": results,
+            "versions": versions,
+            "python": platform.python_version(),
+            "seed": SEED,
+        }
+        args.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

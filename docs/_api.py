@@ -1,0 +1,75 @@
+"""Writes the API reference from the public names, so that none is forgotten."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import tailboost
+
+INTRODUCTION = """
+API reference
+=============
+
+Every public name. Classifiers, learners and scorers have scikit-learn's interface; what all estimators share
+(``get_params``, ``set_params``, ``score``, metadata routing) is described there.
+"""
+MODULES = {
+    "metrics": "Metrics and scorers",
+    "plotting": "Displays",
+    "learners": "Base learners",
+    "torch": "Nets as base learners",
+    "torch.losses": "Losses of nets",
+    "torch.nets": "Nets",
+    "robustness": "Robustness of any classifier",
+    "solvers": "Solvers",
+    "datasets": "Data sets",
+}
+
+
+def sections() -> dict[str, tuple[ModuleType, list[str]]]:
+    """Return the sections of the reference: a module each, and names that it has."""
+    named: dict[str, Any] = {name: getattr(tailboost, name) for name in tailboost.__all__}
+    kinds: dict[str, list[str]] = {
+        "Classifiers": [],
+        "Functions": [],
+        "Results and parts": [],
+        "Warnings": [],
+    }
+    for name, thing in named.items():
+        if inspect.ismodule(thing):
+            continue
+        if inspect.isclass(thing) and issubclass(thing, Warning):
+            kinds["Warnings"].append(name)
+        elif name.endswith("Classifier"):
+            kinds["Classifiers"].append(name)
+        else:
+            kinds["Results and parts" if inspect.isclass(thing) else "Functions"].append(name)
+    found = {title: (tailboost, names) for title, names in kinds.items()}
+    for path, title in MODULES.items():
+        module: Any = tailboost
+        for part in path.split("."):
+            module = getattr(module, part)
+        own = getattr(module, "__all__", None) or [
+            name for name, thing in vars(module).items()
+            if inspect.isfunction(thing) and thing.__module__ == module.__name__ and name[0] != "_"
+        ]  # fmt: skip
+        found[title] = (module, [n for n in own if not inspect.ismodule(getattr(module, n))])
+    return found
+
+
+def write(folder: Path) -> None:
+    """Write ``index.rst`` into a folder."""
+    parts = [INTRODUCTION.strip()]
+    for title, (module, names) in sections().items():
+        listed = "\n".join(f"   {name}" for name in sorted(names, key=str.lower))
+        parts.append(
+            f"{title}\n{'-' * len(title)}\n\n.. currentmodule:: {module.__name__}\n\n"
+            f".. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{listed}"
+        )
+    folder.mkdir(exist_ok=True)
+    text = "\n\n".join(parts) + "\n"
+    if not (folder / "index.rst").exists() or (folder / "index.rst").read_text() != text:
+        (folder / "index.rst").write_text(text)

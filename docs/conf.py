@@ -1,0 +1,78 @@
+"""Sphinx configuration of the documentation: `make docs` builds it, offline, with warnings as errors."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import _api  # noqa: E402 -- beside this file
+
+_api.write(HERE / "api")
+
+project = "tailboost"
+author = "The tailboost developers"
+copyright = "2026, the tailboost developers"
+release = version = version_of("tailboost")
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_design",
+]
+exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5", "gallery/**/*.zip"]
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings give types in words
+templates_path = ["_templates"]
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "tailboost"
+html_theme_options = {
+    "show_nav_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_show_sourcelink = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "plot_",
+    "matplotlib_animations": False,
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 1,
+    "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
+}
+
+# What examples warn of is for their readers, not for the build.
+warnings.filterwarnings("ignore", category=UserWarning, module="matplotlib")
+
+
+def skip_member(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn adds to every estimator: its own documentation has it."""
+    if name.startswith("set_") and name.endswith("_request"):
+        return True
+    owner = getattr(obj, "__module__", None) or ""
+    return True if owner.startswith(("sklearn.", "enum")) else None
+
+
+def setup(app: Any) -> None:
+    """Sphinx calls this when it reads the configuration."""
+    app.connect("autodoc-skip-member", skip_member)

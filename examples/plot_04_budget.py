@@ -1,0 +1,39 @@
+"""
+Choosing a point of the trade-off
+=================================
+
+The lowest worst-class error has a price in mean error. One fit gives the whole curve between the two,
+exactly and without training; a budget picks a point.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+import tailboost as tb
+
+X, y = load_digits(return_X_y=True)
+X, X_test, y, y_test = train_test_split(X[:, ::3], y, test_size=0.5, stratify=y, random_state=0)
+clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, y)
+curve = clf.tradeoff()
+print(curve)
+
+# %%
+# Half a point of mean error, or two: nothing is trained.
+for budget in (0.005, 0.02):
+    chosen = clf.reweight(mean_budget=budget)
+    predicted = chosen.predict(X_test)
+    worst, mean = tb.metrics.worst_class_error(y_test, predicted), np.mean(predicted != y_test)
+    print(f"budget {budget:.3f}: on test rows worst class {worst:.3f}, mean error {mean:.3f}")
+
+# %%
+# The curve on the rows λ is chosen on is an estimate; what ``predict`` does on test rows is drawn beside
+# it.
+forests = {
+    "forest": RandomForestClassifier(random_state=0).fit(X, y),
+    "balanced forest": RandomForestClassifier(class_weight="balanced", random_state=0).fit(X, y),
+}
+tb.plotting.TradeOffDisplay.from_estimator(clf, X_test, y_test, others=forests)
+plt.show()

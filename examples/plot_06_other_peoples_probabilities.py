@@ -1,0 +1,55 @@
+"""
+Other people's probabilities
+============================
+
+Five nets that cannot be trained again: all there is are the class probabilities they print.
+``from_probabilities`` needs no more. It shifts thresholds, mixes the nets and shows what a lower worst
+class costs on average.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import tailboost as tb
+
+with np.load(Path("data") / "cifar10_nets.npz") as file:
+    nets = ["bal-ce-aug", "bal-ce", "bal-focal", "bal-naive", "bal-wc-.8"]
+    held_out, test = (
+        {net: np.exp(file[f"{net}_{part}"] / -20.0) for net in nets} for part in ("judged", "test")
+    )
+    held_out, test = (
+        {net: P / P.sum(axis=1, keepdims=True) for net, P in part.items()} for part in (held_out, test)
+    )
+    y, y_test = file["y_judged"].astype(int), file["y_test"].astype(int)
+
+# %%
+# The best net alone, trained with crops and flips, and what is made of it with 1 point of mean error to
+# spend.
+best = "bal-ce-aug"
+
+
+def show(name, predicted):
+    """Print the worst and the mean error on test rows."""
+    worst, mean = tb.metrics.worst_class_error(y_test, predicted), np.mean(predicted != y_test)
+    print(f"{name:46} worst class {worst:.3f}   mean {mean:.3f}")
+    return mean, worst
+
+
+points = {"as trained": show(f"{best} as trained", test[best].argmax(axis=1))}
+mix = tb.RobustMixtureClassifier.from_probabilities({best: held_out[best]}, y, mean_budget=0.01)
+points["one net, +1 point"] = show(f"{best}, one point of mean error", mix.predict_from({best: test[best]}))
+every = tb.RobustMixtureClassifier.from_probabilities(held_out, y, mean_budget=0.01)
+points["five nets, +1 point"] = show("all five nets, one point of mean error", every.predict_from(test))
+
+# %%
+# The whole curve of one net, on the rows it is chosen on, and the test points.
+curve = mix.tradeoff()
+fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
+ax.plot(curve.mean, curve.worst, "k--", label="one net: the curve on the held-out rows")
+for name, (mean, worst) in points.items():
+    ax.plot(mean, worst, "o", label=f"{name} (test rows)")
+ax.set(xlabel="mean error", ylabel="largest error of a class")
+ax.legend()
+plt.show()

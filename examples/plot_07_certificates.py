@@ -1,0 +1,42 @@
+"""
+Certificates on held-out rows
+=============================
+
+What can be said with 95 % confidence about rows not seen yet? ``certify`` gives upper bounds for the mean,
+each class and the worst of them that hold together, from rows the model was not fitted on; ``rows_needed``
+says how many rows a wish would take.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+import tailboost as tb
+
+data = tb.datasets.load_credit_default()
+X, X_new, y, y_new = train_test_split(
+    data.data, data.target, train_size=6000, stratify=data.target, random_state=0
+)
+clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, y)
+X_certify, X_test, y_certify, y_test = train_test_split(X_new, y_new, test_size=0.8, random_state=1)
+certificate = tb.certify(clf, X_certify, y_certify)
+print(certificate)
+
+# %%
+# Beside the bounds: the errors on the many rows that are left. A bound is not a forecast; it is what the
+# error is most likely not above.
+bounds = [b for b in certificate.bounds if b.kind == "class" and b.rule == "predict"]
+errors = tb.metrics.class_errors(y_test, clf.predict(X_test))
+fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+places = np.arange(len(bounds))
+ax.vlines(places, [b.estimate for b in bounds], [b.upper for b in bounds], color="grey", linewidth=6)
+ax.plot(places, [b.estimate for b in bounds], "o", label=f"estimate on {len(y_certify):,} rows")
+ax.plot(places, [b.upper for b in bounds], "_", color="black", markersize=24, label="certified bound")
+ax.plot(places, list(errors.values()), "x", color="C3", label=f"on {len(y_test):,} other rows")
+ax.set_xticks(places, [f"class {b.unit}" for b in bounds])
+ax.set(ylabel="error of predict", xlim=(-0.6, len(bounds) - 0.4))
+ax.legend()
+plt.show()
+
+# %%
+print("rows of a class to certify .35 when .30 is observed:", tb.rows_needed(error=0.30, target=0.35))

@@ -1,0 +1,27 @@
+"""
+The worst plausible distribution
+================================
+
+If the population tomorrow is not quite that of the sample, how large can the mean loss become?
+``worst_case_loss`` answers for any fitted classifier, ``WorstCaseDisplay`` draws it against the size of the
+shift.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+import tailboost as tb
+
+data = tb.datasets.load_credit_default()
+X, X_test, y, y_test = train_test_split(
+    data.data, data.target, test_size=0.5, stratify=data.target, random_state=0
+)
+models = {
+    "random forest": RandomForestClassifier(min_samples_leaf=5, random_state=0).fit(X, y),
+    "DRO boosting": tb.DROBoostClassifier(random_state=0).fit(X, y),
+}
+fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+for name, model in models.items():
+    tb.plotting.WorstCaseDisplay.from_estimator(model, X_test, y_test, name=name, ax=ax)
+plt.show()

@@ -1,0 +1,35 @@
+"""What every comparison shows beside ours: what is done today about rare classes and groups."""
+
+from tailboost.baselines._plain import CoinFlip, plain_xgboost
+from tailboost.baselines._recipes import (
+    balanced_forest,
+    tuned_average,
+    tuned_forest,
+    tuned_xgboost,
+    weighted_xgboost,
+)
+from tailboost.baselines._thresholds import (
+    TunedThresholdClassifier,
+    adjusted_answers,
+    tune_class_weights,
+    tune_group_weights,
+    weights_of_rows,
+)
+from tailboost.baselines._weights import CellWeightedClassifier, cell_weights
+
+__all__ = [
+    "CellWeightedClassifier",
+    "CoinFlip",
+    "TunedThresholdClassifier",
+    "adjusted_answers",
+    "balanced_forest",
+    "cell_weights",
+    "plain_xgboost",
+    "tune_class_weights",
+    "tune_group_weights",
+    "tuned_average",
+    "tuned_forest",
+    "tuned_xgboost",
+    "weighted_xgboost",
+    "weights_of_rows",
+]

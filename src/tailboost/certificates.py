@@ -1,0 +1,826 @@
+"""What can be said of a classifier's errors on rows it has not seen, with a stated confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from tailboost._checks import (
+    check_alpha,
+    check_length,
+    check_number,
+    check_probabilities,
+    check_same_kind,
+    check_weights,
+    label_column,
+    n_rows_of,
+    positions,
+    refuse_missing,
+)
+from tailboost._rows import Sketch, hash_rows
+from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
+from tailboost._units import unit_name
+from tailboost.classifiers import SeenRowsError
+from tailboost.confidence import (
+    Evidence,
+    band_cvar,
+    band_shift,
+    betting_upper,
+    clopper_pearson_upper,
+    cvar_of_mean,
+    shift_of_mean,
+    tail_band,
+)
+from tailboost.metrics import expected_zero_one_losses
+from tailboost.solvers import cvar, worst_case_weights
+from tailboost.targets import allowed_errors
+
+__all__ = [
+    "Certificate",
+    "CertifiedBound",
+    "Recheck",
+    "RecheckedBound",
+    "Unit",
+    "certify",
+    "scored_rows",
+    "targets_of",
+    "units_of",
+]
+
+Kind = Literal["mean", "class", "group", "cell", "cvar", "shift", "worst"]
+Rule = Literal["predict", "randomised"]
+
+#: A printed table with more rows shows the largest bounds of each kind.
+LONGEST = 60
+SHOWN = 12
+EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
+BAND = "Kolmogorov–Smirnov band"
+ASSUMED = (
+    "Assumed: the rows are independent draws from the population this is about (no repeated measurements of "
+    "one person, no later shift), and none had a part in making or choosing the model."
+)
+
+
+# -- the statements ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CertifiedBound:
+    """One statement: the expected loss of new rows is at most ``upper``.
+
+    Attributes
+    ----------
+    kind : {"mean", "class", "group", "cell", "cvar", "shift", "worst"}
+        What is bounded. "worst" is the largest of all classes (groups, cells).
+    unit : object
+        Which: the label, the group, the (class, group) pair; α of a "cvar", the radius of a "shift"; for
+        "worst" "class", "group" or "cell"; None for the mean. A group of a table is a pair (column, value).
+    rule : {"predict", "randomised"}
+        Whether of ``predict``, or of the randomised rule whose label distribution is ``predict_proba``.
+    estimate : float or None
+        The same of the rows at hand; None where there are none.
+    upper : float
+        The bound, in [0, 1]; 1 says nothing.
+    n : int
+        Rows behind it.
+    method : str
+        How it was found.
+    target : float or None
+        The error allowed, where one was given.
+    """
+
+    kind: Kind
+    unit: Any
+    rule: Rule
+    estimate: float | None
+    upper: float
+    n: int
+    method: str
+    target: float | None = None
+
+    @property
+    def certified(self) -> bool | None:
+        """Whether the target is certified, that is not below the bound; None without a target."""
+        return None if self.target is None else self.upper <= self.target
+
+    @property
+    def name(self) -> str:
+        """What is bounded, in words."""
+        if self.kind == "mean":
+            return "mean"
+        if self.kind == "cvar":
+            return f"CVaR at α = {self.unit:g}"
+        if self.kind == "shift":
+            return f"shift, KL ≤ {self.unit:g}"
+        if self.kind == "worst":
+            return f"worst {self.unit}"
+        return f"{self.kind} {_words(self.unit)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self) | {"certified": self.certified}
+
+
+def _words(unit: Any) -> str:
+    """Name a unit: a pair within a pair is a group of a table, (column, value)."""
+    if isinstance(unit, tuple) and isinstance(unit[-1], tuple):
+        return f"{unit[0]} / {' = '.join(map(str, unit[-1]))}"
+    return unit_name(unit)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Upper bounds that all hold together with the stated confidence, about rows like those judged.
+
+    Attributes
+    ----------
+    bounds : list of CertifiedBound
+        In the order mean, CVaR, shift, classes, groups, cells, each kind followed by its worst.
+    confidence : float
+        Probability, over the draw of the rows, that all bounds hold.
+    n_rows : int
+        Rows they were made on.
+    notes : tuple of str
+        What is assumed, what is known of the rows, and how the confidence is shared.
+    """
+
+    bounds: list[CertifiedBound]
+    confidence: float
+    n_rows: int
+    notes: tuple[str, ...]
+    model: Any = field(default=None, repr=False, compare=False)
+    rows: Sketch | None = field(default=None, repr=False, compare=False)
+
+    def bound(self, kind: Kind, unit: Any = None, rule: Rule = "predict") -> CertifiedBound:
+        """Return one of the bounds.
+
+        Raises
+        ------
+        KeyError
+            If there is no such bound.
+        """
+        for b in self.bounds:
+            if (b.kind, b.unit, b.rule) == (kind, unit, rule):
+                return b
+        raise KeyError(f"no bound of kind {kind!r}, unit {unit!r}, rule {rule!r}")
+
+    @property
+    def certified(self) -> bool | None:
+        """Whether all targets are certified; None where none was given."""
+        answers = [b.certified for b in self.bounds if b.target is not None]
+        return all(answers) if answers else None
+
+    def recheck(
+        self, X: Any, y: Any, *, groups: Any = None, model: Any = None, previous: Recheck | None = None
+    ) -> Recheck:
+        """Say for each bound whether new rows contradict it; one may look after every batch.
+
+        Bets on every bound being too low gain where new rows err more (an e-process, anytime-valid): that any
+        wealth ever exceeds the threshold, m/(1 − confidence) for m bounds, has a probability of at most
+        1 − confidence if all bounds are true. Bounds on a CVaR, a shift and the worst unit are not tested by
+        themselves.
+
+        Parameters
+        ----------
+        X, y : array-like
+            New rows and their labels, as in `certify`.
+        groups : optional
+            Their groups, where the certificate has bounds on groups.
+        model : optional
+            The classifier, or its answers to the new rows, where the certificate has none with it.
+        previous : Recheck, optional
+            What was found on earlier batches, to go on from there.
+
+        Returns
+        -------
+        Recheck
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as in `certify`, or rows were seen before: by the fit, the certificate or an
+            earlier batch.
+        """
+        judge = self.model if model is None else model
+        if judge is None:
+            raise ValueError("model is needed: this certificate is about answers that were given as an array")
+        scored = scored_rows(judge, X, y)
+        batches = () if previous is None else previous.rows
+        sketches = batches if self.rows is None else (self.rows, *batches)
+        if scored.hashes is not None and any(known.beyond_chance(scored.hashes) for known in sketches):
+            raise SeenRowsError(
+                "X holds rows that the certificate was made on, or that were rechecked before"
+            )
+        tested = [b for b in self.bounds if b.kind in ("mean", "class", "group", "cell")]
+        if groups is None and any(b.kind in ("group", "cell") for b in tested):
+            raise ValueError("groups is needed: the certificate has bounds on groups")
+        inside = {(u.kind, u.name): u.rows for u in units_of(scored, groups)}
+        before = [Evidence.against(b.upper) for b in tested] if previous is None else previous.evidence
+        if len(before) != len(tested):
+            raise ValueError("previous is about another certificate")
+        evidence = []
+        for b, e in zip(tested, before, strict=True):
+            rows = inside.get((b.kind, b.unit))
+            evidence.append(e if rows is None else e.add(scored.losses[b.rule][rows]))
+        seen = () if scored.hashes is None else (Sketch.of(scored.hashes),)
+        return Recheck(tested, tuple(evidence), self.confidence, (*batches, *seen))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return {
+            "confidence": self.confidence,
+            "n_rows": self.n_rows,
+            "certified": self.certified,
+            "bounds": [b.to_dict() for b in self.bounds],
+            "notes": list(self.notes),
+        }
+
+    def _title(self) -> str:
+        return (
+            f"With {100 * self.confidence:.6g} % confidence all of these hold together on new rows like the "
+            f"{self.n_rows:,} judged"
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self._title()}:", "", *_table(*self._cells()), ""]
+        return "\n".join([*lines, *(f"* {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        return _html(self._title(), *self._cells(), self.notes)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        header = ["error of", "rule", "rows", "seen", "at most", "by"]
+        targets = any(b.target is not None for b in self.bounds)
+        header += ["target", ""] if targets else []
+        shown = self.bounds if len(self.bounds) <= LONGEST else _largest(self.bounds)
+        rows = []
+        for b in shown:
+            seen = "–" if b.estimate is None else f"{b.estimate:.4f}"
+            row = [b.name, b.rule, f"{b.n:,}", seen, f"{_up(b.upper):.4f}", b.method]
+            if targets:
+                verdict = {True: "certified", False: "not certified", None: ""}[b.certified]
+                row += ["" if b.target is None else f"{b.target:g}", verdict]
+            rows.append(row)
+        if len(shown) < len(self.bounds):
+            more = f"… and {len(self.bounds) - len(shown):,} smaller ones in .bounds"
+            rows.append([more, *[""] * (len(header) - 1)])
+        return header, rows
+
+
+def _up(value: float) -> float:
+    """Round a bound up to what is printed, so that what is printed holds."""
+    return min(1.0, float(np.ceil(value * 1e4 - 1e-9)) / 1e4)
+
+
+def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
+    """Keep the largest bounds of each kind and rule, and those that miss their targets first."""
+    kept: set[int] = set()
+    for kind, rule in {(b.kind, b.rule) for b in bounds}:
+        of_kind = [i for i, b in enumerate(bounds) if (b.kind, b.rule) == (kind, rule)]
+        order = sorted(of_kind, key=lambda i: (bounds[i].certified is not False, -bounds[i].upper))
+        kept.update(order[:SHOWN])
+    return [bounds[i] for i in sorted(kept)]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    full = [header, *rows]
+    widths = [max(len(row[j]) for row in full if any(row[1:]) or j) for j in range(len(header))]
+    for row in full:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return (
+        f"<div><p>{escape(title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"<ul>{items}</ul></div>"
+    )
+
+
+@dataclass(frozen=True)
+class RecheckedBound:
+    """What new rows say of one bound.
+
+    Attributes
+    ----------
+    bound : CertifiedBound
+        The bound.
+    n : int
+        New rows behind the answer, of all batches.
+    estimate : float or None
+        Mean loss of the new rows; None where there are none.
+    evidence : float
+        Wealth of bets against the bound, from 1; large where it is too low.
+    contradicted : bool
+        Whether the evidence is enough.
+    """
+
+    bound: CertifiedBound
+    n: int
+    estimate: float | None
+    evidence: float
+    contradicted: bool
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """What new rows say of a certificate, after any number of batches.
+
+    Attributes
+    ----------
+    tested : list of CertifiedBound
+        The bounds on means: of all rows, classes, groups and cells.
+    evidence : tuple of Evidence
+        What was found on each.
+    confidence : float
+        That of the certificate: if all bounds are true, the probability that any is ever called
+        contradicted is at most 1 − this.
+    """
+
+    tested: list[CertifiedBound]
+    evidence: tuple[Evidence, ...]
+    confidence: float
+    rows: tuple[Sketch, ...] = field(default=(), repr=False)
+
+    @property
+    def threshold(self) -> float:
+        """The evidence from which on a bound is contradicted."""
+        return len(self.tested) / (1.0 - self.confidence)
+
+    @property
+    def bounds(self) -> list[RecheckedBound]:
+        """What is found on each bound."""
+        return [
+            RecheckedBound(b, e.n, e.total / e.n if e.n else None, e.value, bool(e.value >= self.threshold))
+            for b, e in zip(self.tested, self.evidence, strict=True)
+        ]
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether any bound is contradicted."""
+        return any(r.contradicted for r in self.bounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        found = [
+            {"bound": r.bound.to_dict(), "n": r.n, "estimate": r.estimate, "evidence": r.evidence}
+            | {"contradicted": r.contradicted}
+            for r in self.bounds
+        ]
+        return {"confidence": self.confidence, "threshold": self.threshold, "bounds": found}
+
+    def _title(self) -> str:
+        n = sum(r.contradicted for r in self.bounds)
+        if not n:
+            return f"New rows contradict none of the {len(self.tested)} bounds on means"
+        return f"New rows contradict {n} of the {len(self.tested)} bounds on means"
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        rows = []
+        for r in self.bounds:
+            seen = "–" if r.estimate is None else f"{r.estimate:.4f}"
+            answer = "contradicted" if r.contradicted else "stands" if r.n else "no new rows"
+            cells = [r.bound.name, r.bound.rule, f"{_up(r.bound.upper):.4f}", f"{r.n:,}", seen]
+            rows.append([*cells, f"{r.evidence:.3g}", answer])
+        return ["error of", "rule", "at most", "new rows", "seen", "evidence", ""], rows
+
+    def _notes(self) -> tuple[str, ...]:
+        return (
+            f"A bound is contradicted where the evidence reaches {self.threshold:.4g}; if all bounds are "
+            f"true, that any ever does has a probability of at most {1 - self.confidence:.4g}.",
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self._title()}:", "", *_table(*self._cells()), "", *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return _html(self._title(), *self._cells(), self._notes())
+
+
+# -- rows and units ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows with the losses of a model's rules.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+    classes : ndarray of shape (K,)
+        All labels.
+    losses : dict
+        Loss in [0, 1] of each row, by rule.
+    hashes : ndarray of shape (n,) or None
+        The rows by content; None where only answers were given.
+    known : bool
+        Whether the model keeps fingerprints of the rows it was made on.
+    """
+
+    y: Labels
+    classes: Labels
+    losses: dict[Rule, Floats]
+    hashes: Hashes | None
+    known: bool
+
+
+def _final(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier at the end of a search or a pipeline, and the rows as they reach it."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    if isinstance(model, Pipeline):
+        final, X = _final(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
+        return final, X
+    return model, X
+
+
+def scored_rows(model: Any, X: Any, y: Any) -> Scored:
+    """Return rows with the losses of a model, or of answers given as an array.
+
+    Raises
+    ------
+    SeenRowsError
+        If the model knows the rows from its fit.
+    ValueError
+        If an argument is not as in `certify`.
+    """
+    labels = label_column(y, "y")
+    if not hasattr(model, "predict"):
+        if X is not None:
+            raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
+        answers, classes = _answers(np.asarray(model), labels)
+        return Scored(labels, classes, {"predict": _zero_one(labels, answers)}, None, False)
+    if X is None:
+        raise ValueError("X is needed: model is a classifier")
+    check_length(labels, "y", n_rows_of(X))
+    final, table = _final(model, X)
+    known = hasattr(final, "check_unseen")
+    if known:
+        final.check_unseen(table)
+    classes = label_column(model.classes_, "classes_") if hasattr(model, "classes_") else np.unique(labels)
+    check_same_kind(labels, "y", classes, "classes_ of the model")
+    positions(labels, classes, "y")
+    rules: list[Rule] = ["predict"]
+    rules += ["randomised"] if hasattr(final, "predict_randomized") else []
+    losses = {rule: rule_losses(model, X, labels, classes, rule) for rule in rules}
+    return Scored(labels, classes, losses, hash_rows(_as_table(X)), known)
+
+
+def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule) -> Floats:
+    """Return the loss in [0, 1] of each row, for labels that were checked."""
+    if rule == "predict":
+        return _zero_one(y, np.asarray(model.predict(X)))
+    return expected_zero_one_losses(y, model.predict_proba(X), labels=classes)
+
+
+def _as_table(X: Any) -> Any:
+    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):
+        return X.to_pandas()
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _answers(given: NDArray[Any], y: Labels) -> tuple[Labels, Labels]:
+    """Return the labels answered, from labels or from probabilities, and all labels."""
+    if given.ndim == 2:
+        classes = np.unique(y)
+        if given.shape[1] != len(classes):
+            raise ValueError(
+                f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
+                f"{len(classes)}; give the predicted labels instead"
+            )
+        return classes[check_probabilities(given, len(y), "model", "y").argmax(axis=1)], classes
+    if given.ndim != 1:
+        raise ValueError(
+            "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
+            f"{given.shape}"
+        )
+    answers = label_column(given, "model")
+    check_length(answers, "model", len(y), "y")
+    check_same_kind(answers, "model", y, "y")
+    return answers, np.unique(y)
+
+
+def _zero_one(y: Labels, answers: Labels) -> Floats:
+    return (answers != y).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """All rows, a class, a group or a cell: its name, and the numbers of its rows."""
+
+    kind: Kind
+    name: Any
+    rows: Ints
+
+
+def units_of(scored: Scored, groups: Any) -> list[Unit]:
+    """Return all units: everything, the classes, and, where there are groups, these and the cells."""
+    n, K = len(scored.y), len(scored.classes)
+    label = positions(scored.y, scored.classes, "y")
+    names = scored.classes.tolist()
+    units = [Unit("mean", None, np.arange(n))]
+    classes = [Unit("class", names[k], rows) for k, rows in enumerate(_split(label, K))]
+    found = [Unit("group", name, rows) for name, rows in _groups(groups, n)]
+    cells = [
+        Unit("cell", (names[k], g.name), g.rows[rows])
+        for g in found
+        for k, rows in enumerate(_split(label[g.rows], K))
+        if len(rows)
+    ]
+    return [*units, *classes, *found, *cells]
+
+
+def _split(index: Ints, n_units: int) -> list[Ints]:
+    """Return the row numbers of each unit."""
+    return np.split(np.argsort(index, kind="stable"), np.bincount(index, minlength=n_units).cumsum()[:-1])
+
+
+def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Ints]]:
+    """Yield the groups of one column by their values, those of a table by (column, value)."""
+    if groups is None:
+        return
+    columns: dict[Any, Any]
+    if hasattr(groups, "columns") or isinstance(groups, Mapping):
+        names = groups if isinstance(groups, Mapping) else groups.columns
+        columns = {str(name): groups[name] for name in names}
+    else:
+        array = np.asarray(groups)
+        columns = dict(enumerate(array.T)) if array.ndim == 2 else {None: groups}
+    for name, values in columns.items():
+        called = "groups" if name is None else f"groups column {name!r}"
+        refuse_missing(values, called)
+        column = label_column(values, called)
+        check_length(column, called, n)
+        values, index = np.unique(column, return_inverse=True)
+        for value, rows in zip(values.tolist(), _split(index, len(values)), strict=True):
+            yield (value if name is None else (name, value)), rows
+
+
+def targets_of(max_error: Any, units: Sequence[Unit]) -> dict[tuple[Kind, Any], float]:
+    """Return the error allowed to units by (kind, name), as a float or a dict says it.
+
+    A float is about the groups where there are any, else about the classes, as in a fit. A dict names
+    classes, groups or cells (pairs of class and group); those it does not name, also by the key None, have
+    no target.
+
+    Raises
+    ------
+    ValueError
+        If a target is not in (0, 1], or names no unit.
+    """
+    if max_error is None:
+        return {}
+    grouped = any(u.kind == "group" for u in units)
+    kinds: tuple[Kind, ...] = ("group", "class", "cell") if grouped else ("class",)
+    names: dict[Kind, list[Any]] = {k: [u.name for u in units if u.kind == k] for k in kinds}
+    kind = kinds[0]
+    if isinstance(max_error, Mapping):
+        keys = [key for key in max_error if key is not None]
+        about = [k for k in kinds if keys and all(key in names[k] for key in keys)]
+        if len(about) > 1:
+            raise ValueError(
+                f"max_error={max_error!r}: {keys[0]!r} names a class and a group; rename the groups"
+            )
+        kind = about[0] if about else "class" if keys else kind
+        max_error = {None: 1.0, **max_error}
+    else:
+        max_error = check_number(max_error, "max_error", 0, 1)
+    allowed = allowed_errors(max_error, names[kind], kind)
+    pairs = zip(names[kind], allowed.tolist(), strict=True)
+    return {(kind, name): a for name, a in pairs if a < 1}
+
+
+# -- certify -----------------------------------------------------------------------------------------------
+
+
+def certify(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    confidence: float = 0.95,
+    alphas: Sequence[float] = (),
+    shifts: Sequence[float] = (),
+    groups: Any = None,
+    max_error: Any = None,
+    sample_weight: Any = None,
+) -> Certificate:
+    """Bound a classifier's errors on new rows, from rows that had no part in its making.
+
+    All bounds hold together with the stated confidence, whatever the classifier and the population and
+    however few rows there are. The confidence is shared by the union bound: in equal parts among the kinds
+    (the means of all rows, the classes, the groups, the cells, and the tail of the randomised rule where
+    `alphas` or `shifts` ask for it), and within a kind among its units that have rows, and the rules. What
+    follows from other bounds costs nothing: the worst class is the largest class bound, and CVaR and shift
+    of ``predict`` follow exactly from its mean.
+
+    * ``predict``: Clopper–Pearson, exact for error rates.
+    * The randomised rule of tailboost's mixtures, with losses 1 − share of the true label: betting
+      (`tailboost.confidence.betting_upper`), and a Kolmogorov–Smirnov band for tails.
+
+    Parameters
+    ----------
+    model : fitted classifier, pipeline, or array
+        Any with ``predict``. Or its answers to the rows, with ``X=None``: labels of shape (n,), or
+        probabilities of shape (n, K) with columns in the order of the sorted labels of ``y``; ``predict``
+        is then their argmax.
+    X, y : array-like of shape (n, d), (n,)
+        Rows and their labels: independent draws from the population that the bounds are to be about.
+    confidence : float in (0, 1), default=0.95
+        Probability that all bounds hold.
+    alphas : sequence of float in (0, 1]
+        Tail masses of CVaR bounds.
+    shifts : sequence of float ≥ 0
+        Radii of shifts of the population, as relative entropy KL(shifted ‖ here); see `tailboost.robustness`.
+    groups : array-like of shape (n,), or table of shape (n, c), optional
+        Group of each row, or several columns of groups, of which every value is a group: then also groups and
+        class × group cells are bounded.
+    max_error : float or dict, optional
+        Targets: for each of the groups, or without groups of the classes; a dict names classes, groups or
+        cells, and the rest under None. A target is certified where it is not below the bound of ``predict``
+        (or of the randomised rule).
+    sample_weight : array-like of shape (n,), optional
+        Only 0 (the row is left out) and one other value: bounds for unequal weights are refused.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    SeenRowsError
+        If rows were fitted on, or the shares of the mixture chosen on them (where the model knows).
+    ValueError
+        If an argument is not as described.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> import tailboost as tb
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=5000).fit(X[::2], y[::2])
+    >>> cert = tb.certify(model, X[1::2], y[1::2], max_error=0.15)
+    >>> for b in cert.bounds:
+    ...     print(f"{b.name}: {b.estimate:.3f} seen, at most {b.upper:.3f}")
+    mean: 0.077 seen, at most 0.115
+    class 0: 0.136 seen, at most 0.227
+    class 1: 0.040 seen, at most 0.088
+    worst class: 0.136 seen, at most 0.227
+    >>> cert.certified
+    False
+    """
+    check_number(confidence, "confidence", 0, 1, below=True)
+    tails = [check_alpha(alpha, "each of alphas") for alpha in np.atleast_1d(np.asarray(alphas)).tolist()]
+    radii = np.atleast_1d(np.asarray(shifts)).tolist()
+    radii = [check_number(radius, "each of shifts", 0, closed=True) for radius in radii]
+    X, y, groups, model = _weighted(model, X, y, groups, sample_weight)
+    scored = scored_rows(model, X, y)
+    units = units_of(scored, groups)
+    targets = targets_of(max_error, units)
+    kinds: list[str] = ["mean", "class", *(["group", "cell"] if groups is not None else [])]
+    kinds += ["tail"] if "randomised" in scored.losses and (tails or radii) else []
+    level = (1.0 - confidence) / len(kinds)
+    bounds: list[CertifiedBound] = []
+    for kind in ("mean", "class", "group", "cell"):
+        found = list(_mean_bounds([u for u in units if u.kind == kind], scored, level, targets))
+        bounds += found
+        if kind == "mean":
+            bounds += _tail_bounds(scored, found, tails, radii, level)
+        elif found:
+            bounds += _worst(found, scored.losses)
+    hashes = scored.hashes
+    return Certificate(
+        bounds,
+        float(confidence),
+        len(scored.y),
+        _notes(scored, kinds),
+        model if hasattr(model, "predict") else None,
+        None if hashes is None else Sketch.of(hashes),
+    )
+
+
+def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
+    """Leave out rows of weight 0; refuse unequal weights."""
+    if sample_weight is None:
+        return X, y, groups, model
+    weight = check_weights(sample_weight, n_rows_of(y))
+    used = weight > 0
+    if np.ptp(weight[used]) > 0:
+        raise ValueError(
+            "sample_weight: rows of unequal weight are no independent draws from the population that the "
+            "weights stand for, and have no bound here. Draw rows without weights, or keep row i with "
+            "probability weight_i / (largest weight possible) and give the rows kept"
+        )
+    if used.all():
+        return X, y, groups, model
+    if not hasattr(model, "predict"):
+        model = np.asarray(model)[used]
+    return _part(X, used), np.asarray(y)[used], _part(groups, used), model
+
+
+def _part(table: Any, used: Mask) -> Any:
+    if table is None:
+        return None
+    if isinstance(table, Mapping):
+        return {name: np.asarray(column)[used] for name, column in table.items()}
+    if hasattr(table, "iloc"):
+        return table.iloc[np.flatnonzero(used)]
+    table = _as_table(table)
+    return table.iloc[np.flatnonzero(used)] if hasattr(table, "iloc") else table[np.flatnonzero(used)]
+
+
+def mean_bound(losses: Floats, rule: Rule, delta: float) -> tuple[float, str]:
+    """Return an upper bound on the mean loss of a rule, and its method."""
+    if len(losses) == 0:
+        return 1.0, NO_ROWS
+    if rule == "predict":
+        return clopper_pearson_upper(int(losses.sum()), len(losses), delta), EXACT
+    return betting_upper(losses, delta), BETTING
+
+
+def _mean_bounds(
+    units: Sequence[Unit], scored: Scored, level: float, targets: Mapping[tuple[Kind, Any], float]
+) -> Iterator[CertifiedBound]:
+    """Yield the bounds on the means of units of one kind, which share the level."""
+    with_rows = sum(bool(len(u.rows)) for u in units) * len(scored.losses)
+    for unit in units:
+        for rule, losses in scored.losses.items():
+            inside = losses[unit.rows]
+            upper, method = mean_bound(inside, rule, level / max(1, with_rows))
+            seen = float(inside.mean()) if len(inside) else None
+            target = targets.get((unit.kind, unit.name))
+            yield CertifiedBound(unit.kind, unit.name, rule, seen, upper, len(inside), method, target)
+
+
+def _tail_bounds(
+    scored: Scored,
+    means: Sequence[CertifiedBound],
+    alphas: Sequence[float],
+    radii: Sequence[float],
+    level: float,
+) -> Iterator[CertifiedBound]:
+    """Yield bounds on CVaR and under shifts: from the mean, and for the randomised rule also from a band."""
+    for mean in means:
+        losses = scored.losses[mean.rule]
+        exact = mean.rule == "predict"
+        band = None if exact or not (alphas or radii) else tail_band(losses, level)
+        by_mean = "exactly from the mean" if exact else "from the mean"
+        for alpha in alphas:
+            upper, method = cvar_of_mean(mean.upper, alpha), by_mean
+            if band is not None and (other := band_cvar(band, alpha)) < upper:
+                upper, method = other, BAND
+            yield CertifiedBound("cvar", alpha, mean.rule, cvar(losses, alpha), upper, mean.n, method)
+        for radius in radii:
+            upper, method = shift_of_mean(mean.upper, radius), by_mean
+            if band is not None and (other := band_shift(band, radius)) < upper:
+                upper, method = other, BAND
+            seen = worst_case_weights(losses, "kl", radius=radius).value
+            yield CertifiedBound("shift", radius, mean.rule, seen, upper, mean.n, method)
+
+
+def _worst(bounds: Sequence[CertifiedBound], rules: Iterable[Rule]) -> Iterator[CertifiedBound]:
+    """Yield the largest bound of units of one kind, by rule."""
+    for rule in rules:
+        of_rule = [b for b in bounds if b.rule == rule]
+        top = max(of_rule, key=lambda b: b.upper)
+        seen = max(b.estimate for b in of_rule if b.estimate is not None)
+        method = f"largest {top.kind} bound"
+        targets = {b.target for b in of_rule}
+        common = targets.pop() if len(targets) == 1 else None
+        yield replace(top, kind="worst", unit=top.kind, estimate=seen, method=method, target=common)
+
+
+def _notes(scored: Scored, kinds: Sequence[str]) -> tuple[str, ...]:
+    notes = [
+        ASSUMED,
+        "The model keeps fingerprints of the rows it was made on; of these rows no more are among them than "
+        "chance explains (up to 5 % pass unnoticed)."
+        if scored.known
+        else "It is not known on which rows the model was made: that these are none of them is for you to "
+        "see to.",
+    ]
+    if scored.hashes is not None:
+        n_repeated = len(scored.hashes) - len(np.unique(scored.hashes))
+        if n_repeated:
+            notes.append(
+                f"{n_repeated:,} of the {len(scored.hashes):,} rows equal an earlier one: fine where "
+                "features take few values, wrong where a row was copied."
+            )
+    share = f"the {len(kinds)} parts ({', '.join(kinds)})"
+    notes.append(
+        f"The confidence is shared by the union bound: equally among {share}, within each among its units "
+        "that have rows, and the rules."
+    )
+    if "randomised" in scored.losses:
+        notes.append("'randomised' is the rule that draws a label by predict_proba; 'predict' is the argmax.")
+    return tuple(notes)

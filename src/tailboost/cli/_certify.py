@@ -1,0 +1,72 @@
+"""``certify``: bounds on a model's errors on new rows, all together with one confidence."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+from tailboost import certify as bounds_of
+from tailboost.cli._inspect import group_names
+from tailboost.cli._models import StoredModel
+from tailboost.cli._shared import (
+    Data,
+    Groups,
+    Json,
+    Model,
+    Quiet,
+    Sep,
+    Verbose,
+    bad_input,
+    exit_codes,
+    tell,
+    tell_json,
+    warnings_as_lines,
+)
+from tailboost.cli._targets import MaxError, read_targets, targets_by_label
+
+
+def certify(
+    model: Model,
+    data: Data,
+    target: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column of the labels; by default that of the fit.")
+    ] = None,
+    group: Groups = None,
+    confidence: Annotated[
+        float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")
+    ] = 0.95,
+    max_error: MaxError = None,
+    sep: Sep = ",",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Bound a model's errors on rows that had no part in its making, by class and group.
+
+    All bounds hold together with the stated confidence. Without --max-error and --group the targets of the
+    fit serve. Rows that the model was fitted on are refused.
+    """
+    with exit_codes(verbose, quiet):
+        aims = read_targets(max_error)
+        stored = StoredModel.read(model)
+        classifier = stored.classifier
+        with warnings_as_lines():
+            later = stored.rows_of(data, sep, purpose="certify on", but=group or [])
+            y = stored.labels_of(later, target)
+            groups: Any = None
+            if group:
+                groups = pd.DataFrame({name: group_names(later, name) for name in group})
+            if aims is not None:
+                aims = targets_by_label(aims, classifier.classes_, group or [])
+            elif not group and getattr(classifier, "max_error", "auto") != "auto":
+                aims = classifier.max_error
+            with bad_input(f"{data}: "):
+                certificate = bounds_of(
+                    classifier, later.rows, y, confidence=confidence, groups=groups, max_error=aims
+                )
+        if as_json:
+            tell_json(certificate.to_dict())
+        else:
+            tell(str(certificate))

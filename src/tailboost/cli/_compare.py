@@ -1,0 +1,282 @@
+"""``demo`` and ``compare``: many methods on one table, as a table and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+from sklearn.model_selection import train_test_split
+
+from tailboost import datasets
+from tailboost._output import write_output
+from tailboost.cli._alerts import alerts
+from tailboost.cli._shared import (
+    INTERRUPTED,
+    BadInput,
+    Data,
+    Drop,
+    Groups,
+    Jobs,
+    Out,
+    Quiet,
+    Seed,
+    Sep,
+    Target,
+    Verbose,
+    bad_input,
+    command_line,
+    console,
+    exit_codes,
+    fail,
+    is_quiet,
+    make_folder,
+    printable,
+    refuse_overwriting,
+    say,
+    tell,
+    warn,
+)
+from tailboost.registry import Method, get_method
+from tailboost.report import Results, compare, render
+from tailboost.report.comparison import checked_alphas
+from tailboost.report.findings import comparison_table, findings
+
+# Chosen so that the demo ends within three minutes on two cores.
+WITHOUT_GROUPS = (
+    "worstclassboost", "robustmixture",
+    "erm", "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
+)  # fmt: skip
+WITH_GROUPS = (
+    "worstclassboost", "robustmixture", "groupdroboost", "adalpboost",
+    "erm", "forest", "forest-balanced", "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
+)  # fmt: skip
+REPORT_FILES = ("results.json", "report.html")
+DEMO_ROWS = 12000
+DEMO_REPEATS = 5
+
+
+def demo(
+    out: Out = Path("tailboost-demo"),
+    rows: Annotated[int, typer.Option(min=200, max=30000, help="Rows to use of each table.")] = DEMO_ROWS,
+    repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = DEMO_REPEATS,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compare ours with plain methods on two bundled tables: wine grades and credit default clients.
+
+    The wines have five classes, two of them rare; the clients have two classes and groups (sex, age band,
+    education). The reports are wine/report.html and credit/report.html in the folder.
+    """
+    with exit_codes(verbose, quiet):
+        command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
+        wine, credit = datasets.load_wine_quality(), datasets.load_credit_default()
+        for folder, name, table, groups, methods in (
+            ("wine", "wine grades", wine, None, WITHOUT_GROUPS),
+            ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS),
+        ):
+            make_folder(out / folder)
+            taken = table.data.index
+            if rows < len(taken):
+                taken, _ = train_test_split(taken, train_size=rows, stratify=table.target, random_state=seed)
+            say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
+            _compare(
+                table.data.loc[taken],
+                table.target_names[table.target.loc[taken]],
+                None if groups is None else groups.loc[taken],
+                methods=methods,
+                alphas=(0.1, 0.3, 0.5),
+                repeats=repeats,
+                out=out / folder,
+                seed=seed,
+                jobs=jobs,
+                data_name=name,
+                command=command,
+            )
+
+
+def compare_methods(
+    data: Data,
+    target: Target,
+    group: Groups = None,
+    drop: Drop = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help="Methods by name, see `tailboost list`, or all; by default those of the demo.",
+        ),
+    ] = None,
+    alpha: Annotated[
+        str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")
+    ] = "0.1,0.3,0.5",
+    repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
+    out: Out = Path("tailboost-compare"),
+    sep: Sep = ",",
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compare methods on a table: a table here, results.json and report.html in a folder."""
+    with exit_codes(verbose, quiet):
+        with bad_input("--methods: "):
+            chosen = _chosen(methods, grouped=bool(group))
+        alphas = _alphas(alpha)
+        refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+        with bad_input():
+            table = datasets.load_table(
+                data, target, group=group or (), drop=drop or (), text_labels=True, sep=sep
+            )
+        for alert in alerts(table.data, table.target, table.groups):
+            warn(alert)
+        make_folder(out)
+        _compare(
+            table.data,
+            table.target,
+            table.groups if group else None,
+            methods=chosen,
+            alphas=alphas,
+            repeats=repeats,
+            out=out,
+            seed=seed,
+            jobs=jobs,
+            data_name=printable(data.name),
+            command=command_line(
+                "compare",
+                data,
+                target=target,
+                group=group,
+                drop=drop,
+                methods=methods,
+                alpha=alpha,
+                repeats=repeats,
+                out=out,
+                sep=None if sep == "," else sep,
+                seed=seed,
+            ),
+        )
+
+
+def installed(name: str) -> Method:
+    """Return a method by name; one that needs a missing package raises ImportError."""
+    method = get_method(name)
+    method.make()
+    return method
+
+
+def _chosen(names: str | None, *, grouped: bool) -> list[Method] | None:
+    """Return the methods to compare: those named, all (None), or of the demo's those that can be made."""
+    if names is not None and _listed(names) == ["all"]:
+        return None
+    if names is not None:
+        return [installed(name) for name in _listed(names)]
+    found = []
+    for name in WITH_GROUPS if grouped else WITHOUT_GROUPS:
+        try:
+            found.append(installed(name))
+        except ImportError as error:
+            warn(f"{name} is left out: {error}")
+    return found
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _alphas(text: str) -> list[float]:
+    try:
+        numbers = [float(item) for item in _listed(text)]
+    except ValueError:
+        raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}") from None
+    with bad_input():
+        return checked_alphas("--alpha", numbers)
+
+
+def _compare(
+    X: Any,
+    y: Any,
+    groups: Any,
+    *,
+    methods: Sequence[str | Method] | None,
+    alphas: Sequence[float],
+    repeats: int,
+    out: Path,
+    seed: int,
+    jobs: int,
+    data_name: str,
+    command: str,
+) -> None:
+    results_file, report_file = (out / name for name in REPORT_FILES)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    terminal = console(stderr=True)
+    with Progress(
+        *columns, console=terminal, transient=True, disable=is_quiet() or not terminal.is_terminal
+    ) as progress:
+        task = progress.add_task("starting")
+
+        def keep(results: Results, done: int, total: int, what: str) -> None:
+            results.save(results_file)
+            progress.update(task, completed=done, total=total, description=what)
+            if done < total and not terminal.is_terminal and not is_quiet():
+                terminal.print(Text(f"{done + 1}/{total} {what}"))
+
+        with bad_input():
+            results = compare(
+                X,
+                y,
+                groups,
+                methods=methods,
+                alphas=alphas,
+                repeats=repeats,
+                random_state=seed,
+                n_jobs=jobs,
+                data_name=data_name,
+                command=command,
+                on_progress=keep,
+            )
+    page = render(results)
+    with bad_input("--out: "):
+        write_output(report_file, page)
+    _print_results(results)
+    say(f"Numbers: {results_file}\nReport:  {report_file}")
+    if results.document["status"] == "interrupted":
+        raise typer.Exit(fail("stopped by Ctrl-C; the finished fits are kept", INTERRUPTED))
+    if failed := [m["title"] for m in results.document["methods"] if m["failures"]]:
+        raise typer.Exit(fail(f"{', '.join(failed)} failed, see above", 1))
+
+
+def _print_results(results: Results) -> None:
+    columns, rows = comparison_table(results.document)
+    table = Table(
+        caption="mean ± half the 95 % interval over the splits; lower is better, * lowest of the column and "
+        "below the coin flip; = the same numbers on every split"
+    )
+    table.add_column("method")
+    for column in columns:
+        table.add_column(Text(column.title), justify="right")
+    for row in rows:
+        name = Text(row.method["title"], style="bold" if row.method["ours"] else "")
+        for title in row.same:
+            name.append(f"\n= {title}", style="not bold dim")
+        cells = [name]
+        for cell in row.cells:
+            if cell is None:
+                cells.append(Text("–"))
+                continue
+            mark, style = ("* ", "bold green") if cell.best else ("", "")
+            text = Text(f"{mark}{cell.mean:.3f}", style=style)
+            if cell.half is not None:
+                text.append(f"\n± {cell.half:.3f}", style="not bold dim")
+            cells.append(text)
+        table.add_row(*cells)
+    if rows:
+        console().print(table)
+    for finding in findings(results.document):
+        tell(f"- {finding.text}")

@@ -1,0 +1,149 @@
+"""``reproduce`` and ``list``: the published experiments, and what there is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tailboost import datasets
+from tailboost._interrupts import ending_at_interrupts
+from tailboost._output import is_same_file
+from tailboost.cli._shared import (
+    BadInput,
+    Jobs,
+    Json,
+    Quiet,
+    Verbose,
+    bad_input,
+    exit_codes,
+    make_folder,
+    plain_table,
+    say_aside,
+    tell,
+    tell_json,
+)
+from tailboost.registry import METHODS, Method, get_method
+from tailboost.reproduce import EXPERIMENTS, Settings, get_experiment
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An experiment, see `tailboost list`.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of data sets that do not come with the package."),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Random splits; by default what the experiment says.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for NAME.json, NAME.md and perhaps NAME.png.")
+    ] = Path("tailboost-reproduce"),
+    scale: Annotated[
+        str, typer.Option(metavar="small|paper", help="For nets: cut to minutes on a CPU, or as published.")
+    ] = "small",
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a published experiment; after an interrupt the same call continues it."""
+    with exit_codes(verbose, quiet):
+        with bad_input():
+            experiment = get_experiment(name)
+        if scale not in ("small", "paper"):
+            raise BadInput(f"--scale must be small or paper, got {scale!r}")
+        if experiment.needs_data and data is None:
+            raise BadInput(f"--data: {name} needs a folder of data sets")
+        if data is not None and not data.is_dir():
+            raise BadInput(f"--data: {str(data)!r} is not a folder")
+        if data is not None and is_same_file(data, out):
+            raise BadInput(f"--out: {str(out)!r} is the folder of the data; results need one of their own")
+        make_folder(out)
+        settings = Settings(
+            out=out,
+            data=data,
+            repeats=repeats or experiment.repeats,
+            n_jobs=jobs,
+            scale=scale,
+            say=say_aside,
+        )
+        with ending_at_interrupts():  # finished cells are kept for the next call
+            text = experiment.run(settings)
+        print(text)
+        written = [out / f"{name}{ending}" for ending in (".json", ".md", ".png")]
+        say_aside(f"Results: {', '.join(str(file) for file in written if file.exists())}")
+
+
+def list_all(
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Show the parameters of this method.")
+    ] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show methods, data sets and experiments; or the parameters of one method."""
+    with exit_codes(verbose):
+        if method is not None:
+            with bad_input("--method: "):
+                chosen = get_method(method)
+            _show_method(chosen, as_json)
+            return
+        methods = [(m.name, _takes(m), f"{m.title}: {m.summary}") for m in METHODS.values()]
+        loaders = [
+            (name, _first_line(getattr(datasets, name)))
+            for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
+        ]
+        runs = [(e.name, "--data" * e.needs_data, e.summary) for e in EXPERIMENTS.values()]
+        if as_json:
+            tell_json(
+                {
+                    "methods": [dict(zip(("name", "takes", "summary"), m, strict=True)) for m in methods],
+                    "datasets": [dict(zip(("name", "summary"), d, strict=True)) for d in loaders],
+                    "experiments": [dict(zip(("name", "takes", "summary"), e, strict=True)) for e in runs],
+                }
+            )
+            return
+        plain_table(("name", "takes", "what it is"), methods, title="Methods", left=3)
+        plain_table(("name", "what it is"), loaders, title="\nData sets (tailboost.datasets)", left=2)
+        plain_table(
+            ("name", "takes", "what it is"), runs, title="\nExperiments (tailboost reproduce)", left=3
+        )
+
+
+def _takes(method: Method) -> str:
+    return ", ".join(["alpha"] * method.uses_alpha + ["groups"] * method.uses_groups)
+
+
+def _first_line(thing: Any) -> str:
+    summary = (inspect.getdoc(thing) or "").splitlines()[0]
+    return re.sub(r" \[\d+\]_|``", "", summary)
+
+
+def _show_method(method: Method, as_json: bool) -> None:
+    # The docstring says in one line what a parameter takes: "name : float in (0, 1], default=0.5".
+    doc = inspect.getdoc(method.factory) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", doc, re.DOTALL | re.MULTILINE)
+    said = dict(re.findall(r"^(\w+) : (.+)$", section[1] if section else "", re.MULTILINE))
+    defaults = method.make().get_params(deep=False)
+    rows = [
+        (name, repr(default), re.sub(r",? default=.*", "", said.get(name, "")))
+        for name, default in defaults.items()
+    ]
+    if as_json:
+        tell_json(
+            {
+                "name": method.name,
+                "title": method.title,
+                "summary": method.summary,
+                "parameters": [{"name": n, "default": d, "takes": t} for n, d, t in rows],
+            }
+        )
+        return
+    tell(f"{method.title}: {method.summary}\n")
+    if not rows:
+        tell("It has no parameters.")
+        return
+    plain_table(("--set NAME=…", "default", "takes"), rows, left=3)

@@ -1,0 +1,316 @@
+"""``fit``: one method on a table, stored with its preparation and with what it was made from."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import difflib
+import io
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+from sklearn.pipeline import Pipeline
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import has_fit_parameter
+
+from tailboost import datasets
+from tailboost._interrupts import ending_at_interrupts
+from tailboost.cli._alerts import alerts
+from tailboost.cli._compare import installed
+from tailboost.cli._inspect import print_evaluation
+from tailboost.cli._models import StoredModel
+from tailboost.cli._shared import (
+    BadInput,
+    Data,
+    Drop,
+    Groups,
+    Jobs,
+    Quiet,
+    Seed,
+    Sep,
+    Target,
+    Verbose,
+    bad_input,
+    check_output,
+    console,
+    exit_codes,
+    is_quiet,
+    printable,
+    say,
+    warn,
+    warnings_as_lines,
+)
+from tailboost.cli._tables import errors_kept, print_errors
+from tailboost.cli._targets import MaxError, read_targets, targets_by_label
+from tailboost.io import preparation
+from tailboost.persistence import check_model_path, save_model
+from tailboost.registry import METHODS, Method
+from tailboost.report.comparison import joint_groups
+
+# Seconds between two lines about rounds, where lines are all that can be shown.
+BETWEEN_LINES = 2.0
+
+
+def fit(
+    data: Data,
+    target: Target,
+    model: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model, a skops file.")],
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A method, see `tailboost list`; by default worst-class boosting, over the groups if given.",
+        ),
+    ] = None,
+    group: Groups = None,
+    drop: Drop = None,
+    identity: Annotated[
+        str | None, typer.Option("--id", metavar="COL", help="The column of the rows' ids: no feature.")
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column of the rows' weights: no feature.")
+    ] = None,
+    max_error: MaxError = None,
+    mean_budget: Annotated[
+        float | None,
+        typer.Option(min=0.0, metavar="X", help="How much mean error may be paid for the worst unit."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows to evaluate the model on, once it is stored.")
+    ] = None,
+    sep: Sep = ",",
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Fit one method on a table and store it, preparation included.
+
+    The model stores how each column was read and reads later tables in the same way: text stays the text of
+    the file (zip code 01234), and a row gets the same answer alone and among others. Labels of a CSV file
+    stay text. It also stores where it came from: `tailboost inspect`.
+    """
+    with exit_codes(verbose, quiet):
+        with bad_input("--method: "):
+            chosen = installed(method or ("worstclassboost-groups" if group else "worstclassboost"))
+        aims = {"max_error": read_targets(max_error), "mean_budget": mean_budget}
+        classifier = configured(chosen, settings or [], aims, seed, jobs)
+        _check_fits(chosen, classifier, group, weight)
+        with bad_input("--model: "):
+            check_output("--model", model, data, *([] if test is None else [test]))
+            check_model_path(model)
+        aside = [*(drop or []), *([] if identity is None else [identity])]
+        with bad_input():
+            table = datasets.load_table(
+                data, target, group=group or (), drop=aside, weight=weight, text_labels=True, sep=sep
+            )
+        with bad_input("--test: "):
+            if test is not None:
+                datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
+        for alert in alerts(table.data, table.target, table.groups):
+            warn(alert)
+        if aims["max_error"] is not None:
+            classifier.set_params(
+                max_error=targets_by_label(aims["max_error"], table.target_names, group or [])
+            )
+        name_labels(classifier, table.target_names)
+        pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
+        extra = {} if weight is None else {"classifier__sample_weight": table.weight}
+        if group:
+            # Ours take every value of every column as a group; the others know one column.
+            extra["classifier__groups"] = table.groups if chosen.ours else joint_groups(table.groups)
+        say(f"Fitting {chosen.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
+        start = time.perf_counter()
+        # A half-trained model must not be stored as if it were a whole one.
+        with ending_at_interrupts(), bad_input(), warnings_as_lines(), _showing_rounds(classifier, chosen):
+            pipeline.fit(table.data, table.target, **extra)
+        say(f"Fitted in {time.perf_counter() - start:.1f} s.")
+        notes = {
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "method": chosen.name,
+            "data": printable(data.name),
+            "rows": len(table.data),
+            "classes": {
+                str(k): int(n) for k, n in zip(*np.unique(table.target, return_counts=True), strict=True)
+            },
+            "target": target,
+            "group": group or [],
+            "weight": weight,
+            "not_features": [*aside, *([] if weight is None else [weight])],
+        }
+        with bad_input("--model: "):
+            save_model(pipeline, model, notes=notes)
+        say(f"Model: {model}")
+        if test is not None:
+            print_evaluation(StoredModel.read(model), test, sep=sep)
+        elif not is_quiet():
+            _print_kept_errors(classifier)
+        if not is_quiet():
+            _describe(classifier, model)
+
+
+def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
+    if group and (not method.uses_groups or method.groups_at_prediction):
+        able = ", ".join(m.name for m in METHODS.values() if m.uses_groups and not m.groups_at_prediction)
+        lacks = "would need them at prediction too" if method.uses_groups else "does not train on groups"
+        raise BadInput(f"--group: {method.name} {lacks}; leave it out, or take {able}")
+    if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
+        raise BadInput(f"--weight: {method.name} takes no weights")
+
+
+def configured(method: Method, settings: Sequence[str], aims: dict[str, Any], seed: int, jobs: int) -> Any:
+    """Make the method's classifier with the options applied, and have it check its own parameters."""
+    classifier = method.make(random_state=seed, n_jobs=jobs)
+    known = classifier.get_params(deep=False)
+    for name, value in aims.items():
+        if value is None:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if name not in known:
+            able = ", ".join(m.name for m in METHODS.values() if _takes(m, name))
+            raise BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
+        if any(setting.partition("=")[0] == name for setting in settings):
+            raise BadInput(f"{option} and --set {name}=… say the same; give one of them")
+        with bad_input(f"{option}: "):
+            classifier.set_params(**{name: value})
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
+        if name not in known:
+            raise BadInput(_no_parameter(method, name, known))
+        classifier.set_params(**{name: literal(text)})
+    if hasattr(classifier, "_parameter_constraints"):  # XGBoost's checks while it fits
+        with bad_input("--set: "):
+            classifier._validate_params()
+    return classifier
+
+
+def _takes(method: Method, name: str) -> bool:
+    try:
+        return name in method.make().get_params(deep=False)
+    except ImportError:
+        return False
+
+
+def _no_parameter(method: Method, name: str, known: dict[str, Any]) -> str:
+    if name == "theta" and "max_error" in known:
+        return (
+            "--set: theta is 1 − max_error: give --max-error, the error allowed (theta=.8 is --max-error .2)"
+        )
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f", did you mean {near[0]!r}?" if near else ";"
+    return f"--set: {method.name} has no parameter {name!r}{meant} It has {', '.join(sorted(known))}"
+
+
+def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
+    """Convert labels in parameters to those of the table: labels of a CSV file are text."""
+    names = set(labels)
+    spelled = {str(label): label for label in labels}
+    for name, value in classifier.get_params(deep=False).items():
+        if isinstance(value, dict):
+            named = {k if k is None or k in names else spelled.get(str(k), k): v for k, v in value.items()}
+            if name == "class_weight" and not _is_class_weight(named, labels):
+                continue
+            classifier.set_params(**{name: named})
+
+
+def _is_class_weight(weights: dict[Any, Any], labels: Sequence[Any]) -> bool:
+    """Whether scikit-learn finds the labels in the weights: newer ones read text such as "1" as a number."""
+    try:
+        compute_class_weight(weights, classes=np.asarray(labels), y=np.asarray(labels))
+    except ValueError:
+        return False
+    return True
+
+
+def literal(text: str) -> Any:
+    """Read a Python or JSON literal; anything else is the text itself, so that words need no quotes."""
+    for read in (ast.literal_eval, json.loads):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text
+
+
+def _describe(classifier: Any, model: Path) -> None:
+    """Print what the guarantee comes to; if this fails, the model that is already stored stays."""
+    try:
+        if hasattr(classifier, "guarantee_"):
+            say(f"\n{classifier.guarantee_.verdict}")
+            say(f"Bounds, columns and versions: tailboost inspect {model}")
+    except Exception as error:  # the model is stored: a fault in describing it must not fail the command
+        warn(f"no guarantee can be given ({type(error).__name__}: {error})")
+
+
+def _print_kept_errors(classifier: Any) -> None:
+    kept = errors_kept(classifier)
+    if kept is None:
+        say("Errors on rows that were not fitted on: give --test FILE, or `tailboost evaluate`.")
+        return
+    units, words = kept
+    say("")
+    print_errors(units, words=words)
+
+
+# -- progress ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
+    """Show on standard error that a fit goes on: a line that changes on a terminal, else a line now and then.
+
+    Our classifiers print a line per round where they are verbose.
+    """
+    if is_quiet():
+        yield
+        return
+    terminal = console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
+        task = progress.add_task(f"fitting {method.title}", total=None)
+        last = -np.inf
+
+        def show(line: str) -> None:
+            nonlocal last
+            progress.update(task, description=line)
+            if not terminal.is_terminal and time.monotonic() - last >= BETWEEN_LINES:
+                terminal.print(Text(line), soft_wrap=True)
+                last = time.monotonic()
+
+        if not method.ours or classifier.get_params(deep=False).get("verbose"):
+            yield  # the user's own --set verbose=1 prints as it does in Python
+            return
+        classifier.set_params(verbose=1)
+        try:
+            with redirect_stdout(_Lines(show)):
+                yield
+        finally:
+            classifier.set_params(verbose=0)
+
+
+class _Lines(io.TextIOBase):
+    """A stream that hands on every whole line."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._show(line)
+        return len(text)

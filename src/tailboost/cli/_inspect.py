@@ -1,0 +1,190 @@
+"""``evaluate`` and ``inspect``: how well a stored model does on other rows, and what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from tailboost.cli._models import StoredModel
+from tailboost.cli._shared import (
+    BadInput,
+    Data,
+    Groups,
+    Json,
+    Model,
+    Quiet,
+    Sep,
+    Verbose,
+    bad_input,
+    exit_codes,
+    plain_table,
+    say,
+    tell,
+    tell_json,
+    warn,
+    warnings_as_lines,
+)
+from tailboost.cli._tables import UnitError, errors_by_unit, errors_kept, print_errors, stated_targets
+
+# Share of rows that a model was fitted on from which on its errors say little.
+SEEN = 0.05
+MOST_GROUPS = 100
+
+
+def evaluate(
+    model: Model,
+    data: Data,
+    target: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column of the labels; by default that of the fit.")
+    ] = None,
+    group: Groups = None,
+    sep: Sep = ",",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Count a model's errors on a table: by class and by group, with targets and exact 95 % intervals.
+
+    Groups are by default those that it was fitted with. Rows that it was fitted on say little: a warning
+    tells how many there are.
+    """
+    with exit_codes(verbose, quiet):
+        print_evaluation(StoredModel.read(model), data, target=target, group=group, sep=sep, as_json=as_json)
+
+
+def print_evaluation(
+    stored: StoredModel,
+    data: Path,
+    *,
+    target: str | None = None,
+    group: list[str] | None = None,
+    sep: str = ",",
+    as_json: bool = False,
+) -> None:
+    """Print a model's errors on a file's rows."""
+    columns = stored.groups if group is None else group
+    with warnings_as_lines():
+        later = stored.rows_of(data, sep, purpose="evaluate on", but=columns)
+        y = stored.labels_of(later, target)
+        groups = {name: group_names(later, name) for name in columns}
+        classifier = stored.classifier
+        with bad_input(f"{data}: "):
+            predicted = classifier.predict(later.rows)
+            seen = warn_of_seen(classifier, later.rows)
+    units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier))
+    if as_json:
+        tell_json(
+            {
+                "model": str(stored.path),
+                "data": str(data),
+                "rows": len(y),
+                "rule": "predict",
+                "seen_share": None if np.isnan(seen) else seen,
+                "confidence": 0.95,
+                "errors": [unit.to_dict() for unit in units],
+            }
+        )
+        return
+    print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}")
+    say(_worst(units))
+    say(
+        "Intervals: Clopper–Pearson, for rows drawn independently; each holds by itself with 95 % confidence."
+    )
+
+
+def warn_of_seen(classifier: Any, rows: Any) -> float:
+    """Warn where a classifier was fitted on rows that are to judge it; return their share."""
+    seen = float(classifier.seen_share(rows)) if hasattr(classifier, "seen_share") else 0.0
+    if seen > SEEN:
+        warn(f"{seen:.0%} of these rows were fitted on: errors on them are lower than on others")
+    return seen
+
+
+def _worst(units: list[UnitError]) -> str:
+    known = [unit for unit in units if unit.kind == "class" and unit.error is not None]
+    worst = max(known, key=lambda unit: unit.error or 0.0)
+    return f"Worst class: {worst.name}, {worst.error:.3f}."
+
+
+def group_names(later: Any, name: str) -> Any:
+    """Return the groups of a later file's rows, as `load_table` names them; "missing" where there is none."""
+    if name not in later.table:
+        raise BadInput(f"--group: the data have no column {name!r}")
+    column = later.table[name]
+    if column.nunique() > MOST_GROUPS:
+        raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
+    return column.astype(object).map(str, na_action="ignore").fillna("missing").to_numpy(dtype=str)
+
+
+def inspect_model(model: Model, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Show what a model file holds: method, training data, columns, classes, guarantee, versions."""
+    with exit_codes(verbose):
+        with warnings_as_lines():
+            stored = StoredModel.read(model)
+        about = _description(stored)
+        if as_json:
+            tell_json(about)
+        else:
+            _print_description(about, stored)
+
+
+def _description(stored: StoredModel) -> dict[str, Any]:
+    classifier, encoder = stored.classifier, stored.encoder
+    changed = {}
+    for name, value in classifier.get_params(deep=False).items():
+        if value is not None and repr(value) != repr(type(classifier)().get_params(deep=False).get(name)):
+            changed[name] = repr(value)
+    kept = errors_kept(classifier)
+    columns = [] if encoder is None else encoder.schema_.columns
+    guarantee = getattr(classifier, "guarantee_", None)
+    return {
+        "file": str(stored.path),
+        "bytes": stored.path.stat().st_size,
+        "classifier": type(classifier).__name__,
+        "parameters": changed,
+        "members": len(getattr(classifier, "estimators_", [])) or None,
+        "trained_on": stored.notes,
+        "target": stored.target,
+        "classes": [str(label) for label in classifier.classes_],
+        "columns": [
+            {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None} for c in columns
+        ],
+        "errors": None if kept is None else {"of": kept[1], "units": [u.to_dict() for u in kept[0]]},
+        "guarantee": None if guarantee is None else str(guarantee),
+        "versions": stored.versions,
+    }
+
+
+def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
+    notes = about["trained_on"]
+    lines = {
+        "file": f"{about['file']}, {about['bytes']:,} bytes",
+        "classifier": about["classifier"],
+        "parameters": ", ".join(f"{k}={v}" for k, v in about["parameters"].items()) or "the defaults",
+        "members": "" if about["members"] is None else str(about["members"]),
+        "made": notes.get("created", "not noted"),
+        "trained on": f"{notes['rows']:,} rows of {notes['data']}" if "rows" in notes else "not noted",
+        "target": about["target"] or "not noted",
+        "classes": ", ".join(
+            f"{label} ({notes['classes'][label]:,} rows)" if label in notes.get("classes", {}) else label
+            for label in about["classes"]
+        ),
+        "groups": ", ".join(stored.groups),
+        "weights": notes.get("weight") or "",
+        "mean budget": str(notes.get("mean_budget", "")),
+        "left out": ", ".join(notes.get("not_features", [])),
+        "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
+    }
+    plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
+    if about["columns"]:
+        rows = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
+        plain_table(("column", "kind", "categories"), rows, title="\nColumns", left=2)
+    kept = errors_kept(stored.classifier)
+    if kept is not None:
+        tell("")
+        print_errors(kept[0], words=kept[1])
+    if about["guarantee"]:
+        tell(f"\nGuarantee: {about['guarantee']}")

@@ -1,0 +1,136 @@
+"""Model files as the commands know them: the model, what was noted with it, and how it reads later tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from tailboost import datasets
+from tailboost.cli._shared import BadInput, bad_input
+from tailboost.io import TableEncoder
+from tailboost.persistence import load_model, read_notes
+
+
+@dataclass(frozen=True)
+class Later:
+    """Rows of a later file: as they stand there, and prepared for the classifier.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The columns of the file.
+    rows : array or DataFrame
+        What the classifier takes.
+    """
+
+    table: Any
+    rows: Any
+
+    def column(self, name: str, what: str) -> Any:
+        """Return a column of the file, none of its values missing."""
+        if name not in self.table:
+            raise BadInput(
+                f"{what}: the data have no column {name!r}; they have {', '.join(map(repr, self.table))}"
+            )
+        column = self.table[name]
+        if missing := int(column.isna().sum()):
+            raise BadInput(f"{what}: column {name!r} has {missing} missing values")
+        return column
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model file that was read.
+
+    Attributes
+    ----------
+    whole : estimator
+        The model as it is stored, preparation included.
+    notes, versions : dict
+        What `tailboost fit` noted, and the versions of the libraries then.
+    """
+
+    path: Path
+    whole: Any
+    notes: dict[str, Any]
+    versions: dict[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> StoredModel:
+        """Read a model file, refusing what cannot predict."""
+        with bad_input():
+            whole = load_model(path)
+            if not hasattr(whole, "predict"):
+                raise BadInput(f"{str(path)!r} holds a {type(whole).__name__}, which cannot predict")
+            record = read_notes(path)
+        return cls(path, whole, record["notes"], record["versions"])
+
+    @property
+    def classifier(self) -> Any:
+        """The classifier itself, without its preparation."""
+        return self.whole[-1] if isinstance(self.whole, Pipeline) else self.whole
+
+    @property
+    def encoder(self) -> TableEncoder | None:
+        """The first step, if it has a schema of its columns, so that it reads a CSV file's text itself."""
+        first = self.whole.steps[0][1] if isinstance(self.whole, Pipeline) else None
+        return first if isinstance(first, TableEncoder) else None
+
+    @property
+    def target(self) -> str | None:
+        """The name of the target column, if it is known."""
+        schema = None if self.encoder is None else self.encoder.schema_.target
+        return None if schema is None else schema.name
+
+    @property
+    def groups(self) -> list[str]:
+        """The columns of groups that it was fitted with."""
+        return list(self.notes.get("group") or [])
+
+    def rows_of(self, data: Path, sep: str = ",", *, purpose: str, but: Sequence[str] = ()) -> Later:
+        """Read a later file as the model was fitted on the first one.
+
+        Parameters
+        ----------
+        data : Path
+            The file.
+        sep : str
+            What separates its values.
+        purpose : str
+            What its rows are for, for the message where there are none.
+        but : sequence of str
+            Columns that are no features, and not worth a warning.
+        """
+        with bad_input():
+            table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)
+        if not len(table):
+            raise BadInput(f"{str(data)!r} has no rows to {purpose}")
+        known = set() if self.encoder is None else set(self.encoder.feature_names_in_)
+        aside = {*but, *self.notes.get("not_features", [])} - known
+        rows = table.drop(columns=[name for name in table if name in aside])
+        with bad_input(f"{data}: "):
+            if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
+                rows = self.whole[:-1].transform(rows)
+        return Later(table, rows)
+
+    def labels_of(self, later: Later, target: str | None) -> Any:
+        """Return the labels of a later file as the model knows them."""
+        name = target or self.target
+        if name is None:
+            raise BadInput("--target: this model does not say what its target was called; name the column")
+        return known_labels(later.column(name, "--target"), self.classifier.classes_, name)
+
+
+def known_labels(column: Any, classes: Any, name: str) -> Any:
+    """Return labels as a model knows them; those of a CSV file are text, also where a model's are numbers."""
+    spelled = {str(label): label for label in classes.tolist()}
+    texts = [str(value) for value in column.tolist()]
+    if stray := sorted(set(texts) - set(spelled)):
+        shown = ", ".join(map(repr, stray[:5]))
+        raise BadInput(f"target column {name!r} holds labels the model does not know: {shown}")
+    return np.array([spelled[text] for text in texts], dtype=classes.dtype)

@@ -1,0 +1,147 @@
+"""``predict`` and ``decide``: answers for the rows of a later table, as a CSV file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from tailboost._output import write_output
+from tailboost.cli._models import StoredModel
+from tailboost.cli._shared import (
+    BadInput,
+    Data,
+    Escape,
+    Model,
+    Quiet,
+    Sep,
+    Verbose,
+    bad_input,
+    check_output,
+    escaped,
+    exit_codes,
+    say,
+    warnings_as_lines,
+)
+from tailboost.decisions import RandomizedDecision
+
+OutFile = Annotated[Path, typer.Option(metavar="FILE", help="The CSV file to write.")]
+
+
+def predict(
+    model: Model,
+    data: Data,
+    out: OutFile,
+    identity: Annotated[
+        str | None, typer.Option("--id", metavar="COL", help="A column of DATA to write beside the answers.")
+    ] = None,
+    escape_formulas: Escape = False,
+    sep: Sep = ",",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Predict the rows of a table: row (from 0), prediction, and a share or probability per class.
+
+    A mixture gives shares, how often the randomised rule answers each class; they are no probabilities of
+    the class. Columns are read as the model was fitted on them: values of another kind count as missing, new
+    columns are ignored, and a warning says how many there are of each, and of categories not seen before.
+    Labels are written as they were given; those that begin like a formula (=cmd) can harm in a spreadsheet,
+    see --escape-formulas.
+    """
+    with exit_codes(verbose, quiet):
+        check_output("--out", out, model, data)
+        if identity in ("row", "prediction"):
+            raise BadInput(f"--id: the answers have a column {identity!r} of their own")
+        stored = StoredModel.read(model)
+        with warnings_as_lines():
+            later = stored.rows_of(data, sep, purpose="predict", but=[] if identity is None else [identity])
+            answers: dict[str, Any] = {"row": range(len(later.table))}
+            if identity is not None:
+                answers[identity] = _texts(later.column(identity, "--id"), escape_formulas)
+            with bad_input(f"{data}: "):
+                answers |= _answers(stored.classifier, later.rows, escape_formulas)
+        with bad_input("--out: "):
+            write_output(out, pd.DataFrame(answers).to_csv(index=False))
+        say(f"{len(later.table):,} predictions: {out}")
+
+
+def _answers(classifier: Any, rows: Any, escape: bool) -> dict[str, Any]:
+    labels = classifier.predict(rows)
+    answers = {"prediction": escaped(labels) if escape else labels}
+    if hasattr(classifier, "predict_proba"):
+        word = "share" if hasattr(classifier, "reweight") else "probability"
+        for label, column in zip(classifier.classes_, classifier.predict_proba(rows).T, strict=True):
+            answers[f"{word}_{label}"] = np.round(column, 9)
+    return answers
+
+
+def _texts(column: Any, escape: bool) -> Any:
+    return escaped(column.tolist()) if escape else column.to_numpy()
+
+
+def decide(
+    model: Model,
+    data: Data,
+    identity: Annotated[
+        str,
+        typer.Option("--id", metavar="COL", help="The column of the people's ids: stable, all different."),
+    ],
+    secret_env: Annotated[
+        str, typer.Option(metavar="VAR", help="The environment variable that holds the secret.")
+    ],
+    out: OutFile,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="What is decided, such as loans-2026; by default the target's name."
+        ),
+    ] = None,
+    escape_formulas: Escape = False,
+    sep: Sep = ",",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Draw a decision for each row by its id: id, prediction, the member that answered, and the number drawn.
+
+    The same id gets the same draw in any file, order and process, as long as secret and context are the same.
+    The commitment that is printed ties both down without telling the secret: publish it before you decide.
+    When drawing is not acceptable, use `tailboost predict`.
+    """
+    with exit_codes(verbose, quiet):
+        check_output("--out", out, model, data)
+        if identity in ("prediction", "member", "u"):
+            raise BadInput(f"--id: the decisions have a column {identity!r} of their own")
+        if not os.environ.get(secret_env):
+            raise BadInput(f"--secret-env: the environment has no variable {secret_env!r}, or it is empty")
+        stored = StoredModel.read(model)
+        about = context if context is not None else stored.target
+        if about is None:
+            raise BadInput(
+                "--context: this model does not say what its target was called; say what is decided"
+            )
+        with bad_input(f"{model}: "):
+            policy = RandomizedDecision(stored.classifier, _secret(secret_env), about)
+        with warnings_as_lines():
+            later = stored.rows_of(data, sep, purpose="decide on", but=[identity])
+            ids = later.column(identity, "--id")
+            with bad_input(f"{data}: --id {identity}: "):
+                decisions = policy.decide(later.rows, ids)
+        answers = {
+            identity: _texts(ids, escape_formulas),
+            "prediction": escaped(decisions.y) if escape_formulas else decisions.y,
+            "member": decisions.member,
+            "u": decisions.u,
+        }
+        with bad_input("--out: "):
+            write_output(out, pd.DataFrame(answers).to_csv(index=False))
+        say(f"{len(decisions):,} decisions: {out}")
+        say(f"Context: {about}\nCommitment: {policy.commitment}")
+
+
+def _secret(variable: str) -> bytes:
+    """Return the bytes of a variable's text, as the system gave them."""
+    return os.fsencode(os.environ[variable])

@@ -1,0 +1,241 @@
+"""What every command uses: options, exit codes, and how to speak."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import traceback
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tailboost._output import is_same_file
+
+LONGEST_LINE = 300
+INTERRUPTED = 130  # the exit code shells give a process that Ctrl-C ended
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+def _checked_jobs(jobs: int) -> int:
+    if jobs == 0 or jobs < -1:
+        raise typer.BadParameter(f"must be -1 (all cores) or at least 1, got {jobs}")
+    return jobs
+
+
+def _checked_sep(sep: str) -> str:
+    sep = {"\\t": "\t", "tab": "\t"}.get(sep, sep)
+    if len(sep) != 1 or sep in '"\r\n':
+        raise typer.BadParameter(f"must be one character, or tab; got {sep!r}")
+    return sep
+
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .bz2, .xz) or Parquet file.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `tailboost fit`.")]
+Target = Annotated[str, typer.Option(metavar="COL", help="The column to predict.")]
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", metavar="COL", help="A column of groups; may be repeated.")
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", metavar="COL", help="A column that is no feature; may be repeated."),
+]
+Sep = Annotated[
+    str,
+    typer.Option(
+        metavar="CHAR", callback=_checked_sep, help="What separates the values of a CSV file; tab works."
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+# One by default: the tree library's threads spin while they wait for each other. On shared cores a fit on a
+# table of a few thousand rows took fifty times as long with two threads.
+Jobs = Annotated[
+    int, typer.Option(callback=_checked_jobs, help="Processor cores per fit; -1 takes all: for large tables.")
+]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for results.json and report.html.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.")]
+Escape = Annotated[
+    bool,
+    typer.Option("--escape-formulas", help="Put ' before text that a spreadsheet would run (=, +, -, @)."),
+]
+
+
+class BadInput(Exception):
+    """What the user gave cannot be used; the message is the one line to show."""
+
+
+# -- errors ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
+    """Run a command: errors end it with their exit code and one line."""
+    token = _quiet.set(quiet)
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        raise typer.Exit(fail("stopped by Ctrl-C", INTERRUPTED)) from None
+    except BrokenPipeError:  # who reads the output has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except Exception as error:
+        if verbose:
+            traceback.print_exc()
+        if isinstance(error, BadInput):
+            raise typer.Exit(fail(str(error), 2)) from None
+        hint = "" if verbose else " (--verbose shows where)"
+        raise typer.Exit(fail(f"{type(error).__name__}: {error}{hint}", 1)) from None
+    finally:
+        _quiet.reset(token)
+
+
+@contextmanager
+def bad_input(where: str = "") -> Iterator[None]:
+    """Turn errors raised inside into `BadInput`: they are about what the user gave."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        raise BadInput(f"{where}{error}") from error
+
+
+def fail(message: str, code: int) -> int:
+    """Print the line of an error and return the exit code."""
+    line = f"tailboost: {printable(' '.join(message.split()))}"
+    if len(line) > LONGEST_LINE:  # the start says what is wrong, the end often what to do
+        line = f"{line[: LONGEST_LINE - 100]} … {line[-90:]}"
+    print(line, file=sys.stderr)
+    return code
+
+
+def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path) -> None:
+    """Refuse outputs that are read here."""
+    for output in outputs:
+        for given in inputs:
+            if is_same_file(output, given):
+                raise BadInput(
+                    f"{option}: {str(output)!r} is read here; writing it would overwrite {str(given)!r}"
+                )
+
+
+def check_output(option: str, out: Path, *inputs: Path) -> None:
+    """Refuse a file that cannot be written, before any work is done."""
+    with bad_input(f"{option}: "):  # a name may be longer than the system takes
+        if out.is_dir() or not out.parent.is_dir():
+            raise BadInput(f"{option}: {str(out)!r} is a folder, or is in one that is not there")
+        refuse_overwriting(option, [out], *inputs)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of the results."""
+    with bad_input("--out: "):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+# -- speaking ----------------------------------------------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    """Return a text that can be written as UTF-8: file names need not be UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Print the warnings raised inside, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield
+    for message in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+        warn(message)
+
+
+def warn(message: str) -> None:
+    """Print a warning, also where the command is quiet."""
+    print(f"warning: {printable(message)}", file=sys.stderr)
+
+
+def is_quiet() -> bool:
+    """Whether the command that runs was given --quiet."""
+    return _quiet.get()
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return where to print."""
+    terminal = Console(stderr=stderr, highlight=False)
+    # In a file or a pipe a table need not fit the width of a screen.
+    return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
+
+
+def tell(line: str) -> None:
+    """Print a line of the result."""
+    console().print(Text(printable(line)), soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Print a line about the work, unless the command is quiet."""
+    if not is_quiet():
+        tell(line)
+
+
+def say_aside(line: str) -> None:
+    """Print a line about the work to standard error, unless the command is quiet."""
+    if not is_quiet():
+        console(stderr=True).print(Text(printable(line)), soft_wrap=True)
+
+
+def tell_json(document: Any) -> None:
+    """Print a result as JSON."""
+    print(json.dumps(document, indent=1, allow_nan=False, default=str))
+
+
+def plain_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", left: int = 1
+) -> None:
+    """Print a table without lines: the first columns to the left, the others (numbers) to the right."""
+    table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
+    for j, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if j < left else "right", no_wrap=j == 0)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    if title:  # as the table's own title it would be broken at the table's width
+        tell(title)
+    console().print(table)
+
+
+def command_line(command: str, *arguments: Path, **options: Any) -> str:
+    """Return how a command was called, as a shell reads it."""
+    words = ["tailboost", command, *map(str, arguments)]
+    for name, value in options.items():
+        for item in value if isinstance(value, list) else [] if value is None else [value]:
+            words += [f"--{name.replace('_', '-')}", str(item)]
+    return printable(shlex.join(words))
+
+
+def escaped(labels: Iterable[Any]) -> list[Any]:
+    """Put an apostrophe before labels that spreadsheets would run as formulas."""
+    marks = ("=", "+", "-", "@", "\t", "\r")
+    return [
+        f"'{x}" if isinstance(x, str) and x.startswith(marks) and not _is_number(x) else x for x in labels
+    ]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,159 @@
+"""Errors by class and group, as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+
+from tailboost.cli._shared import plain_table
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class UnitError:
+    """The error on some rows: all of them, a class or a group.
+
+    Attributes
+    ----------
+    kind : {"all", "class", "group"}
+    name : str
+        Of a group with its column: "sex=female".
+    rows : int
+    error : float or None
+        Share of them (of their weight) answered wrong; None if there are none, or it is not known.
+    target : float or None
+        The error allowed, where there is a target.
+    low, high : float or None
+        Exact confidence interval of the error, for rows that are independent and count one each.
+    """
+
+    kind: str
+    name: str
+    rows: int
+    error: float | None
+    target: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, kind: str, name: str, wrong: Any, target: float | None = None) -> UnitError:
+        """Count the errors on rows that count one each."""
+        n, k = len(wrong), int(np.sum(wrong))
+        if n == 0:
+            return cls(kind, name, 0, None, target)
+        interval = binomtest(k, n).proportion_ci(CONFIDENCE, method="exact")
+        return cls(kind, name, n, k / n, target, float(interval.low), float(interval.high))
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target is met on these rows, and whether the interval says so too."""
+        if self.target is None or self.error is None:
+            return ""
+        if self.error <= self.target:
+            return "met, interval too" if self.high is not None and self.high <= self.target else "met"
+        return "missed, interval too" if self.low is not None and self.low > self.target else "missed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self) | {"verdict": self.verdict}
+
+
+def errors_by_unit(
+    y: Any, predicted: Any, classes: Any, groups: Mapping[str, Any], targets: Mapping[str, float]
+) -> list[UnitError]:
+    """Return the errors of `predict` on all rows, every class and every group.
+
+    Parameters
+    ----------
+    y, predicted : ndarray of shape (n,)
+        Labels.
+    classes : ndarray of shape (K,)
+        All labels.
+    groups : mapping of str to ndarray of shape (n,)
+        Names of the groups by column.
+    targets : mapping of str to float
+        The error allowed to a class by its name, or to a group by "column=value".
+    """
+    wrong = np.asarray(predicted) != np.asarray(y)
+    found = [UnitError.of("all", "all rows", wrong)]
+    for label in classes:
+        found.append(UnitError.of("class", str(label), wrong[y == label], targets.get(str(label))))
+    for column, values in groups.items():
+        for value in sorted(set(values)):
+            name = f"{column}={value}"
+            found.append(UnitError.of("group", name, wrong[values == value], targets.get(name)))
+    return found
+
+
+def print_errors(units: Sequence[UnitError], *, words: str) -> None:
+    """Print a table of errors; ``words`` says which errors on which rows."""
+    with_interval = any(unit.low is not None for unit in units)
+    with_target = any(unit.target is not None for unit in units)
+    headings = ["", "name", "rows", "error"]
+    headings += ["95 % interval"] * with_interval + ["target", ""] * with_target
+    rows = []
+    for unit in units:
+        row = [unit.kind, unit.name, f"{unit.rows:,}", _number(unit.error)]
+        if with_interval:
+            row.append("" if unit.low is None else f"{unit.low:.3f} – {unit.high:.3f}")
+        if with_target:
+            row += ["" if unit.target is None else _number(unit.target), unit.verdict]
+        rows.append(row)
+    plain_table(headings, rows, title=words, left=2)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def stated_targets(classifier: Any) -> dict[str, float]:
+    """Return the errors that were allowed when a classifier was fitted, by the name of the unit."""
+    if getattr(classifier, "max_error", "auto") == "auto":
+        return {}
+    return {_unit_name(u): float(a) for u, a in zip(classifier.units_, classifier.max_error_, strict=True)}
+
+
+def _unit_name(unit: Any) -> str:
+    """Name a class, a group ("city=Rome") or a cell ("yes / city=Rome") as `errors_by_unit` does."""
+    if not isinstance(unit, tuple):
+        return str(unit)
+    first, last = unit
+    return f"{first} / {_unit_name(last)}" if isinstance(last, tuple) else f"{first}={last}"
+
+
+def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
+    """Return the class errors that a fitted mixture knows of its judged rows, and whose errors they are.
+
+    Of `predict` where the classifier kept them, else of the rule that draws; None where nothing is known.
+    """
+    if hasattr(classifier, "unit_errors_"):
+        units, errors = classifier.units_, classifier.unit_errors_
+        counts = np.bincount(
+            classifier.combiner_.pool.ledger.rows.groups.ravel() + 1, minlength=len(units) + 1
+        )
+        targets = stated_targets(classifier)
+        kind = "class" if np.array_equal(units, classifier.classes_) else "group"
+        found = [
+            UnitError(
+                kind, _unit_name(u), int(n), None if np.isnan(e) else float(e), targets.get(_unit_name(u))
+            )
+            for u, e, n in zip(units, errors, counts[1:], strict=True)
+        ]
+        return found, f"Errors of predict on {classifier.combiner_.pool.ledger.rows.words}"
+    pool = getattr(getattr(classifier, "combiner_", None), "pool", None)
+    if pool is None or not hasattr(classifier, "reweight"):
+        return None
+    rows = pool.ledger.rows
+    errors, used = pool.ledger.unit_errors("class", rows.y)
+    by_class = dict(zip(used.tolist(), (classifier.estimator_weights_ @ errors).tolist(), strict=True))
+    counts = np.bincount(rows.y, minlength=len(classifier.classes_))
+    found = [
+        UnitError("class", str(label), int(counts[k]), by_class.get(k))
+        for k, label in enumerate(classifier.classes_)
+    ]
+    return found, f"Errors of the rule that draws (predict_proba) on {rows.words}"

@@ -1,0 +1,547 @@
+"""Upper confidence bounds that hold at every number of rows: error rates, means, tails, shifts.
+
+All are for independent rows with losses in [0, 1]. None depends on the order of the rows, and each is at
+most 1, which is also the answer where there are no rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import rel_entr
+from scipy.stats import beta, binom, ksone
+
+from tailboost._numbers import base_measure, check_number
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.solvers import cvar, worst_case_weights
+
+__all__ = [
+    "bentkus_upper",
+    "betting_p_value",
+    "betting_upper",
+    "binomial_p_value",
+    "clopper_pearson_upper",
+    "cvar_of_mean",
+    "hoeffding_upper",
+    "rows_needed",
+    "shift_of_mean",
+    "tail_band",
+]
+
+#: More different losses than this are rounded up to multiples of its inverse: the bound stays valid.
+MOST_LOSSES = 2**14
+#: From here on the exact distribution of the Kolmogorov–Smirnov statistic takes seconds and says the same.
+MOST_EXACT = 1_000
+#: So many stakes below what the largest variance asks for at a mean of ½; they suit means up to 1 − 1/257.
+MORE_STAKES = 8
+
+
+def _check_delta(delta: float) -> float:
+    return check_number(delta, "delta", 0, 1, below=True)
+
+
+def _losses(losses: ArrayLike) -> Floats:
+    values = np.asarray(losses, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError(f"losses must be numbers in [0, 1], shape (n,), got shape {values.shape}")
+    return values
+
+
+# -- error rates -------------------------------------------------------------------------------------------
+
+
+def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
+    """Upper bound on an error rate, exact: the largest under which so few errors have a probability of δ.
+
+    Parameters
+    ----------
+    errors, n : int
+        Errors among n rows, 0 ≤ errors ≤ n.
+    delta : float in (0, 1), default=0.05
+        Probability that the bound fails.
+
+    Returns
+    -------
+    float
+        1 where all rows are errors, or there are none.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    References
+    ----------
+    .. [1] C. J. Clopper and E. S. Pearson, "The Use of Confidence or Fiducial Limits", Biometrika 26, 1934.
+
+    Examples
+    --------
+    >>> from tailboost.confidence import clopper_pearson_upper
+    >>> round(clopper_pearson_upper(15, 100), 3)
+    0.222
+    """
+    _check_delta(delta)
+    if not 0 <= errors <= n:
+        raise ValueError(f"errors must be in [0, n={n}], got {errors}")
+    return 1.0 if errors == n else float(beta.ppf(1.0 - delta, errors + 1, n - errors))
+
+
+def binomial_p_value(errors: ArrayLike, n: ArrayLike, target: ArrayLike) -> Floats:
+    """Probability of at most so few errors among n rows where the error rate is ``target`` or more.
+
+    Parameters
+    ----------
+    errors, n : int or array-like of int
+        Errors among n rows.
+    target : float in (0, 1], or array-like
+        The rate that is to be excluded.
+
+    Returns
+    -------
+    ndarray
+        In (0, 1]; at most δ where, and only where, `clopper_pearson_upper` is at most the target.
+    """
+    below = np.asarray(errors) < np.asarray(n)
+    return np.where(below, binom.cdf(errors, np.maximum(n, 1), target), 1.0)
+
+
+def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
+    """Rows after which an observed error rate certifies a target, from before any are collected.
+
+    Parameters
+    ----------
+    error : float in [0, 1)
+        The error rate expected among the rows.
+    target : float in (0, 1]
+        The rate that is not to be exceeded.
+    confidence : float in (0, 1), default=0.95
+        Of the statement about this one class or group.
+
+    Returns
+    -------
+    int
+        The least N such that with any number n ≥ N of rows and at most ``error · n`` errors among them the
+        `clopper_pearson_upper` bound is at most the target. Rows of the class or group in question, not of
+        the table. That the observed rate is what one expects is up to chance: half of the time it is
+        higher.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or the error is not below the target: no number of rows would do.
+
+    Examples
+    --------
+    >>> from tailboost import rows_needed
+    >>> rows_needed(error=0.15, target=0.2)
+    181
+    >>> rows_needed(error=0.0, target=0.01)
+    299
+    """
+    check_number(error, "error", 0, 1, closed=True)
+    check_number(target, "target", 0, 1)
+    check_number(confidence, "confidence", 0, 1, below=True)
+    if error >= target:
+        raise ValueError(
+            f"error={error!r} is not below target={target!r}: no number of rows certifies a target that is "
+            "exceeded"
+        )
+    if target == 1:
+        return 1
+    delta = 1.0 - confidence
+
+    def fails(n: Ints) -> Mask:
+        # A rate such as .15 times n may fall short of a whole number by rounding alone.
+        failing: Mask = binom.cdf(np.floor(error * n + 1e-9), n, target) > delta
+        return failing
+
+    high = 1  # with error · n errors, whole or not, the bound falls with n
+    while beta.ppf(confidence, error * high + 1, (1 - error) * high) > target:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        above = beta.ppf(confidence, error * middle + 1, (1 - error) * middle) > target
+        low, high = (middle, high) if above else (low, middle)
+    while high > 1:  # some rows fewer may do, because errors are whole numbers
+        some = np.arange(max(1, high - 4096), high)
+        if (failing := fails(some)).any():
+            return int(some[failing][-1]) + 1
+        high = int(some[0])
+    return 1
+
+
+# -- means of losses in [0, 1] -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Different losses and how many rows have each; many are rounded up to a grid."""
+
+    values: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, losses: ArrayLike) -> Self:
+        values, counts = np.unique(_losses(losses), return_counts=True)
+        if len(values) > MOST_LOSSES:
+            values, place = np.unique(np.ceil(values * MOST_LOSSES) / MOST_LOSSES, return_inverse=True)
+            counts = np.bincount(place, weights=counts)
+        return cls(values, counts.astype(np.float64))
+
+    @property
+    def n(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def mean(self) -> float:
+        return float(self.values @ self.counts) / self.n
+
+    def log_wealth(self, mean: float, stakes: Floats, weights: Floats) -> float:
+        """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)), won by bets that the mean is less."""
+        with np.errstate(divide="ignore"):
+            factors = np.log1p(stakes[:, None] * ((mean - self.values) / (1.0 - mean)))
+        return float(np.logaddexp.reduce(factors @ self.counts + np.log(weights)))
+
+
+@dataclass(frozen=True)
+class _Bets:
+    """Which stakes c are mixed, and with which weights, against the claim that the mean is at least m.
+
+    A stake of √(2 L (1 − m)/(n m)) suits a loss with the largest variance m(1 − m) that there is, L = log
+    1/δ, and larger ones suit smaller variances. All are powers of √½, so that the prior is the same for all
+    m of a piece, and within a piece the wealth rises with m.
+    """
+
+    n: float
+    log_level: float
+
+    @property
+    def last(self) -> int:
+        """Number of the last piece, which ends at m = 1."""
+        return max(0, math.ceil(math.log2(max(1.0, self.n / (2.0 * self.log_level))))) + MORE_STAKES
+
+    def edge(self, piece: int) -> float:
+        """Return where a piece ends."""
+        return 1.0 / (1.0 + 2.0**-piece * self.n / (2.0 * self.log_level)) if piece < self.last else 1.0
+
+    def prior(self, piece: int) -> tuple[Floats, Floats]:
+        """Return stakes and weights of a piece: in proportion to 1/c, so the least stake has the most."""
+        stakes = np.exp2(-0.5 * np.arange(piece + 1, dtype=np.float64))
+        return stakes, base_measure(1.0 / stakes, len(stakes))
+
+
+def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
+    """Upper bound on the mean of losses in [0, 1], by betting against every larger mean.
+
+    Whoever bets, round by round, a share c of his wealth on the next loss being below m multiplies it by 1
+    − c + c (1 − ℓ)/(1 − m), and if the mean is m or more his wealth exceeds 1/δ with probability at most δ,
+    whatever c is, and so does a mixture of such bets ([1]_, [2]_). The bound is the largest mean that the
+    mixture cannot exclude. Small variances make it small. A product does not depend on the order of its
+    factors, so neither does the bound on the order of the rows; bets that learn from the rows before (as in
+    [1]_) are tighter by up to a third of the distance to the mean, and change with every shuffle.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+        Of independent rows. More than 16,384 different ones are rounded up to multiples of 1/16384.
+    delta : float in (0, 1), default=0.05
+        Probability that the bound fails.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If a loss or δ is outside its range.
+
+    References
+    ----------
+    .. [1] I. Waudby-Smith and A. Ramdas, "Estimating Means of Bounded Random Variables by Betting",
+       JRSS B 86, 2024.
+    .. [2] F. Orabona and K.-S. Jun, "Tight Concentrations and Confidence Sequences from the Regret of
+       Universal Portfolio", IEEE Transactions on Information Theory 70, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.confidence import betting_upper
+    >>> round(betting_upper(np.tile([0.0, 0.1, 0.2, 0.3], 50)), 3)
+    0.175
+    """
+    _check_delta(delta)
+    counts = _Counts.of(losses)
+    if counts.n == 0 or counts.mean >= 1.0:
+        return 1.0
+    bets = _Bets(counts.n, -math.log(delta))
+    # From the top: a piece whose left end is excluded is excluded as a whole.
+    for piece in range(bets.last, -1, -1):
+        stakes, weights = bets.prior(piece)
+        left = bets.edge(piece - 1) if piece else 0.0
+        right = bets.edge(piece)
+        inside = min(right, np.nextafter(1.0, 0.0))
+
+        def excess(m: float, stakes: Floats = stakes, weights: Floats = weights) -> float:
+            return counts.log_wealth(m, stakes, weights) - bets.log_level
+
+        if excess(left) >= 0.0:
+            continue
+        if excess(inside) < 0.0:
+            return right
+        return min(right, float(brentq(excess, left, inside, xtol=1e-12)) + 1e-12)
+    raise AssertionError("no bet gains at a mean of 0")
+
+
+def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> float:
+    """Inverse wealth of `betting_upper`'s bets against a mean of ``target`` or more.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+        Of independent rows.
+    target : float in (0, 1]
+        The mean that is to be excluded.
+    delta : float in (0, 1), default=0.05
+        The level the bets are made for; the p-value is valid whatever it is.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+    """
+    _check_delta(delta)
+    counts = _Counts.of(losses)
+    if counts.n == 0 or target >= 1.0:
+        return 1.0
+    bets = _Bets(counts.n, -math.log(delta))
+    piece = next(j for j in range(bets.last + 1) if target < bets.edge(j))
+    return min(1.0, math.exp(-counts.log_wealth(target, *bets.prior(piece))))
+
+
+def hoeffding_upper(losses: ArrayLike, delta: float = 0.05) -> float:
+    """Hoeffding's upper bound on a mean, mean + √(log(1/δ)/(2n)), at most 1: to compare with.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+    delta : float in (0, 1), default=0.05
+        Probability that the bound fails.
+
+    Returns
+    -------
+    float
+    """
+    _check_delta(delta)
+    values = _losses(losses)
+    if not len(values):
+        return 1.0
+    return min(1.0, float(values.mean()) + math.sqrt(-math.log(delta) / (2 * len(values))))
+
+
+def bentkus_upper(losses: ArrayLike, delta: float = 0.05) -> float:
+    """Hoeffding–Bentkus upper bound on a mean: the larger means of both tail inequalities, to compare with.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+    delta : float in (0, 1), default=0.05
+        Probability that the bound fails.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    .. [1] S. Bates, A. Angelopoulos, L. Lei, J. Malik and M. I. Jordan, "Distribution-Free, Risk-Controlling
+       Prediction Sets", Journal of the ACM 68, 2021.
+    """
+    _check_delta(delta)
+    values = _losses(losses)
+    n = len(values)
+    mean = float(values.mean()) if n else 1.0
+
+    def excess(m: float) -> float:
+        r = min(mean, m)
+        hoeffding = math.exp(-n * float(rel_entr(r, m) + rel_entr(1 - r, 1 - m)))
+        bentkus = math.e * float(binom.cdf(math.ceil(n * mean - 1e-9), n, m))
+        return min(hoeffding, bentkus) - delta
+
+    top = 1.0 - 1e-12
+    return 1.0 if mean >= top or excess(top) > 0 else float(brentq(excess, mean, top))
+
+
+# -- tails and shifts --------------------------------------------------------------------------------------
+
+
+def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
+    """Return a distribution whose every tail is at least as bad as that of the losses, with confidence 1 − δ.
+
+    The distribution function of the rows exceeds the true one by more than ε nowhere, with probability 1 −
+    δ (the one-sided Kolmogorov–Smirnov statistic: its exact distribution up to 1,000 rows, beyond these the
+    inequality of Dvoretzky, Kiefer and Wolfowitz, √(log(1/δ)/(2n)), which holds at every n too). So a mass
+    of ε is taken from the smallest losses and put at 1. CVaR at every α [1]_ and the worst case under every
+    shift only grow with larger losses: their values for this distribution are upper bounds that all hold
+    together.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+        Of independent rows.
+    delta : float in (0, 1), default=0.05
+        Probability that any of the bounds fails.
+
+    Returns
+    -------
+    values : ndarray of shape (n + 1,)
+        Losses, ascending; the last is 1.
+    mass : ndarray of shape (n + 1,)
+        Their probabilities.
+
+    References
+    ----------
+    .. [1] P. Thomas and E. Learned-Miller, "Concentration Inequalities for Conditional Value at Risk",
+       ICML 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.confidence import tail_band
+    >>> from tailboost.solvers import cvar
+    >>> values, mass = tail_band(np.tile([0.0, 0.1, 0.2, 0.3], 50))
+    >>> round(cvar(values, 0.5, mass), 3)
+    0.387
+    """
+    _check_delta(delta)
+    values = np.sort(_losses(losses))
+    n = len(values)
+    if n == 0:
+        return np.ones(1), np.ones(1)
+    epsilon = min(1.0, _epsilon(n, delta))
+    below = np.clip(np.arange(n + 1) / n - epsilon, 0.0, 1.0)  # the least that the distribution function is
+    return np.append(values, 1.0), np.append(np.diff(below), epsilon)
+
+
+@lru_cache
+def _epsilon(n: int, delta: float) -> float:
+    if n <= MOST_EXACT:
+        return float(ksone.isf(delta, n))
+    return math.sqrt(-math.log(min(delta, 0.5)) / (2 * n))  # Massart's constant needs δ ≤ ½
+
+
+def cvar_of_mean(mean: float, alpha: float) -> float:
+    """Return the largest CVaR of a loss in [0, 1] with a mean: min(1, mean/α), that of a zero-one loss.
+
+    Parameters
+    ----------
+    mean : float in [0, 1]
+        The mean loss, or an upper bound on it.
+    alpha : float in (0, 1]
+        Tail mass.
+
+    Returns
+    -------
+    float
+    """
+    return min(1.0, mean / alpha)
+
+
+def shift_of_mean(mean: float, radius: float) -> float:
+    """Return the largest mean, under a shift, of a loss in [0, 1] with a mean: that of a zero-one loss.
+
+    Parameters
+    ----------
+    mean : float in [0, 1]
+        The mean loss, or an upper bound on it.
+    radius : float ≥ 0
+        Relative entropy KL(shifted ‖ here) up to which the population may shift.
+
+    Returns
+    -------
+    float
+    """
+    if mean <= 0.0 or mean >= 1.0:
+        return float(mean)
+    return min(1.0, worst_case_weights([0.0, 1.0], "kl", radius=radius, base=[1.0 - mean, mean]).dual_value)
+
+
+def band_cvar(band: tuple[Floats, Floats], alpha: float) -> float:
+    """Return the CVaR of the distribution of `tail_band`."""
+    values, mass = band
+    return min(1.0, cvar(values, alpha, mass))
+
+
+def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
+    """Return the worst case of the distribution of `tail_band` under a shift of a relative entropy."""
+    values, mass = band
+    return min(1.0, worst_case_weights(values, "kl", radius=radius, base=mass).dual_value)
+
+
+# -- rows that come later ----------------------------------------------------------------------------------
+
+#: Stakes of the bets against a bound, from everything to a thousandth, even weights.
+STAKES = 2.0 ** (-0.5 * np.arange(21))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Wealth of bets that a mean is above a bound.
+
+    If it is not, the wealth ever reaches 1/δ with probability at most δ.
+
+    Batch after batch may be added, and one may look after each.
+
+    Parameters
+    ----------
+    bound : float in [0, 1]
+        The bound that is put to the test.
+    log_wealths : ndarray of shape (21,)
+        Logarithms of the wealth by stake.
+    n : int
+        Rows so far.
+    total : float
+        Sum of their losses.
+
+    Examples
+    --------
+    >>> from tailboost.confidence import Evidence
+    >>> evidence = Evidence.against(0.1).add([0, 1, 0, 0, 1] * 4)
+    >>> round(evidence.value, 1), evidence.n
+    (69.6, 20)
+    """
+
+    bound: float
+    log_wealths: Floats
+    n: int = 0
+    total: float = 0.0
+
+    @classmethod
+    def against(cls, bound: float) -> Self:
+        """Begin with a wealth of 1."""
+        return cls(bound, np.zeros(len(STAKES)))
+
+    def add(self, losses: ArrayLike) -> Self:
+        """Return the evidence after further rows with losses in [0, 1]."""
+        values, counts = np.unique(_losses(losses), return_counts=True)
+        if self.bound <= 0.0:
+            gains = np.where(values > 0, np.inf, -STAKES[:, None])
+        else:
+            gains = STAKES[:, None] * (values / self.bound - 1.0)
+        with np.errstate(divide="ignore"):
+            grown = self.log_wealths + np.log1p(gains) @ counts
+        n = int(counts.sum())
+        return type(self)(self.bound, grown, self.n + n, self.total + float(values @ counts))
+
+    @property
+    def value(self) -> float:
+        """The wealth: 20 or more contradicts the bound as a test at 5 % does, however often one looks."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(np.logaddexp.reduce(self.log_wealths) - np.log(len(STAKES))))

@@ -1,0 +1,446 @@
+"""Randomised decisions that can be repeated and audited: one person, one draw.
+
+The draw is a keyed hash of a person's id: it depends on nothing else, so that neither another batch nor
+another machine nor a feature changed by 1e-9 buys a new one. ``docs/decisions.md`` has the format, test
+vectors, and when drawing is not acceptable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._checks import n_rows_of, refuse_missing
+from tailboost._typing import Floats, Ints
+from tailboost.combiners import MixtureEnsemble
+
+__all__ = ["Audit", "Decisions", "RandomizedDecision", "verify"]
+
+# A secret shorter than the first can be searched for; BLAKE2b takes keys up to the second. In bytes.
+SHORTEST_SECRET, LONGEST_SECRET = 16, 64
+# BLAKE2b's own separation of domains: what is hashed for a draw is never what is hashed for a commitment.
+_DRAW, _COMMIT = b"tailboost.draw.1", b"tailboost.comm.1"
+_TEXT, _BYTES = b"t", b"b"
+_ID_DTYPES = "iuUSTO"
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """The answers to some rows, and how each came about.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,)
+        Labels, as in the model's ``classes_``.
+    member : ndarray of shape (n,)
+        Number of the member that answered, an index into the model's ``estimators_``.
+    u : ndarray of shape (n,)
+        The numbers in [0, 1) that chose the members, from the ids alone.
+    """
+
+    y: NDArray[Any]
+    member: Ints
+    u: Floats
+
+    def __len__(self) -> int:
+        return len(self.u)
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What `verify` found; true if everything agrees.
+
+    Attributes
+    ----------
+    commitment : bool
+        Whether the secret and the context are those that were committed to.
+    rows : ndarray of bool, shape (n,)
+        Whether each row's number, and its member if that was given, are those that its id draws.
+    """
+
+    commitment: bool
+    rows: NDArray[np.bool_]
+
+    def __bool__(self) -> bool:
+        return self.commitment and bool(self.rows.all())
+
+    def __str__(self) -> str:
+        said = "is" if self.commitment else "is NOT"
+        n = len(self.rows)
+        return f"the secret {said} the one committed to; {int(self.rows.sum()):,} of {n:,} draws agree"
+
+
+class RandomizedDecision:
+    """Answer for people by a mixture's draw, such that each person has one draw for good.
+
+    A keyed hash (BLAKE2b) of the context and a person's id gives a number u in [0, 1), u chooses a member of
+    the mixture by the cumulative shares λ, and this member answers. The same id gets the same member in any
+    batch, order, process and on any machine, whatever the features; another context draws anew.
+
+    Parameters
+    ----------
+    model : classifier
+        A fitted mixture classifier of tailboost, or a pipeline that ends in one.
+    secret : bytes
+        From 16 to 64 bytes that nobody can guess, for instance ``secrets.token_bytes(32)``. It is not kept:
+        neither the policy nor the model holds it afterwards, only the state of a hash function that has
+        absorbed it. Without a secret people could try ids until they like the answer.
+    context : str
+        What is decided, such as "loans-2026": draws of different contexts have nothing to do with each other.
+
+    Attributes
+    ----------
+    model, context
+        As given.
+    commitment : str
+        64 hexadecimal digits to publish before the first decision: they tie secret and context down without
+        telling the secret. See `verify`.
+
+    Raises
+    ------
+    TypeError
+        If the secret is not bytes, the context not text, or the model no mixture classifier.
+    ValueError
+        If the secret is too short or too long, or the context empty.
+    NotFittedError
+        If the model is not fitted.
+
+    See Also
+    --------
+    verify : Check draws with the secret, as an auditor.
+
+    Notes
+    -----
+    An id is text, bytes or an integer. An integer is its decimal text, so that 1 and "1" are the same person
+    however a file was read, while "01" and b"1" are others. Text is taken as it is (in UTF-8): not stripped,
+    folded or normalised. Everything else is refused: floats (what an integer column with gaps becomes), truth
+    values, dates, and missing or empty ids.
+
+    A policy cannot be pickled or copied; make it anew from model, secret and context where it is needed.
+
+    Examples
+    --------
+    >>> import tailboost as tb
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> stump = DecisionTreeClassifier(max_depth=1)
+    >>> clf = tb.AverageBoostClassifier(stump, n_estimators=5, random_state=0).fit(X, y)
+    >>> policy = tb.RandomizedDecision(clf, secret=b"for this example only", context="iris-2026")
+    >>> ids = [f"plant {i}" for i in range(150)]
+    >>> all_of_them, one = policy.decide(X, ids), policy.decide(X[[7]], ["plant 7"])
+    >>> bool(one.y[0] == all_of_them.y[7])
+    True
+    >>> bool(tb.decisions.verify(policy.commitment, ids, all_of_them.u, context="iris-2026",
+    ...                          secret=b"for this example only"))
+    True
+    """
+
+    def __init__(self, model: Any, secret: bytes, context: str) -> None:
+        key = _absorbed(secret, context)
+        del secret  # errors below must not show it among the variables of this frame
+        # All set before an error, so that a traceback can print this object too.
+        self.model = model
+        self.context = context
+        self.commitment = "" if isinstance(key, Exception) else key.commitment
+        if isinstance(key, Exception):
+            raise key
+        self._key = key
+        _mixture_of(model)
+
+    def draw(self, ids: Any) -> Floats:
+        """Return the numbers u in [0, 1) that belong to some ids, whatever the model.
+
+        Parameters
+        ----------
+        ids : sequence of str, int or bytes, length n
+            Stable ids, all different.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Multiples of 2⁻⁵³.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For ids of other types, missing, empty, or not all different.
+        """
+        return self._key.draw(_encoded(ids))
+
+    def decide(self, X: Any, ids: Any) -> Decisions:
+        """Answer some rows, each by the member that its id draws.
+
+        Only the members drawn answer, each for its own rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in the model's ``fit``.
+        ids : sequence of str, int or bytes, length n
+            A stable id for each row, all different; never made from ``X``: who changes a feature by 1e-9
+            would get a new draw.
+
+        Returns
+        -------
+        Decisions
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `draw`, or if there is not one id for each row.
+        """
+        before, mixture = _mixture_of(self.model)
+        codes = _encoded(ids)
+        n = n_rows_of(X)
+        if len(codes) != n:
+            raise ValueError(
+                f"ids has {len(codes):,} entries, X has {n:,} rows: one id for each row is needed"
+            )
+        u = self._key.draw(codes)
+        member = members_drawn(mixture.estimator_weights_, u)
+        rows = X if before is None else before.transform(X)
+        return Decisions(mixture.predict_with(rows, member), member, u)
+
+    def stream(self, batches: Iterable[tuple[Any, Any]]) -> Iterator[Decisions]:
+        """Answer batch after batch, of which only one is in memory.
+
+        Parameters
+        ----------
+        batches : iterable of (X, ids)
+            As `decide` takes them. An id that comes again in a later batch is not refused: what came before
+            is not remembered. It gets the same member again.
+
+        Yields
+        ------
+        Decisions
+            One for each batch.
+        """
+        for X, ids in batches:
+            yield self.decide(X, ids)
+
+    def __repr__(self) -> str:
+        model = type(self.model).__name__
+        return f"RandomizedDecision({model}, context={self.context!r}, commitment={self.commitment!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a RandomizedDecision is not stored or copied, as it would carry its secret along: store the "
+            "model, and make the policy anew from model, secret and context where it is needed"
+        )
+
+
+def verify(
+    commitment: str,
+    ids: Any,
+    u: ArrayLike,
+    *,
+    secret: bytes,
+    context: str,
+    member: ArrayLike | None = None,
+    shares: ArrayLike | None = None,
+) -> Audit:
+    """Check decisions against the commitment published before them; for an auditor who is told the secret.
+
+    Parameters
+    ----------
+    commitment : str
+        `RandomizedDecision.commitment`, as it was published.
+    ids : sequence of str, int or bytes, length n
+        The ids that were decided on.
+    u : array-like of shape (n,)
+        `Decisions.u`, as recorded.
+    secret : bytes
+        The secret.
+    context : str
+        The context.
+    member, shares : array-like of shape (n,) and (n_members,), optional
+        `Decisions.member` as recorded, and the model's ``estimator_weights_``: both or neither.
+
+    Returns
+    -------
+    Audit
+        True as a whole if secret and context are those committed to and every row agrees.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a secret, context or ids that `RandomizedDecision` refuses, or arrays of other lengths.
+    """
+    key = _absorbed(secret, context)
+    del secret
+    if isinstance(key, Exception):
+        raise key
+    if not isinstance(commitment, str):
+        raise TypeError(f"commitment must be the text published, got a {type(commitment).__name__}")
+    if (member is None) != (shares is None):
+        raise ValueError("member and shares belong together: give both or neither")
+    drawn = key.draw(_encoded(ids))
+    rows = drawn == _recorded(u, "u", len(drawn))
+    if member is not None and shares is not None:
+        weights = np.asarray(shares, dtype=np.float64)
+        if weights.ndim != 1 or not (weights >= 0).all() or not abs(weights.sum() - 1) < 1e-6:
+            raise ValueError("shares must be numbers ≥ 0, shape (n_members,), that sum to 1")
+        rows &= members_drawn(weights, drawn) == _recorded(member, "member", len(drawn))
+    return Audit(hmac.compare_digest(key.commitment.encode(), commitment.strip().lower().encode()), rows)
+
+
+def members_drawn(shares: Floats, u: Floats) -> Ints:
+    """Return the member t with λ₀ + … + λ_{t−1} ≤ u < λ₀ + … + λ_t for each u, the sums scaled to end at 1.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n_members,)
+        λ; members without a share are never drawn.
+    u : ndarray of shape (n,)
+        Numbers in [0, 1).
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+    """
+    used = np.flatnonzero(shares > 0)
+    edges = np.cumsum(shares[used])
+    return used[np.searchsorted(edges[:-1] / edges[-1], u, side="right")]
+
+
+@dataclass(frozen=True, eq=False)
+class _Key:
+    """Hash functions that have absorbed a secret and a context, from which the secret cannot be read."""
+
+    drawing: Any
+    commitment: str
+
+    def draw(self, codes: list[bytes]) -> Floats:
+        """Return u for each encoded id: the first 53 of 64 bits, exact as a float on every machine."""
+        absorbed = self.drawing.copy
+
+        def digest(code: bytes) -> bytes:
+            state = absorbed()
+            state.update(code)
+            return state.digest()
+
+        bits = np.frombuffer(b"".join(map(digest, codes)), dtype=">u8")
+        u: Floats = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return u
+
+
+def _absorbed(secret: Any, context: Any) -> _Key | Exception:
+    """Return the key, or what is wrong: raised here, an error would show the caller's variables too."""
+    if (fault := _fault_of(secret)) is not None:
+        return fault
+    if not isinstance(context, str):
+        return TypeError(f"context must be text, got a {type(context).__name__}")
+    if not context:
+        return ValueError("context is empty: name what is decided, such as 'loans-2026'")
+    try:
+        name = _utf8(context, "context")
+    except ValueError as error:
+        return ValueError(str(error))
+    # The length first: no context and id together read like another context and id.
+    prefixed = len(name).to_bytes(8, "big") + name
+    committing = hashlib.blake2b(prefixed, key=secret, digest_size=32, person=_COMMIT)
+    drawing = hashlib.blake2b(prefixed, key=secret, digest_size=8, person=_DRAW)
+    return _Key(drawing, committing.hexdigest())
+
+
+def _fault_of(secret: Any) -> Exception | None:
+    """Return what is wrong with a secret, in words that do not show it."""
+    if secret is None:
+        return TypeError("secret is missing: without one, people can try ids until they like the answer")
+    if not isinstance(secret, (bytes, bytearray)):
+        return TypeError(f"secret must be bytes, got a {type(secret).__name__}")
+    if not SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET:
+        return ValueError(
+            f"secret must have {SHORTEST_SECRET} to {LONGEST_SECRET} bytes, got {len(secret)}; "
+            "secrets.token_bytes(32) makes a good one"
+        )
+    return None
+
+
+def _mixture_of(model: Any) -> tuple[Any, Any]:
+    """Return what prepares the rows (or None) and the mixture classifier of a model."""
+    before, last = None, model
+    if isinstance(model, Pipeline):
+        before, last = model[:-1] if len(model) > 1 else None, model[-1]
+    if isinstance(last, type):
+        raise TypeError(f"model={last!r} is a class; a fitted classifier is needed")
+    if hasattr(last, "fit"):
+        check_is_fitted(last)
+    if not isinstance(getattr(last, "ensemble_", None), MixtureEnsemble):
+        raise TypeError(
+            f"model: a {type(last).__name__} has no shares to draw from; a mixture classifier of tailboost "
+            "is needed (AdaLPBoostClassifier, GroupDROBoostClassifier, WorstClassBoostClassifier, …)"
+        )
+    return before, last
+
+
+def _encoded(ids: Any) -> list[bytes]:
+    """Return ids in their one spelling, refusing what has none and what comes twice."""
+    is_array = hasattr(ids, "__array__")
+    if isinstance(ids, (str, bytes, bytearray)) or not (is_array or isinstance(ids, Sequence)):
+        raise TypeError(f"ids must be a sequence of ids, one per row, got a {type(ids).__name__}")
+    column = np.asarray(ids) if is_array else None
+    try:
+        if column is not None and (column.ndim != 1 or column.dtype.kind not in _ID_DTYPES):
+            raise TypeError(
+                "ids must be text, integers or bytes, shape (n,); "
+                f"got dtype {column.dtype}, shape {column.shape}"
+            )
+        codes = [_code(value) for value in (ids if column is None else column.tolist())]
+    except TypeError:
+        refuse_missing(ids, "ids")  # says it better where that is why
+        raise
+    if len(set(codes)) < len(codes):
+        ((twice, _),) = Counter(codes).most_common(1)
+        raise ValueError(
+            f"ids must differ, but {twice[1:].decode(errors='backslashreplace')!r} comes more than once "
+            f"({len(codes) - len(set(codes)):,} of {len(codes):,} ids repeat another; 1 and '1' are one id)"
+        )
+    return codes
+
+
+def _code(value: Any) -> bytes:
+    """Return the one spelling of an id: what kind it is, then its bytes."""
+    kind = type(value)
+    if kind is str or isinstance(value, str):
+        code = _TEXT + _utf8(value, "ids")
+    elif kind is int or _is_integer(value):
+        return b"%b%d" % (_TEXT, value)
+    elif isinstance(value, bytes):
+        code = _BYTES + value
+    else:
+        raise TypeError(
+            f"ids must be text, integers or bytes, got {value!r} of type {kind.__name__}; convert it to text"
+        )
+    if len(code) == 1:
+        raise ValueError("ids holds an empty id; every row needs one of its own")
+    return code
+
+
+def _is_integer(value: Any) -> bool:
+    # NumPy's durations are integers to isinstance, as Python's truth values are.
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
+
+
+def _utf8(text: str, name: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: {text!r} holds half a character, which UTF-8 cannot express") from None
+
+
+def _recorded(values: ArrayLike, name: str, n: int) -> NDArray[Any]:
+    column = np.asarray(values)
+    if column.shape != (n,) or column.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be {n:,} numbers, one for each id; got {column.dtype}, {column.shape}")
+    return column

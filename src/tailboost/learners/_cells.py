@@ -1,0 +1,197 @@
+"""Answers to weighted cells (class × group) by an argmax: one fit of p(class, group | x) serves them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
+
+from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import strata_of
+from tailboost.data import Problem
+from tailboost.learners._adjusted import (
+    Adjusted,
+    LogitAdjustedClassifier,
+    LogProbabilities,
+    TableForest,
+    balanced,
+    rows_key,
+)
+from tailboost.learners._base import constant
+
+# Leaves of the forest that tells the groups of a class apart hold about this many rows: its probabilities are
+# multiplied by weights, not only compared.
+GROUP_LEAF_ROWS = 20.0
+# Weight of a class's own shares of its groups beside what the forest says.
+PRIOR = 0.05
+
+
+# With more combinations of class and groups a forest cannot tell them apart, and learners are fitted anew.
+MOST_CELLS = 60
+
+
+def combinations(problem: Problem) -> Ints:
+    """Return the number of each row's combination of groups, shape (n,)."""
+    assert problem.groups is not None
+    return np.unique(strata_of(np.zeros_like(problem.y), problem.groups), return_inverse=True)[1]
+
+
+def few_cells(problem: Problem) -> bool:
+    """Whether there are few enough combinations of class and groups for `CellAdjustedClassifier`."""
+    return len(np.unique(strata_of(problem.y, problem.groups))) <= MOST_CELLS
+
+
+class CellProbabilities:
+    """Fitted models as a prepared table: the density of x in each class, divided over the class's cells.
+
+    Parameters
+    ----------
+    classes : LogProbabilities
+        Logarithms of class probabilities p_k(x), all classes weighing the same.
+    cells : classifier
+        Predicts probabilities of cell numbers.
+    share : ndarray of shape (C,)
+        Share of each cell in its class.
+    class_of : ndarray of shape (C,)
+        Class of each cell; cells are ordered by class.
+    """
+
+    def __init__(self, classes: LogProbabilities, cells: Any, share: Floats, class_of: Ints) -> None:
+        self.classes, self.cells, self.share, self.class_of = classes, cells, share, class_of
+
+    def transform(self, X: Any) -> Floats:
+        """Return ``p_k(x) p(cell | x, k)`` for every cell, shape (n, C)."""
+        P = np.tile(PRIOR * self.share, (X.shape[0], 1))
+        P[:, np.asarray(self.cells.classes_, dtype=np.intp)] += self.cells.predict_proba(X)
+        p = np.exp(self.classes.transform(X))
+        for k in np.unique(self.class_of):
+            mine = self.class_of == k
+            P[:, mine] *= (p[:, k] / P[:, mine].sum(axis=1))[:, None]
+        return P
+
+
+class AdjustedCells:
+    """The best answer to weights of the cells: ``argmax_k Σ_g v_kg p(k, g | x)``.
+
+    Parameters
+    ----------
+    table_ : CellProbabilities
+        The probabilities, shared by all answers that rest on the same fit.
+    factor : ndarray of shape (C,)
+        v: the weight of each class times what a row of the cell weighs beside its own weight.
+    n_classes : int
+        K.
+    """
+
+    def __init__(self, table_: CellProbabilities, factor: Floats, n_classes: int) -> None:
+        self.table_, self.factor, self.n_classes = table_, factor, n_classes
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Mean of those of the classifiers behind the class probabilities, shape (d,)."""
+        return Adjusted(self.table_.classes, np.zeros(self.n_classes)).feature_importances_
+
+    def predict_table(self, table: Floats) -> Ints:
+        """Return class numbers for ``table_.transform(X)``, shape (n,)."""
+        scores = np.zeros((len(table), self.n_classes))
+        for k in range(self.n_classes):
+            mine = self.table_.class_of == k
+            scores[:, k] = (table[:, mine] * self.factor[mine]).sum(axis=1)
+        return scores.argmax(axis=1)
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+
+class CellSession:
+    """All fits on one table: the models are fitted once for each set of rows.
+
+    Parameters
+    ----------
+    template : CellAdjustedClassifier
+        The learner, with the cells of the rows.
+    X, y : table with n rows, ndarray of shape (n,)
+        The data, labels as class numbers.
+    n_classes : int
+        K.
+    sample_weight : ndarray of shape (n,)
+        The rows' own weights.
+    """
+
+    concurrent = False  # fits are shared
+
+    def __init__(
+        self, template: CellAdjustedClassifier, X: Any, y: Ints, n_classes: int, sample_weight: Floats
+    ) -> None:
+        self.X, self.y, self.n_classes, self.sample_weight = X, y, n_classes, sample_weight
+        self.classes = LogitAdjustedClassifier(n_jobs=template.n_jobs).open_session(
+            X, y, n_classes, sample_weight
+        )
+        self.n_jobs = template.n_jobs
+        pairs, self.cells = np.unique(
+            y * (int(template.cells.max()) + 1) + template.cells, return_inverse=True
+        )
+        self.class_of = pairs // (int(template.cells.max()) + 1)
+        self.shared: dict[bytes, CellProbabilities] = {}
+        self.known: dict[tuple[bytes, bytes], Floats] = {}
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
+        """Return the best answer to weights that are the rows' own times a factor of each cell."""
+        used, own = (w if rows is None else np.where(rows, w, 0.0) for w in (weight, self.sample_weight))
+        mass = np.bincount(self.y, weights=used, minlength=self.n_classes)
+        if np.count_nonzero(mass) == 1:
+            return constant(int(mass.argmax()), self.n_classes)
+        C = len(self.class_of)
+        given, played = (np.bincount(self.cells, weights=w, minlength=C) for w in (own, used))
+        of_class = np.bincount(self.class_of, weights=given, minlength=self.n_classes)[self.class_of]
+        factor = played / np.where(given > 0.0, given, 1.0) * of_class
+        key = rows_key(rows)
+        if key not in self.shared:
+            share = given / np.where(of_class > 0.0, of_class, 1.0)
+            self.shared[key] = self._fit(own, rows, share)
+        return AdjustedCells(self.shared[key], factor, self.n_classes)
+
+    def _fit(self, own: Floats, rows: Mask | None, share: Floats) -> CellProbabilities:
+        classes = self.classes.fit(own, 0, rows)
+        index = np.flatnonzero(own)
+        forest = TableForest(leaf_rows=GROUP_LEAF_ROWS, n_jobs=self.n_jobs, random_state=0)
+        forest.fit(_safe_indexing(self.X, index), self.cells[index], balanced(own, self.y, own)[index])
+        return CellProbabilities(classes.table_, forest, share, self.class_of)
+
+    def predict(self, model: Any, rows: Mask | None = None) -> Ints:
+        """Return the class numbers that a model of this session predicts for the opened rows."""
+        n = len(self.y) if rows is None else int(rows.sum())
+        if not isinstance(model, AdjustedCells):
+            return np.asarray(model.predict(np.empty((n, 1)))).astype(np.intp)
+        fit = next(key for key, shared in self.shared.items() if shared is model.table_)
+        key = fit, rows_key(rows)
+        if key not in self.known:
+            X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
+            self.known[key] = model.table_.transform(X)
+        return model.predict_table(self.known[key])
+
+
+class CellAdjustedClassifier(BaseEstimator):
+    """The default learner of games over groups and cells, whose weights differ by class and group alone.
+
+    It opens sessions and has no ``fit`` of its own, because it must know the cells of the rows.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (n,)
+        Number of each row's combination of groups, from 0; class and combination are its cell.
+    n_jobs : int, optional
+        The most threads of a fit or prediction.
+    """
+
+    def __init__(self, cells: NDArray[Any], n_jobs: int | None = None) -> None:
+        self.cells = cells
+        self.n_jobs = n_jobs
+
+    def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> CellSession:
+        """Open the data for any number of fits; labels are class numbers 0 … K − 1."""
+        return CellSession(self, X, y, n_classes, sample_weight)

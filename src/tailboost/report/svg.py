@@ -1,0 +1,118 @@
+"""A small canvas that writes SVG: axes with round ticks, marks, lines and words, coloured by style sheet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+__all__ = ["MARKERS", "Axis", "Canvas", "text_width", "ticks"]
+
+# Outlines around the origin, about 5 units in radius; any other marker is a number.
+MARKERS = {
+    "●": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
+    "■": "M-4,-4h8v8h-8z",
+    "◆": "M0,-5.6L5,0L0,5.6L-5,0z",
+    "▲": "M0,-5L5,4H-5z",
+    "▼": "M0,5L5,-4H-5z",
+    "✚": "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z",
+    "✖": "M-4.8,-2.6L-2.6,-4.8L0,-2.2L2.6,-4.8L4.8,-2.6L2.2,0L4.8,2.6L2.6,4.8L0,2.2"
+    "L-2.6,4.8L-4.8,2.6L-2.2,0z",
+    "★": "M0,-6L1.6,-2L5.8,-1.9L2.5,.8L3.6,4.9L0,2.5L-3.6,4.9L-2.5,.8L-5.8,-1.9L-1.6,-2z",
+    "⬢": "M-5,0L-2.5,-4.4H2.5L5,0L2.5,4.4H-2.5z",
+}
+
+
+def ticks(low: float, high: float, about: int) -> list[float]:
+    """Return round numbers between two numbers, about so many."""
+    power = 10 ** math.floor(math.log10((high - low) / about))
+    step = next(k * power for k in (1, 2, 5, 10) if k * power >= (high - low) / about)
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, 10) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def text_width(text: str, size: float = 12.0) -> float:
+    """Estimate the width of a text in the units of the canvas."""
+    return 0.63 * size * len(text)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale from numbers to places on the canvas."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """Return the place of a number."""
+        low, high, x = self.low, self.high, value
+        if self.log:
+            low, high, x = math.log(low), math.log(high), math.log(value)
+        return round(self.start + (x - low) / (high - low) * (self.end - self.start), 1)
+
+
+@dataclass
+class Canvas:
+    """Collects the elements of one picture, ``width`` × ``height`` in pixels at its natural size."""
+
+    width: int
+    height: int
+    parts: list[str] = field(default_factory=list)
+
+    def add(self, element: str) -> None:
+        """Add an element as it is."""
+        self.parts.append(element)
+
+    def text(self, x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> None:
+        """Add words; ``anchor`` is "start", "middle" or "end", ``kind`` a class of the style sheet."""
+        where = "" if anchor == "start" else f' text-anchor="{anchor}"'
+        named = f' class="{kind}"' if kind else ""
+        self.add(f'<text x="{x:g}" y="{y:g}"{where}{named}>{escape(words)}</text>')
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
+        """Add a straight line of a class of the style sheet."""
+        self.add(f'<path class="{kind}" d="M{x1:g},{y1:g}L{x2:g},{y2:g}"/>')
+
+    def path(self, points: Sequence[tuple[float, float]], kind: str) -> None:
+        """Add a line through points."""
+        self.add(f'<path class="{kind}" d="M{"L".join(f"{x:g},{y:g}" for x, y in points)}"/>')
+
+    def marker(self, x: float, y: float, sign: str) -> None:
+        """Add a marker: one of `MARKERS`, or a number."""
+        if sign in MARKERS:
+            self.add(f'<path class="dot" transform="translate({x:g},{y:g})" d="{MARKERS[sign]}"/>')
+        else:
+            self.add(
+                f'<text class="letter" x="{x:g}" y="{y + 4:g}" text-anchor="middle">{escape(sign)}</text>'
+            )
+
+    def tip(self, words: str) -> str:
+        """Return the element that says what another one is."""
+        return f"<title>{escape(words)}</title>"
+
+    def horizontal(self, axis: Axis, bottom: float, top: float, marks: Sequence[float], title: str) -> None:
+        """Add a horizontal axis with grid lines up to ``top``."""
+        for mark in marks:
+            x = axis(mark)
+            self.line(x, bottom, x, top, "grid")
+            self.text(x, bottom + 16, f"{mark:g}", "middle", "tick")
+        self.text((axis.start + axis.end) / 2, bottom + 34, title, "middle", "tick")
+
+    def vertical(self, axis: Axis, left: float, right: float, marks: Sequence[float], title: str) -> None:
+        """Add a vertical axis with grid lines up to ``right``, its title above it."""
+        for mark in marks:
+            y = axis(mark)
+            self.line(left, y, right, y, "grid")
+            self.text(left - 6, y + 4, f"{mark:g}", "end", "tick")
+        self.text(2, axis.end - 10, title, "start", "tick")
+
+    def svg(self, label: str, kind: str = "") -> str:
+        """Return the picture; ``label`` says in words what it shows."""
+        return (
+            f'<svg class="chart {kind}" viewBox="0 0 {self.width} {self.height}" role="img" '
+            f'aria-label="{escape(label)}">{"".join(self.parts)}</svg>'
+        )

@@ -1,0 +1,124 @@
+"""scikit-learn's own tests of its AdaBoostClassifier, run on our additive classifiers.
+
+The functions of ``sklearn.ensemble.tests.test_weight_boosting`` are called as they are, with one of our
+classes where theirs stands. A test that gives no learner gets their default one, a stump.
+"""
+
+from functools import partial
+
+import pytest
+import sklearn
+from sklearn.tree import DecisionTreeClassifier
+
+from tailboost import AdaBoostClassifier, DROBoostClassifier, VadaBoostClassifier
+
+theirs = pytest.importorskip("sklearn.ensemble.tests.test_weight_boosting")
+pytestmark = pytest.mark.slow
+
+OURS = [AdaBoostClassifier, VadaBoostClassifier, DROBoostClassifier]
+
+PASSED = (
+    "test_classification_toy",
+    "test_iris",
+    "test_staged_predict",
+    "test_gridsearch",
+    "test_pickle",
+    "test_importances",
+    "test_adaboost_classifier_sample_weight_error",
+    "test_sparse_classification",
+    "test_adaboost_consistent_predict",
+    "test_adaboost_negative_weight_error",
+    "test_adaboost_numerically_stable_feature_importance_with_small_weights",
+)
+
+#: Their line that ours contradicts, what comes of it there, and the design choice.
+CONTRADICTED = {
+    "test_oneclass_adaboost_proba": (
+        "AdaBoostClassifier().fit(X, y_t)",
+        ValueError,
+        "labels of one class are refused: there is no error to boost on",
+    ),
+    "test_estimator": (
+        'pytest.raises(ValueError, match="worse than random")',
+        pytest.fail.Exception,
+        "a first hypothesis no better than chance leaves the best constant, and the stop says why; the "
+        "learners that the test tries before are taken",
+    ),
+    "test_sample_weights_infinite": (
+        "pytest.warns(UserWarning, match=msg)",
+        pytest.fail.Exception,
+        "learning_rate is in (0, 1], and weights are kept as logarithms, which do not overflow",
+    ),
+    "test_multidimensional_X": (
+        "boost.fit(X, yc)",
+        ValueError,
+        "rows of more than one dimension go to learners whose tags say that they take them",
+    ),
+    "test_adaboostclassifier_without_sample_weight": (
+        "pytest.raises(ValueError, match=err_msg)",
+        pytest.fail.Exception,
+        "a learner without sample_weight is fitted on rows drawn by weight, and a warning says so",
+    ),
+    "test_adaboost_decision_function": (
+        "assert set(np.unique(y_score)) == {1, -1 / (n_classes - 1)}",
+        AssertionError,
+        "scores are Σ a_t z_t, whose exponential loss is minimised, not divided by Σ a_t; they sum to 0 as "
+        "theirs do",
+    ),
+}
+
+REGRESSION = {"test_regression_toy", "test_diabetes"}  # and those with "regress" in their name
+
+
+@pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
+def ours(request, monkeypatch):
+    """Put a class of ours where theirs stands in their module."""
+    stump = DecisionTreeClassifier(max_depth=1)
+    make = partial(lambda cls, estimator=stump, **params: cls(estimator, **params), request.param)
+    monkeypatch.setattr(theirs, "AdaBoostClassifier", make)
+    return make
+
+
+def arguments(name, ours):
+    """Return the arguments of each run of a test of theirs."""
+    if name == "test_adaboost_decision_function":
+        return [{"global_random_seed": 0}]
+    if name == "test_adaboost_negative_weight_error":  # their list holds an instance of their class
+        return [{"model": ours(), "X": theirs.iris.data, "y": theirs.iris.target}]
+    if name == "test_sparse_classification":
+        kinds = [theirs.CSC_CONTAINERS, theirs.CSR_CONTAINERS, theirs.LIL_CONTAINERS]
+        kinds += [theirs.COO_CONTAINERS, theirs.DOK_CONTAINERS]
+        return [
+            {"sparse_container": container, "expected_internal_type": own}
+            for kind in kinds
+            for container, own in zip(
+                kind, kinds[0] if kind is kinds[0] else theirs.CSR_CONTAINERS, strict=True
+            )
+        ]
+    return [{}]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PASSED)
+def test_passed(name, ours):
+    for given in arguments(name, ours):
+        getattr(theirs, name)(**given)
+
+
+@pytest.mark.parametrize("name", CONTRADICTED)
+@pytest.mark.filterwarnings("ignore:.*sample_weight")
+def test_contradicted(name, ours):
+    """Fails when one starts to pass, and when it fails at another line."""
+    line, error, _ = CONTRADICTED[name]
+    for given in arguments(name, ours):
+        with pytest.raises(error) as failure:
+            getattr(theirs, name)(**given)
+        where = [str(entry.statement) for entry in failure.traceback if str(entry.path) == theirs.__file__]
+        assert line in where[-1]
+
+
+def test_the_table_names_all_of_them():
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):
+        pytest.skip("the table is that of scikit-learn 1.9")
+    found = {name for name in vars(theirs) if name.startswith("test_") and "regress" not in name} - REGRESSION
+    assert found == {*PASSED, *CONTRADICTED}

@@ -1,0 +1,487 @@
+"""Certificates against exact numbers and brute force, what is refused and said; calibrated targets."""
+
+import doctest
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, binomtest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost.confidence import (
+    Evidence,
+    bentkus_upper,
+    betting_p_value,
+    betting_upper,
+    binomial_p_value,
+    clopper_pearson_upper,
+    cvar_of_mean,
+    hoeffding_upper,
+    shift_of_mean,
+    tail_band,
+)
+from tailboost.metrics import class_errors, expected_class_errors
+from tailboost.solvers import cvar, worst_case_weights
+
+X, Y = make_classification(
+    2400, n_features=6, n_informative=4, n_classes=3, weights=[0.5, 0.3, 0.2], class_sep=1.5, random_state=0
+)
+TRAIN, FRESH, LATER = slice(800), slice(800, 2000), slice(2000, None)
+GROUPS = np.array(["a", "b"])[(X[:, 0] > 0.5).astype(int)]
+TREE = DecisionTreeClassifier(max_depth=4, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    clf = tb.WorstClassBoostClassifier(TREE, n_estimators=6, class_loss="error", random_state=0)
+    return clf.fit(X[TRAIN], Y[TRAIN])
+
+
+@pytest.fixture(scope="module")
+def certificate(mixture):
+    return tb.certify(mixture, X[FRESH], Y[FRESH], alphas=[0.1, 0.5], shifts=[0.1], groups=GROUPS[FRESH])
+
+
+# -- numbers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("errors", "n"), [(0, 5), (3, 30), (29, 30), (30, 30), (120, 1000)])
+def test_clopper_pearson_is_scipys(errors, n):
+    upper = binomtest(errors, n, alternative="less").proportion_ci(0.98).high
+    assert clopper_pearson_upper(errors, n, 0.02) == pytest.approx(upper, abs=1e-12)
+    if errors < n:
+        assert binomial_p_value(errors, n, upper) == pytest.approx(0.02)
+
+
+def test_no_rows_say_nothing():
+    assert clopper_pearson_upper(0, 0) == betting_upper([]) == hoeffding_upper([]) == bentkus_upper([]) == 1
+    assert cvar(*[tail_band([])[0], 0.1, tail_band([])[1]]) == 1
+    assert binomial_p_value(0, 0, 0.2) == betting_p_value([], 0.2) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "target", "confidence"), [(0.15, 0.2, 0.95), (0, 0.1, 0.9), (0.3, 0.34, 0.95)]
+)
+def test_rows_needed_is_the_least_number(error, target, confidence):
+    N = tb.rows_needed(error, target, confidence)
+
+    def certifies(n):
+        return binom.cdf(np.floor(error * n + 1e-9), n, target) <= 1 - confidence
+
+    assert certifies(np.arange(N, N + 3000)).all()
+    assert not certifies(N - 1)
+
+
+def test_rows_needed_refuses_what_no_number_gives():
+    with pytest.raises(ValueError, match="not below target"):
+        tb.rows_needed(0.2, 0.2)
+    with pytest.raises(ValueError, match="confidence must be in"):
+        tb.rows_needed(0.1, 0.2, 1.0)
+    assert tb.rows_needed(0.5, 1.0) == 1
+
+
+def brute_wealth(losses, m, n, delta):
+    """The mixture of bets written out row by row; the least stake is the power of √½ that suits m."""
+    L = np.log(1 / delta)
+    ideal = np.sqrt(2 * L * (1 - m) / (n * m))
+    piece = max(0, int(np.floor(2 * np.log2(1 / ideal))) + 1)
+    stakes = 2.0 ** (-0.5 * np.arange(piece + 1))
+    weights = (1 / stakes) / (1 / stakes).sum()
+    log_wealth = np.zeros(len(stakes))
+    for loss in losses:
+        log_wealth += np.log(1 - stakes + stakes * (1 - loss) / (1 - m))
+    return weights @ np.exp(np.minimum(log_wealth, 600))
+
+
+@pytest.mark.parametrize("n", [4, 25, 200])
+@pytest.mark.parametrize("delta", [0.2, 0.01])
+def test_betting_excludes_every_larger_mean_and_no_smaller_one(n, delta):
+    losses = np.random.default_rng(n).beta(0.4, 1.5, n)
+    upper = betting_upper(losses, delta)
+    assert 1 / brute_wealth(losses, upper, n, delta) == pytest.approx(delta, rel=1e-5)
+    for m in np.linspace(upper + 1e-6, 0.98, 50):
+        assert brute_wealth(losses, m, n, delta) >= 1 / delta
+        assert betting_p_value(losses, m, delta) == pytest.approx(1 / brute_wealth(losses, m, n, delta))
+    assert betting_p_value(losses, losses.mean(), delta) > delta
+
+
+def test_betting_knows_small_variances_and_no_order():
+    losses = np.tile([0.2, 0.25, 0.3, 0.25], 100)
+    assert betting_upper(losses) < 0.27 < hoeffding_upper(losses)
+    rng = np.random.default_rng(0)
+    assert {betting_upper(rng.permutation(losses)) for _ in range(5)} == {betting_upper(losses)}
+    zeros = np.zeros(40)
+    assert betting_upper(zeros) == pytest.approx(clopper_pearson_upper(0, 40), abs=1e-9)
+    assert betting_upper(np.ones(40)) == 1.0
+    fine = rng.random(40_000)  # more different losses than are kept apart: rounded up
+    assert fine.mean() < betting_upper(fine) < hoeffding_upper(fine) + 0.002
+
+
+def test_wealth_of_bets_is_a_fair_game():
+    """Over all outcomes of three rows the mean wealth is 1 where the bound is true."""
+    p, outcomes = 0.3, np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
+    mass = (p**outcomes * (1 - p) ** (1 - outcomes)).prod(axis=1)
+    wealth = [Evidence.against(p).add(o).value for o in outcomes]
+    assert mass @ wealth == pytest.approx(1.0)
+    assert (
+        mass @ [1 / max(betting_p_value(o, p), 1e-300) for o in outcomes] >= 1.0
+    )  # p-values are capped at 1
+    in_parts = Evidence.against(p).add(outcomes[5][:1]).add(outcomes[5][1:])
+    assert in_parts.value == pytest.approx(wealth[5])
+
+
+def test_the_band_is_the_published_bound():
+    """Thomas and Learned-Miller 2019, theorem 3, written out; ours has a smaller ε for small n."""
+    losses, alpha, delta = np.random.default_rng(0).random(6000), 0.2, 0.05
+    z, n = np.append(np.sort(losses), 1.0), len(losses)
+    epsilon = np.sqrt(np.log(1 / delta) / (2 * n))
+    rest = np.maximum(0, np.arange(1, n + 1) / n - epsilon - (1 - alpha))
+    published = z[-1] - (np.diff(z) * rest).sum() / alpha
+    values, mass = tail_band(losses, delta)
+    assert cvar(values, alpha, mass) == pytest.approx(published)
+    few = tail_band(losses[:50], delta)[1][-1]
+    assert few < np.sqrt(np.log(1 / delta) / 100)
+
+
+def test_a_mean_bounds_tails_and_shifts():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        losses = rng.beta(0.3, 1, 50)
+        assert cvar(losses, 0.2) <= cvar_of_mean(losses.mean(), 0.2) + 1e-12
+        shifted = worst_case_weights(losses, "kl", radius=0.2).value
+        assert shifted <= shift_of_mean(losses.mean(), 0.2) + 1e-9
+    assert shift_of_mean(0.0, 1.0) == 0.0
+    assert shift_of_mean(1.0, 1.0) == 1.0
+
+
+# -- certify -----------------------------------------------------------------------------------------------
+
+
+def test_bounds_are_those_of_the_rows(mixture, certificate):
+    y, n = Y[FRESH], 1200
+    wrong = mixture.predict(X[FRESH]) != y
+    mean = certificate.bound("mean")
+    assert (mean.estimate, mean.n, mean.method) == (wrong.mean(), n, "Clopper–Pearson")
+    assert mean.upper == clopper_pearson_upper(int(wrong.sum()), n, 0.05 / 5 / 2)
+    assert certificate.bound("cvar", 0.5).upper == min(1, mean.upper / 0.5)
+    for k, error in class_errors(y, mixture.predict(X[FRESH])).items():
+        bound = certificate.bound("class", k)
+        assert bound.estimate == pytest.approx(error)
+        assert bound.upper == clopper_pearson_upper(int(wrong[y == k].sum()), bound.n, 0.05 / 5 / 6)
+    for k, error in expected_class_errors(y, mixture.predict_proba(X[FRESH])).items():
+        bound = certificate.bound("class", k, "randomised")
+        assert bound.estimate == pytest.approx(error)
+        assert bound.upper > bound.estimate
+    cell = certificate.bound("cell", (1, "a"))
+    inside = (y == 1) & (GROUPS[FRESH] == "a")
+    assert (cell.n, cell.estimate) == (inside.sum(), wrong[inside].mean())
+    for rule in ("predict", "randomised"):
+        for kind in ("class", "group", "cell"):
+            units = [b.upper for b in certificate.bounds if (b.kind, b.rule) == (kind, rule)]
+            assert certificate.bound("worst", kind, rule).upper == max(units)
+    with pytest.raises(KeyError, match="no bound of kind 'class', unit 7"):
+        certificate.bound("class", 7)
+
+
+def test_order_of_the_rows_does_not_matter(mixture, certificate):
+    shuffled = np.random.default_rng(0).permutation(np.arange(800, 2000))
+    again = tb.certify(
+        mixture, X[shuffled], Y[shuffled], alphas=[0.1, 0.5], shifts=[0.1], groups=GROUPS[shuffled]
+    )
+    assert [b.upper for b in again.bounds] == pytest.approx([b.upper for b in certificate.bounds], abs=1e-9)
+
+
+def test_any_classifier_and_any_answers(mixture):
+    y, given = Y[FRESH], {"groups": GROUPS[FRESH]}
+    forest = RandomForestClassifier(20, random_state=0).fit(X[TRAIN], Y[TRAIN])
+    cert = tb.certify(forest, X[FRESH], y, **given)
+    assert {b.rule for b in cert.bounds} == {"predict"}  # its probabilities are no randomised rule
+    labels = tb.certify(forest.predict(X[FRESH]), None, y, **given)
+    shares = tb.certify(forest.predict_proba(X[FRESH]), None, y, **given)
+    assert labels.bounds == shares.bounds == cert.bounds
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[TRAIN], Y[TRAIN])
+    assert tb.certify(pipeline, X[FRESH], y).bound("mean").n == 1200
+    text = np.array(["low", "mid", "top"])
+    named = tb.certify(text[forest.predict(X[FRESH])], None, pd.Series(text[y]))
+    assert named.bound("class", "mid").upper == tb.certify(forest, X[FRESH], y).bound("class", 1).upper
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    ours = tb.AdaLPBoostClassifier(TREE, n_estimators=2, random_state=0).fit(frame[TRAIN], Y[TRAIN])
+    search = GridSearchCV(ours, {"n_estimators": [2]}, cv=2).fit(frame[TRAIN], Y[TRAIN])
+    assert tb.certify(search, frame[FRESH], y).bound("mean", rule="randomised").method == "betting"
+
+
+def test_rows_that_were_seen_are_refused(mixture):
+    with pytest.raises(tb.SeenRowsError, match="fitted on 100% of these rows"):
+        tb.certify(mixture, X[TRAIN], Y[TRAIN])
+    with pytest.raises(tb.SeenRowsError, match="fitted on 20%"):
+        tb.certify(mixture, X[640:1440], Y[640:1440])
+    chosen = mixture.reweight(X[FRESH], Y[FRESH])
+    with pytest.raises(tb.SeenRowsError, match="chosen on 100%"):
+        tb.certify(pickle.loads(pickle.dumps(chosen)), X[FRESH], Y[FRESH])
+    assert tb.certify(chosen, X[LATER], Y[LATER]).n_rows == 400
+    assert mixture.chosen_rows_ == ()
+    judged = tb.AdaLPBoostClassifier(TREE, n_estimators=2).fit(
+        X[TRAIN], Y[TRAIN], X_val=X[FRESH], y_val=Y[FRESH]
+    )
+    with pytest.raises(tb.SeenRowsError, match="chosen on"):
+        tb.certify(judged, X[FRESH], Y[FRESH])
+    scaled = StandardScaler().fit(X)
+    ours = make_pipeline(scaled, tb.AdaBoostClassifier(TREE, n_estimators=2)).fit(X[TRAIN], Y[TRAIN])
+    with pytest.raises(tb.SeenRowsError, match="fitted on 100%"):  # known as they reach the last step
+        tb.certify(ours, X[TRAIN], Y[TRAIN])
+
+
+def test_few_rows_and_none_are_honest(mixture):
+    one = tb.certify(mixture, X[800:801], Y[800:801], alphas=[0.1], groups=GROUPS[800:801])
+    assert all(np.isfinite(b.upper) and 0 < b.upper <= 1 for b in one.bounds)
+    absent = [b for b in one.bounds if b.kind == "class" and b.n == 0]
+    assert len(absent) == 4
+    assert {(b.estimate, b.upper, b.method) for b in absent} == {(None, 1.0, "no rows")}
+    assert one.bound("worst", "class").upper == 1.0
+    json.dumps(one.to_dict(), allow_nan=False)
+    assert "no rows" in str(one)
+
+
+def test_targets(mixture):
+    given = X[FRESH], Y[FRESH]
+    cert = tb.certify(mixture, *given, max_error=0.6)
+    assert cert.certified is True
+    assert [b.kind for b in cert.bounds if b.target is not None] == ["class"] * 6 + ["worst"] * 2
+    named = tb.certify(mixture, *given, max_error={1: 0.01})
+    assert named.certified is False
+    assert {b.unit for b in named.bounds if b.target is not None} == {1}
+    assert tb.certify(mixture, *given).certified is None
+    of_groups = tb.certify(mixture, *given, groups=GROUPS[FRESH], max_error=0.7)
+    assert {b.kind for b in of_groups.bounds if b.target is not None} == {"group", "worst"}
+    of_cells = tb.certify(mixture, *given, groups=GROUPS[FRESH], max_error={(0, "a"): 0.7})
+    assert [b.unit for b in of_cells.bounds if b.target is not None] == [(0, "a")] * 2
+    with pytest.raises(ValueError, match="no class is called 9"):
+        tb.certify(mixture, *given, max_error={9: 0.1})
+    with pytest.raises(ValueError, match="names a class and a group"):
+        tb.certify(mixture, *given, groups=Y[FRESH], max_error={1: 0.1})
+
+
+def test_a_table_of_groups(mixture):
+    table = pd.DataFrame({"side": GROUPS[FRESH], "old": X[FRESH][:, 1] > 0})
+    cert = tb.certify(mixture, X[FRESH], Y[FRESH], groups=table)
+    names = {b.unit for b in cert.bounds if b.kind == "group"}
+    assert names == {("side", "a"), ("side", "b"), ("old", False), ("old", True)}
+    for same in (table.to_dict("series"), {"side": GROUPS[FRESH], "old": table["old"].to_numpy()}):
+        assert tb.certify(mixture, X[FRESH], Y[FRESH], groups=same).bounds == cert.bounds
+    array = tb.certify(mixture, X[FRESH], Y[FRESH], groups=np.c_[X[FRESH][:, 1] > 0, X[FRESH][:, 0] > 0.5])
+    assert array.bound("group", (0, True)).estimate == cert.bound("group", ("old", True)).estimate
+    assert "group side / a" in str(cert)
+    assert "cell 1 / side = a" in str(cert)
+    json.dumps(cert.to_dict())
+
+
+def test_weights_are_left_out_or_refused(mixture):
+    weight = np.ones(1200)
+    weight[::2] = 0
+    given = {"groups": GROUPS[FRESH]}
+    half = tb.certify(mixture, X[FRESH], Y[FRESH], sample_weight=weight, **given)
+    assert half.bounds == tb.certify(mixture, X[801:2000:2], Y[801:2000:2], groups=GROUPS[801:2000:2]).bounds
+    with pytest.raises(ValueError, match="rows of unequal weight"):
+        tb.certify(mixture, X[FRESH], Y[FRESH], sample_weight=np.arange(1200.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"confidence": 1.0}, "confidence must be in"),
+        ({"alphas": [0.0]}, "each of alphas must be in"),
+        ({"shifts": [-1]}, "each of shifts must be in"),
+        ({"y": np.r_[Y[FRESH][:-1], 9]}, r"y holds labels not seen in fit: \[9\]"),
+        ({"y": np.full(1200, "a")}, "y holds text"),
+        ({"y": Y[FRESH][:-1]}, "y has 1199 rows"),
+        ({"y": np.r_[np.nan, Y[FRESH][1:]]}, "y contains NaN"),
+        ({"X": None}, "X is needed"),
+        ({"groups": GROUPS}, "groups has 2400 rows"),
+        ({"groups": {"g": [None] * 1200}}, "groups column 'g' contains NaN or None"),
+        ({"max_error": 0}, "max_error must be in"),
+        ({"model": np.zeros(1200, int)}, "X must be None"),
+    ],
+)
+def test_bad_input(mixture, change, words):
+    given = {"model": mixture, "X": X[FRESH], "y": Y[FRESH]} | change
+    with pytest.raises(ValueError, match=words):
+        tb.certify(given.pop("model"), given.pop("X"), given.pop("y"), **given)
+
+
+def test_answers_that_do_not_fit():
+    with pytest.raises(ValueError, match="column of probabilities for each of 2 labels"):
+        tb.certify(np.full((3, 2), 0.5), None, [0, 1, 2])
+    with pytest.raises(ValueError, match="model has 2 rows, y has 3"):
+        tb.certify([0, 1], None, [0, 1, 2])
+    with pytest.raises(ValueError, match="model must be a fitted classifier"):
+        tb.certify(np.zeros((3, 2, 2)), None, [0, 1, 2])
+
+
+def test_what_is_printed_is_true(certificate):
+    text = str(certificate)
+    assert "With 95 % confidence all of these hold together" in text
+    assert "randomised" in text
+    assert "'predict' is the argmax" in text
+    assert "independent draws" in text
+    for b in certificate.bounds:
+        line = next(x for x in text.splitlines() if x.startswith(f"{b.name} ") and f" {b.rule} " in x)
+        printed = float(line.split(b.rule)[1].split()[2])
+        assert b.upper <= printed <= b.upper + 1e-4 + 1e-9
+    html = certificate._repr_html_()  # Jupyter's name for it
+    assert html.count("<tr>") == len(certificate.bounds) + 1
+    stranger = tb.certify(["a", "<b>"], None, ["a", "<b>"])
+    assert "It is not known on which rows" in str(stranger)
+    assert "<b>" not in stranger._repr_html_()
+    twice = tb.certify(LogisticRegression().fit(X, Y), np.r_[X[:9], X[:9]], np.r_[Y[:9], Y[:9]])
+    assert "9 of the 18 rows equal an earlier one" in str(twice)
+
+
+def test_a_long_certificate_shows_the_largest_bounds():
+    y = np.repeat(np.arange(100), 20)
+    answers = np.where(np.arange(2000) % 20 < y // 10, -1, y)
+    cert = tb.certify(answers, None, y)
+    assert len(cert.bounds) == 102
+    assert "and 89 smaller ones" in str(cert) or "and 88 smaller ones" in str(cert)
+    assert "class 99 " in str(cert)
+    assert "class 3 " not in str(cert)
+
+
+# -- later rows --------------------------------------------------------------------------------------------
+
+
+def test_recheck(mixture, certificate):
+    found = certificate.recheck(X[LATER], Y[LATER], groups=GROUPS[LATER])
+    assert not found.contradicted
+    assert found.bounds[0].n == 400
+    assert "contradict none" in str(found)
+    wrong = (Y[LATER] + 1) % 3
+    first = certificate.recheck(X[2000:2200], wrong[:200], groups=GROUPS[2000:2200])
+    assert first.contradicted
+    assert "contradicted" in str(first)
+    json.dumps(first.to_dict())
+    assert "<table>" in first._repr_html_()  # Jupyter's name for it
+    then = certificate.recheck(X[2200:], Y[2200:], groups=GROUPS[2200:], previous=found_of(certificate))
+    assert then.bounds[0].n == 400
+    whole = [r.evidence for r in found.bounds]
+    assert [r.evidence for r in then.bounds] == pytest.approx(whole)
+
+
+def found_of(certificate):
+    return certificate.recheck(X[2000:2200], Y[2000:2200], groups=GROUPS[2000:2200])
+
+
+def test_recheck_refuses_rows_that_were_used(certificate):
+    with pytest.raises(tb.SeenRowsError, match="certificate was made on"):
+        certificate.recheck(X[FRESH], Y[FRESH], groups=GROUPS[FRESH])
+    with pytest.raises(tb.SeenRowsError, match="rechecked before"):
+        certificate.recheck(
+            X[2000:2200], Y[2000:2200], groups=GROUPS[2000:2200], previous=found_of(certificate)
+        )
+    with pytest.raises(ValueError, match="groups is needed"):
+        certificate.recheck(X[LATER], Y[LATER])
+    table = tb.certify(np.array([0, 1]), None, np.array([0, 1]))
+    with pytest.raises(ValueError, match="model is needed"):
+        table.recheck(None, [0, 1])
+    assert table.recheck(None, [0, 1], model=[0, 0]).bounds[0].estimate == 0.5
+
+
+# -- calibrate ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["predict", "randomised"])
+def test_calibrated_targets(mixture, rule, tmp_path):
+    point = tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.4, rule=rule)
+    cert = point.certificate_
+    assert cert.certified
+    assert [(b.kind, b.rule, b.upper, b.target) for b in cert.bounds] == [("class", rule, 0.4, 0.4)] * 3
+    losses = point.predict(X[FRESH]) != Y[FRESH]
+    if rule == "predict":
+        for b in cert.bounds:
+            inside = losses[Y[FRESH] == b.unit]
+            assert binom.cdf(inside.sum(), len(inside), 0.4) <= 0.05
+    assert not hasattr(mixture, "certificate_")
+    assert not hasattr(point.reweight(alpha=0.5), "certificate_")
+    with pytest.raises(tb.SeenRowsError, match="chosen on 100%"):
+        tb.certify(point, X[FRESH], Y[FRESH])
+    assert not cert.recheck(X[LATER], Y[LATER]).contradicted
+    pytest.importorskip("skops")
+    tb.save_model(point, tmp_path / "point.skops")
+    for again in (pickle.loads(pickle.dumps(point)), tb.load_model(tmp_path / "point.skops")):
+        assert again.certificate_ == cert
+        assert not again.certificate_.recheck(X[LATER], Y[LATER]).contradicted
+        with pytest.raises(tb.SeenRowsError):
+            again.check_unseen(X[FRESH])
+
+
+def test_the_walk_is_the_fixed_sequence(mixture):
+    """The point is the last before the first that fails, by brute force over all points."""
+    point = tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error={0: 0.3, None: 0.5})
+    allowed = np.array([0.3, 0.5, 0.5])
+    aimed = mixture.reweight(objective=tb.WorstUnit("class", (0.2, 0.0, 0.0), by_class=True))
+    last = None
+    for budget in np.linspace(aimed.tradeoff().mean_budget[-1], 0, 25):
+        candidate = aimed.reweight(objective=aimed.objective_, mean_budget=min(1.0, max(0.0, budget)))
+        wrong = candidate.predict(X[FRESH]) != Y[FRESH]
+        p = [binom.cdf(wrong[Y[FRESH] == k].sum(), (Y[FRESH] == k).sum(), allowed[k]) for k in range(3)]
+        if max(p) > 0.05:
+            break
+        last = candidate
+    assert last is not None
+    np.testing.assert_allclose(point.estimator_weights_, last.estimator_weights_, atol=1e-6)
+
+
+def test_targets_that_cannot_be_certified(mixture):
+    with pytest.raises(tb.NotCertifiedError, match="more rows would not help") as raised:
+        tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.01)
+    assert {s.more_rows for s in raised.value.shortfalls} == {None}
+    few = slice(800, 830)
+    with pytest.raises(tb.NotCertifiedError, match="more rows of it would do") as raised:
+        tb.calibrate(mixture, X[few], Y[few], max_error=0.5)
+    for s in raised.value.shortfalls:
+        assert s.more_rows is None or s.more_rows == tb.rows_needed(s.error, 0.5) - s.n
+    only = np.flatnonzero(Y[FRESH] != 2) + 800
+    with pytest.raises(tb.NotCertifiedError, match=r"class 2 .* has no rows"):
+        tb.calibrate(mixture, X[only], Y[only], max_error={2: 0.5})
+
+
+def test_a_constant_answer_is_said(mixture):
+    with pytest.warns(UserWarning, match="answers 2 to every row"):
+        point = tb.calibrate(mixture, X[800:860], Y[800:860], max_error={2: 0.35}, confidence=0.9)
+    assert set(point.predict(X[LATER])) == {2}
+
+
+def test_groups_have_targets(mixture):
+    clf = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0)
+    clf.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    for model in (clf, mixture):  # one that was fitted for these groups, one that was not
+        point = tb.calibrate(model, X[FRESH], Y[FRESH], max_error=0.4, groups=GROUPS[FRESH])
+        assert {b.unit for b in point.certificate_.bounds} == {"a", "b"}
+
+
+def test_calibrate_refuses(mixture):
+    given = X[FRESH], Y[FRESH]
+    with pytest.raises(ValueError, match="one of tailboost's mixtures"):
+        tb.calibrate(LogisticRegression().fit(X, Y), *given, max_error=0.4)
+    with pytest.raises(tb.SeenRowsError):
+        tb.calibrate(mixture, X[TRAIN], Y[TRAIN], max_error=0.4)
+    with pytest.raises(ValueError, match="rule must be"):
+        tb.calibrate(mixture, *given, max_error=0.4, rule="mean")
+    with pytest.raises(ValueError, match="sets no target below 1"):
+        tb.calibrate(mixture, *given, max_error=1.0)
+
+
+def test_the_page_runs():
+    page = Path(__file__).parents[1] / "docs" / "certificates.md"
+    result = doctest.testfile(str(page), module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
+    assert result.attempted > 10
+    assert result.failed == 0

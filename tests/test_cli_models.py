@@ -1,0 +1,641 @@
+"""The commands about stored models, and the options of fit: columns aside, targets, alerts, progress."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+for needed in ("typer", "rich", "skops", "jinja2"):
+    pytest.importorskip(needed)
+
+from scipy.stats import beta  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
+from tailboost import cli  # noqa: E402
+from tailboost.persistence import load_model, read_notes  # noqa: E402
+from tailboost.registry import METHODS  # noqa: E402
+
+SECRET = "a secret for the tests, no other"
+
+
+def call(*arguments, env=None):
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments], env=env)
+
+
+def done(*arguments, env=None):
+    result = call(*arguments, env=env)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*arguments, env=None):
+    result = call(*arguments, env=env)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.strip().splitlines()
+    return line
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    n = 200
+    x = rng.normal(size=n).round(3)
+    return pd.DataFrame(
+        {
+            "person": [f"p{i:03d}" for i in range(n)],
+            "x": x,
+            "noise": rng.normal(size=n).round(3),
+            "city": rng.choice(["Rome", "Oslo"], n),
+            "w": rng.integers(1, 4, n),
+            "born": "1990-05-17",
+            "outcome": np.where(x + 0.7 * rng.normal(size=n) > 0.5, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def csv(table, tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "people.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(csv):
+    """A worst-class mixture with targets, an id and a dropped column of dates."""
+    path = csv.parent / "m.skops"
+    done(
+        "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--weight", "w",
+        "--max-error", "yes=.3,*=.4", "--set", "n_estimators=2", "--model", path,
+    )  # fmt: skip
+    return path
+
+
+@pytest.fixture(scope="module")
+def fresh(table, csv):
+    """Rows that no model was fitted on."""
+    path = csv.parent / "fresh.csv"
+    table.assign(x=lambda t: t["x"] + 0.1234, noise=lambda t: -t["noise"]).to_csv(path, index=False)
+    return path
+
+
+class TestFitOptions:
+    def test_columns_set_aside_are_no_features(self, model, csv):
+        fitted = load_model(model)
+        assert list(fitted[0].feature_names_in_) == ["x", "noise", "city"]
+        notes = read_notes(model)["notes"]
+        assert set(notes["not_features"]) == {"person", "born", "w"}
+        assert notes["rows"] == 200
+        assert notes["data"] == "people.csv"
+        result = done("predict", model, csv, "--out", csv.parent / "p.csv")
+        assert result.stderr == ""  # columns set aside are nothing to warn of
+
+    def test_weights_are_used(self, csv, table, tmp_path):
+        common = ("--drop", "person", "--drop", "born", "--method", "forest")
+        done("fit", csv, "--target", "outcome", *common, "--weight", "w", "--model", tmp_path / "w.skops")
+        done("fit", csv, "--target", "outcome", *common, "--drop", "w", "--model", tmp_path / "u.skops")
+        one, other = (load_model(tmp_path / f"{name}.skops").predict_proba(table) for name in "wu")
+        assert np.abs(one - other).max() > 0.01
+
+    def test_targets(self, model):
+        clf = load_model(model)[-1]
+        assert clf.max_error == {"yes": 0.3, None: 0.4}
+        np.testing.assert_allclose(clf.max_error_, [0.4, 0.3])  # no, yes
+
+    def test_targets_of_numbers_in_parquet(self, table, tmp_path):
+        pytest.importorskip("pyarrow")
+        frame = table[["x", "noise"]].assign(y=(table["outcome"] == "yes").astype(int))
+        frame.to_parquet(tmp_path / "d.parquet")
+        model = tmp_path / "m.skops"
+        done(
+            "fit",
+            tmp_path / "d.parquet",
+            "--target",
+            "y",
+            "--max-error",
+            "1=.3,*=.4",
+            "--set",
+            "n_estimators=1",
+            "--model",
+            model,
+        )
+        assert load_model(model)[-1].max_error == {1: 0.3, None: 0.4}
+        document = json.loads(done("evaluate", model, tmp_path / "d.parquet", "--json").stdout)
+        assert [unit["target"] for unit in document["errors"]] == [None, 0.4, 0.3]
+
+    def test_targets_of_groups(self, csv, fresh, tmp_path):
+        path = tmp_path / "g.skops"
+        result = done(
+            "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
+            "--group", "w", "--max-error", "city=Rome=.3,*=.4", "--mean-budget", ".05",
+            "--set", "n_estimators=2", "--model", path,
+        )  # fmt: skip
+        clf = load_model(path)[-1]
+        assert clf.max_error == {("city", "Rome"): 0.3, None: 0.4}
+        assert clf.mean_budget == 0.05
+        for name in ("city=Oslo", "city=Rome", "w=1", "w=2", "w=3"):
+            assert re.search(rf"group +{name} +\d+ +0\.\d+ +0\.[34]00", result.stdout)
+        document = json.loads(done("evaluate", path, fresh, "--json").stdout)
+        targets = {unit["name"]: unit["target"] for unit in document["errors"] if unit["kind"] == "group"}
+        assert targets == {"city=Rome": 0.3, "city=Oslo": 0.4, "w=1": 0.4, "w=2": 0.4, "w=3": 0.4}
+        done("tradeoff", path, fresh)
+
+    @pytest.mark.parametrize(
+        ("more", "says"),
+        [
+            (["--max-error", "yes=.2,no"], "NAME=ERROR"),
+            (["--mean-budget", ".1", "--method", "forest"], "forest has no mean_budget"),
+            (["--mean-budget", "2", "--drop", "born"], "mean_budget"),
+            (["--max-error", "yes=2"], "not in (0, 1]"),
+            (["--max-error", "yes=.2,yes=.3"], "stands twice"),
+            (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
+            (["--max-error", ".2", "--set", "max_error=.3"], "say the same"),
+            (["--set", "theta=.8"], "--max-error"),
+            (["--max-error", "maybe=.2,*=.3", "--drop", "born", "--drop", "person"], "'maybe'"),
+            (["--drop", "wheight"], "'wheight'"),
+            (["--weight", "city", "--drop", "born"], "must hold numbers"),
+            (["--weight", "outcome", "--drop", "born"], "is the target"),
+            (["--group", "outcome", "--drop", "born"], "is the target"),
+            (["--sep", "ab"], "--sep"),
+            (["--test", "nowhere.csv", "--drop", "born"], "nowhere.csv"),
+        ],
+    )
+    def test_refused(self, csv, tmp_path, more, says, capsys):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["fit", str(csv), "--target", "outcome", "--model", str(tmp_path / "m.skops"), *more])
+        assert end.value.code == 2
+        lines = [x for x in capsys.readouterr().err.splitlines() if not x.startswith(("warning: ", "round "))]
+        assert len(lines) == 1
+        assert says in lines[0]
+        assert not (tmp_path / "m.skops").exists()
+
+    def test_another_separator(self, table, tmp_path):
+        for sep, name in ((";", ";"), ("\t", "tab")):
+            table[["x", "noise", "outcome"]].to_csv(tmp_path / "d.csv", sep=sep, index=False)
+            line = refused(
+                "fit", tmp_path / "d.csv", "--target", "outcome", "--method", "forest",
+                "--model", tmp_path / "m.skops",
+            )  # fmt: skip
+            assert "separate" in line
+            done(
+                "fit", tmp_path / "d.csv", "--target", "outcome", "--method", "forest", "--sep", name,
+                "--model", tmp_path / "m.skops",
+            )  # fmt: skip
+            done(
+                "predict",
+                tmp_path / "m.skops",
+                tmp_path / "d.csv",
+                "--sep",
+                name,
+                "--out",
+                tmp_path / "p.csv",
+            )
+
+    def test_test_rows_and_the_table_of_classes(self, csv, tmp_path):
+        common = ("--target", "outcome", "--drop", "born", "--id", "person", "--method", "forest")
+        result = done("fit", csv, *common, "--model", tmp_path / "m.skops", "--test", csv)
+        assert "Errors of predict on the 200 rows of people.csv" in result.stdout
+        assert re.search(r"class +yes +\d+ +0\.\d{3} +0\.\d{3} – 0\.\d{3}", result.stdout)
+        quiet = done("fit", csv, *common, "--model", tmp_path / "m.skops", "--quiet")
+        assert quiet.output == ""
+
+    def test_progress_in_lines(self, csv, tmp_path):
+        result = done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--method", "adalpboost",
+            "--set", "n_estimators=2", "--model", tmp_path / "m.skops",
+        )  # fmt: skip
+        assert "round 1/2" in result.stderr
+        assert "round" not in result.stdout.split("Fitted in")[0]
+        clf = load_model(tmp_path / "m.skops")[-1]
+        assert clf.verbose == 0
+        # Of the rule that draws, by the ledger of out-of-fold losses.
+        ledger = clf.combiner_.pool.ledger
+        for k, label in enumerate(clf.classes_):
+            of_class = ledger.rows.y == k
+            rows = np.array([ledger.pool().row(t)[of_class].mean() for t in range(len(clf.estimators_))])
+            error = clf.estimator_weights_ @ rows
+            assert re.search(rf"class +{label} +{of_class.sum()} +{error:.3f}", result.stdout)
+
+
+class TestAlerts:
+    def alerts(self, frame, tmp_path, *more):
+        frame.to_csv(tmp_path / "d.csv", index=False)
+        result = done(
+            "fit", tmp_path / "d.csv", "--target", "y", "--method", "forest",
+            "--model", tmp_path / "m.skops", *more,
+        )  # fmt: skip
+        return [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+
+    @pytest.fixture
+    def plain(self):
+        rng = np.random.default_rng(1)
+        n = 300
+        x = rng.normal(size=n)
+        return pd.DataFrame(
+            {
+                "x": x,
+                "age": rng.integers(18, 80, n),
+                "city": rng.choice(["a", "b", "c"], n),
+                "y": np.where(x + rng.normal(size=n) > 0, "p", "q"),
+            }
+        )
+
+    def test_none_for_an_ordinary_table(self, plain, tmp_path):
+        assert self.alerts(plain, tmp_path) == []
+
+    def test_ids(self, plain, tmp_path):
+        (line,) = self.alerts(plain.assign(number=np.random.default_rng(0).permutation(300)), tmp_path)
+        assert "'number' looks like an id" in line
+        (line,) = self.alerts(
+            plain.assign(name=[f"n{i // 2 * 2 if i < 8 else i}" for i in range(300)]), tmp_path
+        )
+        assert "'name' looks like an id" in line
+        assert "--drop name" in line
+
+    def test_rows_sorted_by_class(self, plain, tmp_path):
+        sorted_ = plain.sort_values("y").assign(id=range(300))
+        (line,) = self.alerts(sorted_, tmp_path)
+        assert "'id' alone tells the class of 100.0%" in line
+        assert "sorted by class" in line
+
+    def test_leaks(self, plain, tmp_path):
+        (line,) = self.alerts(plain.assign(paid=np.where(plain["y"] == "p", "late", "in time")), tmp_path)
+        assert "'paid' alone tells the class of 100.0%" in line
+        leak = np.where(plain["y"] == "p", 5.0, 1.0) + plain["x"] / 10
+        (line,) = self.alerts(plain.assign(score=leak), tmp_path)
+        assert "'score' alone" in line
+
+    def test_groups_that_are_the_target(self, plain, tmp_path):
+        same = plain.assign(g=np.where(plain["y"] == "p", "one", "two"))
+        lines = self.alerts(
+            same, tmp_path, "--drop", "g", "--group", "g", "--method", "groupdroboost",
+            "--set", "n_estimators=1", "--set", "validation=.3",
+        )  # fmt: skip
+        assert any("--group g: every group holds one class only" in line for line in lines)
+
+
+class TestEvaluate:
+    def test_against_counting(self, model, csv, table):
+        document = json.loads(done("evaluate", model, csv, "--group", "city", "--json").stdout)
+        wrong = load_model(model).predict(pd.read_csv(csv, dtype=str)) != table["outcome"]
+        by_name = {unit["name"]: unit for unit in document["errors"]}
+        assert list(by_name) == ["all rows", "no", "yes", "city=Oslo", "city=Rome"]
+        parts = {
+            "all rows": wrong,
+            "yes": wrong[table["outcome"] == "yes"],
+            "no": wrong[table["outcome"] == "no"],
+            "city=Rome": wrong[table["city"] == "Rome"],
+        }
+        for name, part in parts.items():
+            n, k, unit = len(part), int(part.sum()), by_name[name]
+            assert unit["rows"] == n
+            assert unit["error"] == pytest.approx(k / n)
+            # Clopper and Pearson's interval by its definition through the beta distribution.
+            assert unit["low"] == pytest.approx(beta.ppf(0.025, k, n - k + 1) if k else 0.0)
+            assert unit["high"] == pytest.approx(beta.ppf(0.975, k + 1, n - k))
+        assert (by_name["yes"]["target"], by_name["no"]["target"]) == (0.3, 0.4)
+        assert by_name["all rows"]["target"] is None
+        for unit in (by_name["yes"], by_name["no"]):
+            assert unit["verdict"].startswith("met") == (unit["error"] <= unit["target"])
+
+    def test_rows_that_were_fitted_on(self, model, csv):
+        result = done("evaluate", model, csv)
+        assert "100% of these rows were fitted on" in result.stderr
+        assert "95 % interval" in result.stdout
+
+    def test_fresh_rows_of_one_class(self, model, table, tmp_path):
+        fresh = table[table["outcome"] == "yes"].assign(x=lambda t: t["x"] + 0.1234)
+        fresh.to_csv(tmp_path / "new.csv", index=False)
+        result = done("evaluate", model, tmp_path / "new.csv")
+        assert result.stderr == ""
+        assert re.search(r"class +no +0 +–", result.stdout)
+
+    @pytest.mark.parametrize(
+        ("change", "more", "says"),
+        [
+            (lambda t: t.drop(columns="outcome"), [], "no column 'outcome'"),
+            (lambda t: t.assign(outcome="maybe"), [], "'maybe'"),
+            (lambda t: t.assign(outcome=t["outcome"].where(t.index > 3)), [], "4 missing values"),
+            (lambda t: t, ["--group", "town"], "no column 'town'"),
+            (lambda t: t, ["--group", "person"], "100 different values"),
+            (lambda t: t.head(0), [], "no rows"),
+            (lambda t: t.drop(columns="x"), [], "missing column 'x'"),
+        ],
+    )
+    def test_refused(self, model, table, tmp_path, change, more, says):
+        change(table).to_csv(tmp_path / "new.csv", index=False)
+        assert says in refused("evaluate", model, tmp_path / "new.csv", *more)
+
+
+class TestInspect:
+    def test_what_is_shown(self, model):
+        document = json.loads(done("inspect", model, "--json").stdout)
+        assert document["classifier"] == "WorstClassBoostClassifier"
+        assert document["classes"] == ["no", "yes"]
+        assert document["target"] == "outcome"
+        assert [c["name"] for c in document["columns"]] == ["x", "noise", "city"]
+        assert document["columns"][2]["categories"] == 2
+        assert document["trained_on"]["rows"] == 200
+        assert document["versions"]["numpy"] == np.__version__
+        assert document["guarantee"] == str(load_model(model)[-1].guarantee_)
+        text = done("inspect", model).stdout
+        for words in ("200 rows of people.csv", "outcome", "yes (", "born, person, w", "noise", "max_error="):
+            assert words in text
+
+    def test_a_model_from_python(self, tmp_path):
+        from sklearn.datasets import load_iris
+        from sklearn.tree import DecisionTreeClassifier
+
+        import tailboost as tb
+
+        clf = tb.AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=2)
+        tb.save_model(clf.fit(*load_iris(return_X_y=True)), tmp_path / "m.skops")
+        text = done("inspect", tmp_path / "m.skops").stdout
+        assert "AdaBoostClassifier" in text
+        assert "not noted" in text
+
+    def test_refused(self, csv, tmp_path):
+        assert "none.skops" in refused("inspect", tmp_path / "none.skops")
+        assert "not a model file" in refused("inspect", csv)
+
+
+class TestTradeoff:
+    def test_the_curve_and_predict_along_it(self, model, fresh, table):
+        document = json.loads(done("tradeoff", model, fresh, "--json").stdout)
+        fitted = load_model(model)
+        curve = fitted[-1].tradeoff()
+        np.testing.assert_allclose(document["curve"]["worst"], curve.worst)
+        np.testing.assert_allclose(document["curve"]["mean"], curve.mean)
+        rows = fitted[0].transform(pd.read_csv(fresh, dtype=str).drop(columns=["person", "w", "born"]))
+        for budget, mean in zip(curve.mean_budget, document["curve"]["predict_mean"], strict=True):
+            wrong = curve.at(min(budget + 1e-9, 1.0)).predict(rows) != table["outcome"]
+            assert mean == pytest.approx(wrong.mean())
+        assert curve.objective in done("tradeoff", model).stdout
+
+    def test_the_model_of_a_point(self, model, fresh, tmp_path):
+        done("tradeoff", model, "--pick", "0.01", "--model", tmp_path / "p.skops")
+        before, after = load_model(model), load_model(tmp_path / "p.skops")
+        expected = before[-1].tradeoff().at(0.01).estimator_weights_
+        np.testing.assert_allclose(after[-1].estimator_weights_, expected)
+        losses = after[-1].combiner_.pool.ledger.mean_losses()
+        assert after[-1].estimator_weights_ @ losses <= losses.min() + 0.01 + 1e-9
+        notes = read_notes(tmp_path / "p.skops")["notes"]
+        assert (notes["mean_budget"], notes["data"]) == (0.01, "people.csv")
+        done("evaluate", tmp_path / "p.skops", fresh)
+
+    @pytest.mark.parametrize("ending", ["csv", "json", "png", "svg", "pdf"])
+    def test_files(self, model, fresh, tmp_path, ending):
+        pytest.importorskip("matplotlib")
+        out = tmp_path / f"curve.{ending}"
+        done("tradeoff", model, fresh, "--out", out)
+        content = out.read_bytes()
+        if ending == "csv":
+            assert list(pd.read_csv(out)) == ["mean_budget", "mean", "worst", "predict_mean", "predict_worst"]
+        elif ending == "json":
+            assert json.loads(content)["gap"] >= 0
+        else:
+            assert content.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending])
+
+    def test_refused(self, model, csv, tmp_path):
+        forest = tmp_path / "f.skops"
+        done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", "--method", "forest",
+            "--model", forest,
+        )  # fmt: skip
+        assert "no shares to choose" in refused("tradeoff", forest)
+        assert "belong together" in refused("tradeoff", model, "--pick", "0.1")
+        assert "must end in" in refused("tradeoff", model, "--out", tmp_path / "curve.txt")
+        before = model.read_bytes()
+        assert "would overwrite" in refused("tradeoff", model, "--pick", "0.1", "--model", model)
+        assert model.read_bytes() == before
+
+
+class TestCertify:
+    def test_bounds_of_the_library(self, model, fresh, table):
+        import tailboost as tb
+
+        document = json.loads(
+            done(
+                "certify", model, fresh, "--group", "city", "--confidence", "0.9",
+                "--max-error", "city=Rome=.99,*=.01", "--json",
+            ).stdout
+        )  # fmt: skip
+        fitted = load_model(model)
+        rows = fitted[0].transform(pd.read_csv(fresh, dtype=str).drop(columns=["person", "w", "born"]))
+        expected = tb.certify(
+            fitted[-1], rows, table["outcome"].to_numpy(), confidence=0.9, groups=table[["city"]],
+            max_error={("city", "Rome"): 0.99, None: 0.01},
+        )  # fmt: skip
+        assert [b["upper"] for b in document["bounds"]] == [b.upper for b in expected.bounds]
+        assert document["certified"] is False
+        by_group = {tuple(b["unit"]): b for b in document["bounds"] if b["kind"] == "group"}
+        assert by_group["city", "Rome"]["target"] == 0.99
+        assert by_group["city", "Oslo"]["target"] == 0.01
+        assert by_group["city", "Rome"]["certified"] is True
+
+    def test_targets_of_the_fit(self, model, fresh):
+        document = json.loads(done("certify", model, fresh, "--json").stdout)
+        targets = {b["unit"]: b["target"] for b in document["bounds"] if b["kind"] == "class"}
+        assert targets == {"yes": 0.3, "no": 0.4}
+        assert "With 95 % confidence" in done("certify", model, fresh).stdout
+
+    def test_rows_that_were_fitted_on_are_refused(self, model, csv):
+        assert "members were fitted on" in refused("certify", model, csv)
+
+    @pytest.mark.parametrize(
+        ("more", "says"),
+        [
+            (["--confidence", "1.5"], "confidence"),
+            (["--max-error", "maybe=.2"], "maybe"),
+            (["--group", "town"], "'town'"),
+            (["--target", "answer"], "'answer'"),
+        ],
+    )
+    def test_refused(self, model, fresh, more, says):
+        assert says in refused("certify", model, fresh, *more)
+
+
+class TestDecide:
+    def decide(self, model, data, out, *more, env=None):
+        given = {"POLICY": SECRET} if env is None else env
+        return call(
+            "decide", model, data, "--id", "person", "--secret-env", "POLICY", "--out", out, *more, env=given
+        )
+
+    @pytest.fixture
+    def mixture(self, csv, tmp_path):
+        done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
+            "--method", "averageboost", "--set", "n_estimators=4", "--model", tmp_path / "a.skops",
+        )  # fmt: skip
+        return tmp_path / "a.skops"
+
+    def test_draws_are_those_of_the_library(self, mixture, csv, table, tmp_path):
+        import tailboost as tb
+
+        result = self.decide(mixture, csv, tmp_path / "d.csv", "--context", "tests")
+        assert result.exit_code == 0, result.output
+        fitted = load_model(mixture)
+        policy = tb.RandomizedDecision(fitted, SECRET.encode(), "tests")
+        expected = policy.decide(pd.read_csv(csv, dtype=str), table["person"])
+        written = pd.read_csv(tmp_path / "d.csv", dtype={"u": str})
+        written["u"] = written["u"].map(float)  # exactly: u is written with all its digits
+        assert list(written) == ["person", "prediction", "member", "u"]
+        assert written["person"].tolist() == table["person"].tolist()
+        assert written["prediction"].tolist() == expected.y.tolist()
+        assert written["member"].tolist() == expected.member.tolist()
+        assert written["u"].tolist() == expected.u.tolist()
+        assert policy.commitment in result.stdout
+        assert SECRET not in result.output
+
+    def test_the_same_person_in_another_file(self, mixture, csv, table, tmp_path):
+        assert self.decide(mixture, csv, tmp_path / "d.csv").exit_code == 0
+        table.sample(frac=0.3, random_state=0).drop(columns="outcome").to_csv(
+            tmp_path / "part.csv", index=False
+        )
+        assert self.decide(mixture, tmp_path / "part.csv", tmp_path / "e.csv").exit_code == 0
+        whole = pd.read_csv(tmp_path / "d.csv").set_index("person")
+        part = pd.read_csv(tmp_path / "e.csv").set_index("person")
+        pd.testing.assert_frame_equal(part, whole.loc[part.index])
+
+    def test_refused(self, mixture, csv, table, tmp_path):
+        out = tmp_path / "d.csv"
+        for env, says in (({"POLICY": None}, "no variable 'POLICY'"), ({"POLICY": "short"}, "got 5")):
+            result = self.decide(mixture, csv, out, env=env)
+            assert result.exit_code == 2
+            assert says in result.stderr
+        table.assign(person="p1").to_csv(tmp_path / "twice.csv", index=False)
+        table.assign(person=table["person"].where(table.index > 0)).to_csv(tmp_path / "gap.csv", index=False)
+        for name, says in (("twice", "comes more than once"), ("gap", "1 missing values")):
+            result = self.decide(mixture, tmp_path / f"{name}.csv", out)
+            assert result.exit_code == 2
+            assert says in result.stderr
+        done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", "--method", "forest",
+            "--model", tmp_path / "f.skops",
+        )  # fmt: skip
+        assert "has no shares to draw from" in self.decide(tmp_path / "f.skops", csv, out).stderr
+        assert not out.exists()
+
+
+class TestShell:
+    def test_ids_beside_predictions(self, model, csv, table, tmp_path):
+        done("predict", model, csv, "--id", "person", "--out", tmp_path / "p.csv")
+        written = pd.read_csv(tmp_path / "p.csv")
+        assert list(written)[:3] == ["row", "person", "prediction"]
+        assert written["person"].tolist() == table["person"].tolist()
+        assert "no column 'nobody'" in refused(
+            "predict", model, csv, "--id", "nobody", "--out", tmp_path / "q.csv"
+        )
+
+    @pytest.mark.parametrize("name", sorted(METHODS))
+    def test_parameters_of_a_method(self, name):
+        pytest.importorskip("xgboost")
+        document = json.loads(done("list", "--method", name, "--json").stdout)
+        params = METHODS[name].make().get_params(deep=False)
+        assert {p["name"]: p["default"] for p in document["parameters"]} == {
+            k: repr(v) for k, v in params.items()
+        }
+        if METHODS[name].ours:
+            assert all(p["takes"] for p in document["parameters"])
+        assert all(p in done("list", "--method", name).stdout for p in list(params)[:1])
+
+    def test_list_in_json(self):
+        document = json.loads(done("list", "--json").stdout)
+        assert [m["name"] for m in document["methods"]] == list(METHODS)
+        assert "did you mean" in refused("list", "--method", "adalpbost")
+
+    def test_short_help(self):
+        for command in ((), ("fit",), ("evaluate",), ("inspect",), ("tradeoff",), ("certify",), ("decide",)):
+            assert "Usage" in done(*command, "-h").stdout
+
+    def test_completion(self):
+        code = "from tailboost.cli import main; main()"
+        environment = {
+            **os.environ,
+            "_TAILBOOST_COMPLETE": "complete_bash",
+            "COMP_WORDS": "tailboost ins",
+            "COMP_CWORD": "1",
+        }
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+        )
+        assert result.stdout.split() == ["inspect"]
+
+    def test_default_methods_of_compare(self, csv, tmp_path, monkeypatch):
+        asked = []
+
+        def stop(*args, methods, **kwargs):
+            asked.append([m.name for m in methods])
+            raise ValueError("enough")
+
+        monkeypatch.setattr("tailboost.cli._compare.compare", stop)
+        for more in ((), ("--group", "city")):
+            result = call("compare", csv, "--target", "outcome", "--drop", "born", "--out", tmp_path, *more)
+            assert "enough" in result.stderr
+        assert "groupdroboost" not in asked[0]
+        assert {"groupdroboost", "groupdroboost-classes"} <= set(asked[1])
+        assert all(5 < len(names) < 12 for names in asked)
+        assert "'person' looks like an id" in result.stderr
+
+    def test_progress_of_compare_in_lines(self, csv, tmp_path):
+        common = ("compare", csv, "--target", "outcome", "--drop", "born", "--drop", "person",
+                  "--methods", "forest", "--repeats", "1", "--out", tmp_path)  # fmt: skip
+        assert "1/2 repeat 1 of 1: Random forest" in done(*common).stderr
+        assert done(*common, "--quiet").stderr == ""
+
+    @pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")
+    def test_ctrl_c(self, csv, tmp_path, monkeypatch):
+        def interrupted(*args, **kwargs):
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.pause()
+
+        monkeypatch.setattr("tailboost.cli._models.load_model", interrupted)
+        for command in (
+            ("evaluate", "m.skops", csv),
+            ("inspect", "m.skops"),
+            ("predict", "m.skops", csv, "--out", tmp_path / "p.csv"),
+        ):
+            result = call(*command)
+            assert result.exit_code == 130
+            assert result.stderr.strip() == "tailboost: stopped by Ctrl-C"
+
+
+class TestNotes:
+    def test_they_come_back_and_are_sealed(self, tmp_path):
+        import zipfile
+
+        from sklearn.tree import DecisionTreeClassifier
+
+        from tailboost.persistence import save_model
+
+        tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
+        path = tmp_path / "t.skops"
+        save_model(tree, path, notes={"who": "Zoë", "rows": 2})
+        assert read_notes(path)["notes"] == {"who": "Zoë", "rows": 2}
+        assert load_model(path).predict([[1]])[0] == 1
+        save_model(tree, path)
+        assert read_notes(path)["notes"] == {}
+        before = hashlib.sha256(path.read_bytes()).hexdigest()
+        with pytest.raises(TypeError):
+            save_model(tree, path, notes={"who": object()})
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == before
+
+        save_model(tree, path, notes={"rows": 2})
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content.replace(b'"rows": 2', b'"rows": 3'))
+        with pytest.raises(ValueError, match="damaged"):
+            read_notes(path)
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            read_notes(tmp_path / "nowhere.skops")

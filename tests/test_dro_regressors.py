@@ -1,0 +1,163 @@
+"""DRO boosting with regressors: the projected gradient by finite differences, the descent, the answers."""
+
+import numpy as np
+import pytest
+from conftest import noisy
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tailboost as tb
+from tailboost.solvers import worst_case_weights
+
+LOSSES = {
+    "exponential": lambda m: np.exp(-m),
+    "logistic": lambda m: np.log1p(np.exp(-m)),
+    "smoothed_hinge": lambda m: np.where(m >= 1, 0, np.where(m <= 0, 0.5 - m, (1 - m) ** 2 / 2)),
+}
+
+
+def objective(margins, p, loss, uncertainty, radius):
+    """F, with the losses of their formulas."""
+    return worst_case_weights(LOSSES[loss](margins), uncertainty, radius=radius, base=p).value
+
+
+CASES = [
+    ("exponential", "kl", 0.05), ("exponential", "kl", 0.0), ("logistic", "kl", 0.05),
+    ("logistic", "chi2", 0.05), ("smoothed_hinge", "kl", 0.05), ("exponential", "cvar", 0.3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("loss", "uncertainty", "radius"), CASES)
+def test_each_round_is_a_projected_gradient_and_an_exact_line_search(loss, uncertainty, radius):
+    X, y = noisy(3, n=90)
+    weight = np.random.default_rng(0).integers(1, 4, 90).astype(float)
+    p, sign = weight / weight.sum(), 2.0 * y - 1
+    tree = DecisionTreeRegressor(max_depth=2, random_state=0)
+    clf = tb.DROBoostClassifier(tree, n_estimators=6, radius=radius, loss=loss, uncertainty=uncertainty)
+    clf.fit(X, y, sample_weight=weight)
+    assert len(clf.estimators_) == 6
+    margins = np.zeros(90)
+    for member, step, log_cost in zip(clf.estimators_, clf.estimator_weights_, clf.log_costs_, strict=True):
+
+        def along(direction, margins=margins):
+            return objective(margins + sign * direction, p, loss, uncertainty, radius)
+
+        h = member.predict(X)
+        # With all losses equal, and for the CVaR at any margins, F has a kink: its gradient is one of many.
+        if uncertainty != "cvar" and (margins.any() or radius == 0):
+            eps = 1e-4
+            unit = np.eye(90)
+            gradient = np.array([(along(eps * e) - along(-eps * e)) / (2 * eps) for e in unit])
+            direction = -gradient / p  # the functional gradient in L2(p)
+            direction /= np.abs(direction).mean()
+            nearest = clone(tree).fit(X, direction, sample_weight=weight).predict(X)
+            scaled = h * (p @ (h * direction)) / (p @ h**2)
+            # Of equally good splits a tree takes one by its seed, so distances are compared, not functions.
+            distance, least = (p @ (found - direction) ** 2 for found in (scaled, nearest))
+            assert distance == pytest.approx(least, rel=1e-4)
+        assert along(step * h) < along(0 * h)
+        best = minimize_scalar(
+            lambda a, along=along, h=h: along(a * h), (0, step, 2 * step + 1e-9), tol=1e-10
+        )
+        assert along(step * h) == pytest.approx(best.fun, rel=1e-7)
+        margins = margins + step * sign * h
+        assert log_cost == pytest.approx(np.log(along(0 * h, margins=margins)), abs=1e-8)
+    assert (np.diff(clf.log_costs_) < 0).all()
+    assert clf.margins(X, y) == pytest.approx(margins)
+    f = clf.decision_function(X)
+    assert f == pytest.approx(sign * margins)
+    assert (clf.predict(X) == (f > 0)).all()
+    assert clf.predict_proba(X)[:, 1] == pytest.approx(1 / (1 + np.exp(-2 * f)))
+    assert list(clf.staged_decision_function(X))[-1] == pytest.approx(f)
+
+
+def test_a_linear_model_is_what_steepest_descent_gives():
+    """Radius 0 and the logistic loss: with enough rounds the least logistic loss of a linear function."""
+    from scipy.optimize import minimize
+
+    X, y = noisy(7, n=200)
+    sign = 2.0 * y - 1
+    clf = tb.DROBoostClassifier(LinearRegression(), n_estimators=200, radius=0.0, loss="logistic").fit(X, y)
+    design = np.column_stack([X, np.ones(200)])
+    least = minimize(lambda b: np.log1p(np.exp(-sign * (design @ b))).mean(), np.zeros(X.shape[1] + 1))
+    assert np.exp(clf.log_costs_[-1]) == pytest.approx(least.fun, rel=1e-4)
+
+
+def test_it_generalises_and_radius_keeps_the_tail_down():
+    X, y = noisy(1, n=1200)
+    fit, new = slice(0, 600), slice(600, None)
+    tree = DecisionTreeRegressor(max_depth=3, random_state=0)
+    plain, robust = (
+        tb.DROBoostClassifier(tree, n_estimators=30, radius=r, learning_rate=0.3).fit(X[fit], y[fit])
+        for r in (0.0, 0.3)
+    )
+    assert plain.score(X[new], y[new]) > np.bincount(y[new]).max() / 600
+    loss = [np.exp(-c.margins(X[new], y[new])) for c in (plain, robust)]
+    assert np.sort(loss[1])[-60:].mean() < np.sort(loss[0])[-60:].mean()
+
+
+def test_it_serves_like_any_learner(tmp_path):
+    X, y = noisy(2, n=150)
+    names = np.array(["no", "yes"])[y]
+    tree = DecisionTreeRegressor(max_depth=2)
+    clf = tb.DROBoostClassifier(tree, n_estimators=8, random_state=0, checkpoint_dir=tmp_path / "rounds")
+    clf.fit(X, names)
+    assert set(clf.predict(X)) == {"no", "yes"}
+    again = clone(clf).set_params(n_estimators=10).fit(X, names)  # goes on from the rounds kept
+    straight = clone(clf).set_params(n_estimators=10, checkpoint_dir=None).fit(X, names)
+    assert again.decision_function(X) == pytest.approx(straight.decision_function(X))
+    assert clf.decision_function(X[:1]) == pytest.approx(clf.decision_function(X)[:1])
+    assert clf.feature_importances_.sum() == pytest.approx(1)
+    stopped = tb.DROBoostClassifier(tree, n_estimators=30, n_iter_no_change=3, random_state=0).fit(X, names)
+    assert 1 <= len(stopped.estimators_) <= 30
+    piped = tb.DROBoostClassifier(make_pipeline(StandardScaler(), LinearRegression()), radius=0.01)
+    assert piped.fit(X, y).score(X, y) > 0.5
+    boosted = tb.DROBoostClassifier(HistGradientBoostingRegressor(max_iter=5), n_estimators=3, radius=0.01)
+    assert boosted.fit(X, y).score(X, y) > 0.5
+
+
+def test_a_model_file_answers_the_same(tmp_path):
+    pytest.importorskip("skops")
+    X, y = noisy(2, n=150)
+    clf = tb.DROBoostClassifier(DecisionTreeRegressor(max_depth=2), n_estimators=5, random_state=0).fit(X, y)
+    tb.save_model(clf, tmp_path / "m.skops")
+    loaded = tb.load_model(tmp_path / "m.skops")
+    assert loaded.decision_function(X) == pytest.approx(clf.decision_function(X))
+
+
+def test_a_regressor_right_on_every_row_ends_it():
+    X, y = np.arange(40.0)[:, None], (np.arange(40) >= 20).astype(int)
+    clf = tb.DROBoostClassifier(DecisionTreeRegressor(max_depth=1), radius=0.01).fit(X, y)
+    assert clf.n_iter_ == 1
+    assert "no error" in clf.trace_.stop_reason
+    assert clf.score(X, y) == 1
+
+
+def test_refused():
+    X, y = noisy(0, n=60, K=3)
+    with pytest.raises(ValueError, match=r"Only binary classification .* y has 3 classes"):
+        tb.DROBoostClassifier(DecisionTreeRegressor()).fit(X, y)
+    X, y = noisy(0, n=60)
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        tb.DROBoostClassifier(KNeighborsRegressor(), radius=0.1).fit(X, y, sample_weight=1 + y)
+    with pytest.raises(ValueError, match="is a regressor; a classifier is needed"):
+        tb.AdaBoostClassifier(DecisionTreeRegressor()).fit(X, y)
+
+
+# The leaf's least weight is what scikit-learn sets for trees in its check of extreme class weights.
+@parametrize_with_checks(
+    [
+        tb.DROBoostClassifier(
+            DecisionTreeRegressor(max_depth=2, min_weight_fraction_leaf=0.01), n_estimators=3, random_state=0
+        )
+    ]
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,157 @@
+"""What a notebook shows of a fit: guarantee and trace as tables that hold the fitted numbers."""
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+import tailboost as tb
+from tailboost.combiners.guarantee import Bound
+from tailboost.combiners.units import MOST_LINES, UnitTable
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(600, 8, n_informative=4, n_classes=3, weights=[0.7, 0.2, 0.1], random_state=0)
+    return X, np.array(["a", "b", "<c>"])[y], np.where(X[:, 0] > 0, "u", "v")
+
+
+@pytest.fixture(scope="module")
+def worst_class(data):
+    X, y, _ = data
+    allowed = {"a": 0.1, "b": 0.5, "<c>": 0.3}
+    with warnings.catch_warnings():  # a target that is missed is part of the picture
+        warnings.simplefilter("ignore")
+        return tb.WorstClassBoostClassifier(max_error=allowed, n_estimators=6, random_state=0).fit(X, y)
+
+
+def test_lines_are_the_fitted_errors(data, worst_class):
+    _, y, _ = data
+    table = worst_class.guarantee_.units
+    assert table.kind == "class"
+    allowed = dict(zip(worst_class.units_, worst_class.max_error_, strict=True))
+    for line, predict, drawn in zip(
+        table.lines, worst_class.unit_errors_, worst_class.expected_unit_errors_, strict=True
+    ):
+        assert line.rows == (y == line.name).sum()
+        assert (line.allowed, line.predict, line.randomised) == (allowed[line.name], predict, drawn)
+        keeps = (predict < line.allowed, drawn < line.allowed)  # the indicator game needs less, not equal
+        assert (
+            line.met
+            == {
+                (True, True): "yes",
+                (False, False): "no",
+                (True, False): "by predict alone",
+                (False, True): "by the randomised rule alone",
+            }[keeps]
+        )
+
+
+def test_the_table_is_printed_first(worst_class):
+    text = str(worst_class.guarantee_)
+    head, titles, *lines = text.splitlines()
+    assert head.startswith("error of each class, measured on")
+    assert titles.split("  ")[0] == "class"
+    for name, line in zip(worst_class.units_, lines, strict=False):
+        assert line.startswith(name)
+    assert text.index(worst_class.guarantee_.verdict) > text.index(lines[2])
+
+
+def test_html_is_escaped_and_whole(worst_class):
+    html = worst_class.guarantee_._repr_html_()
+    assert "<c>" not in html
+    assert "&lt;c&gt;" in html
+    assert html.count("<table>") == html.count("</table>") == 1
+    assert worst_class.guarantee_.verdict.replace("<", "&lt;") in html.replace("&#x27;", "'")
+
+
+def test_dict_is_json(worst_class):
+    found = json.loads(json.dumps(worst_class.guarantee_.to_dict()))
+    assert [line["name"] for line in found["units"]["lines"]] == worst_class.units_.tolist()
+
+
+def test_groups_and_cells(data):
+    X, y, groups = data
+    dro = tb.GroupDROBoostClassifier(n_estimators=4, random_state=0).fit(X, y, groups=groups)
+    table = dro.guarantee_.units
+    assert {line.name: line.rows for line in table.lines} == {g: int((groups == g).sum()) for g in "uv"}
+    assert max(line.randomised for line in table.lines) == pytest.approx(dro.guarantee_.achieved)
+    assert "predict" not in str(table).splitlines()[1]  # not known, so no column
+    cells = tb.WorstClassBoostClassifier(n_estimators=4, units="cell", random_state=0).fit(
+        X, y, groups=groups
+    )
+    rows = {line.name: line.rows for line in cells.guarantee_.units.lines}
+    assert rows[("a", "u")] == ((y == "a") & (groups == "u")).sum()
+    json.dumps(cells.guarantee_.to_dict())
+
+
+def test_no_table_where_the_errors_are_not_known(data, worst_class):
+    X, y, groups = data
+    assert tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(X, y).guarantee_.units is None
+    dro = tb.GroupDROBoostClassifier(n_estimators=3, random_state=0).fit(X, y, groups=groups)
+    for other in (dro.reweight(alpha=0.3), dro.reweight(objective="worst_class")):
+        assert other.guarantee_.units is None
+
+
+def test_of_many_units_the_worst_are_shown():
+    errors = np.linspace(0.0, 0.9, 50)
+    table = UnitTable.of("class", "50 rows", list(range(50)), np.arange(50), randomised=errors)
+    assert len(str(table).splitlines()) == MOST_LINES + 2
+    assert "\n49 " in str(table)
+    assert "\n0 " not in str(table)
+    assert "20 more" in str(table)
+    assert len(table.lines) == 50
+
+
+@pytest.mark.parametrize(("value", "empty"), [(None, False), (0.99, False), (1.0, True), (3.031, True)])
+def test_bounds_of_one_or_more_say_nothing(value, empty):
+    bound = Bound("largest mean loss", "V", value)
+    assert bound.empty is empty
+    assert ("says nothing" in str(bound)) is empty
+
+
+def test_trace(worst_class):
+    trace = worst_class.trace_
+    found = json.loads(json.dumps(trace.to_dict()))
+    assert found["weighted_loss"] == trace.weighted_loss.tolist()
+    assert found["weights"] == trace.weights.tolist()
+    assert found["stop_reason"] == trace.stop_reason
+    rows = re.findall(r"<tr>.*?</tr>", trace._repr_html_())
+    assert len(rows) == 1 + len(trace)
+    assert f"{trace.weighted_loss[0]:.4f}" in rows[1]
+
+
+def test_long_traces_are_cut(data):
+    X, y, _ = data
+    clf = tb.AdaBoostClassifier(n_estimators=30, random_state=0).fit(X, (y == "a").astype(int))
+    html = clf.trace_._repr_html_()
+    assert html.count("<tr>") == 21
+    assert f"{len(clf.trace_) - 20} in the middle left out" in html
+
+
+@pytest.mark.parametrize("name", ["GroupDROBoostClassifier", "AdaLPBoostClassifier"])
+def test_the_usual_name_of_groups_elsewhere(data, name):
+    X, y, groups = data
+    with pytest.raises(TypeError, match="use groups="):
+        getattr(tb, name)().fit(X, y, sensitive_features=groups)
+
+
+def test_an_unknown_class_is_named(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match="no class is called 'z'"):
+        tb.WorstClassBoostClassifier(max_error={"a": 0.1, "z": 0.3, None: 0.4}).fit(X, y)
+
+
+def test_saving_without_the_extra_names_it():
+    code = (
+        "import sys; sys.modules['skops'] = None; import tailboost as tb\n"
+        "try: tb.save_model(tb.AdaLPBoostClassifier(), 'm.skops')\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "tailboost[app]" in done.stdout
