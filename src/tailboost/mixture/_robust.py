@@ -64,7 +64,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         that stay are fitted on all rows.
     n_thresholds : int, default=40
         Shifts of every model.
-    shrinkage : float ≥ 0, default=10.0
+    shrinkage : float ≥ 0, default=5.0
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
         ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. What
         is reported are the plain errors.
@@ -156,7 +156,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         mean_budget: float | None = None,
         validation: Any = "auto",
         n_thresholds: int = 40,
-        shrinkage: float = 10.0,
+        shrinkage: float = 5.0,
         averages: bool = True,
         shares: bool | str = "auto",
         include_constants: bool = True,
@@ -250,8 +250,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
-            Weights; 2 counts as the row twice, save that the ``shrinkage`` takes equal rows for different
-            ones. Every estimator that is fitted must take them.
+            Weights; 2 counts as the row twice. Every estimator that is fitted must take them.
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; not needed to predict.
         X_val, y_val, groups_val, sample_weight_val : optional
@@ -327,7 +326,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         groups : array-like of shape (n,), optional
             Group of each row.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
+            Weights of the rows. A row given twice is two rows to the ``shrinkage``: contents are not known.
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
         **params

@@ -11,7 +11,7 @@ import numpy as np
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
-from tailboost.data import Rows, lots
+from tailboost.data import LOTS, Rows
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -174,14 +174,15 @@ class Judged:
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> Judged:
-        """Return them with what each row draws: a function of the probabilities too."""
-        table = np.hstack(logs)
-        # Rows of equal probabilities are different rows still: they draw by their rank among their like.
-        _, same = np.unique(hash_rows(table), return_inverse=True)
-        order = np.argsort(same, kind="stable")
-        rank = np.empty(len(same))
-        rank[order] = np.arange(len(same)) - np.searchsorted(same[order], same[order])
-        return cls(models, tuple(logs), replace(rows, lots=lots(hash_rows(np.column_stack([table, rank])))))
+        """Return them with what each row draws: by its probabilities, whoever made them.
+
+        Rows of one content, known by what they draw there, are one row; where that is not known, as of rows
+        given as probabilities alone, all are different.
+        """
+        who = np.arange(len(rows.y)) if rows.lots is None else rows.lots
+        keys = np.column_stack([hash_rows(np.hstack(logs)), who.astype(np.uint64)])
+        _, number = np.unique(keys, axis=0, return_inverse=True)
+        return cls(models, tuple(logs), replace(rows, lots=(number.ravel() % LOTS).astype(np.uint16)))
 
     @property
     def table(self) -> LogTable:
