@@ -60,7 +60,7 @@ def certify(
                 groups = pd.DataFrame({name: group_names(later, name) for name in group})
             if aims is not None:
                 aims = targets_by_label(aims, classifier.classes_, group or [])
-            elif not group and getattr(classifier, "max_error", "auto") != "auto":
+            elif not group and getattr(classifier, "max_error", None) not in ("auto", None):
                 aims = classifier.max_error
             with bad_input(f"{data}: "):
                 certificate = bounds_of(

@@ -291,8 +291,9 @@ def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
                 terminal.print(Text(line), soft_wrap=True)
                 last = time.monotonic()
 
-        if not method.ours or classifier.get_params(deep=False).get("verbose"):
-            yield  # the user's own --set verbose=1 prints as it does in Python
+        # None where there is no such parameter; the user's own verbose=1 prints as it does in Python.
+        if not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
+            yield
             return
         classifier.set_params(verbose=1)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -133,10 +134,12 @@ def inspect_model(model: Model, as_json: Json = False, verbose: Verbose = False)
 
 def _description(stored: StoredModel) -> dict[str, Any]:
     classifier, encoder = stored.classifier, stored.encoder
-    changed = {}
-    for name, value in classifier.get_params(deep=False).items():
-        if value is not None and repr(value) != repr(type(classifier)().get_params(deep=False).get(name)):
-            changed[name] = repr(value)
+    defaults = {name: p.default for name, p in signature(type(classifier)).parameters.items()}
+    changed = {
+        name: repr(value)
+        for name, value in classifier.get_params(deep=False).items()
+        if value is not None and repr(value) != repr(defaults.get(name))
+    }
     kept = errors_kept(classifier)
     columns = [] if encoder is None else encoder.schema_.columns
     guarantee = getattr(classifier, "guarantee_", None)

@@ -113,7 +113,7 @@ def _number(value: float | None) -> str:
 
 def stated_targets(classifier: Any) -> dict[str, float]:
     """Return the errors that were allowed when a classifier was fitted, by the name of the unit."""
-    if getattr(classifier, "max_error", "auto") == "auto":
+    if getattr(classifier, "max_error", None) in ("auto", None) or not hasattr(classifier, "max_error_"):
         return {}
     return {_unit_name(u): float(a) for u, a in zip(classifier.units_, classifier.max_error_, strict=True)}
 
@@ -131,11 +131,13 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
 
     Of `predict` where the classifier kept them, else of the rule that draws; None where nothing is known.
     """
-    if hasattr(classifier, "unit_errors_"):
+    pool = getattr(getattr(classifier, "combiner_", None), "pool", None)
+    if pool is None or not hasattr(classifier, "reweight"):
+        return None
+    rows = pool.ledger.rows
+    if getattr(classifier, "unit_errors_", None) is not None and rows.groups is not None:
         units, errors = classifier.units_, classifier.unit_errors_
-        counts = np.bincount(
-            classifier.combiner_.pool.ledger.rows.groups.ravel() + 1, minlength=len(units) + 1
-        )
+        counts = np.bincount(rows.groups.ravel() + 1, minlength=len(units) + 1)
         targets = stated_targets(classifier)
         kind = "class" if np.array_equal(units, classifier.classes_) else "group"
         found = [
@@ -144,11 +146,7 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
             )
             for u, e, n in zip(units, errors, counts[1:], strict=True)
         ]
-        return found, f"Errors of predict on {classifier.combiner_.pool.ledger.rows.words}"
-    pool = getattr(getattr(classifier, "combiner_", None), "pool", None)
-    if pool is None or not hasattr(classifier, "reweight"):
-        return None
-    rows = pool.ledger.rows
+        return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)
     by_class = dict(zip(used.tolist(), (classifier.estimator_weights_ @ errors).tolist(), strict=True))
     counts = np.bincount(rows.y, minlength=len(classifier.classes_))
