@@ -376,9 +376,10 @@ def _mixture_of(model: Any) -> tuple[Any, Any]:
         raise TypeError(f"model={last!r} is a class; a fitted classifier is needed")
     if hasattr(last, "fit"):
         check_is_fitted(last)
-    if not isinstance(getattr(last, "ensemble_", None), MixtureEnsemble):
+    drawable = isinstance(getattr(last, "ensemble_", None), MixtureEnsemble) and hasattr(last, "predict_with")
+    if not drawable:
         raise TypeError(
-            f"model: a {type(last).__name__} has no shares to draw from; a mixture classifier of tailboost "
+            f"model: a {type(last).__name__} has no shares to draw from; a boosted mixture of tailboost "
             "is needed (AdaLPBoostClassifier, GroupDROBoostClassifier, WorstClassBoostClassifier, …)"
         )
     return before, last
