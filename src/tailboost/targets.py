@@ -277,3 +277,13 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
             "one for the rest under the key None"
         )
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
+
+
+def storable(max_error: Any) -> Any:
+    """Return targets in a form that model files hold: a dict with the key None as a list of pairs."""
+    return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
+
+
+def restored(max_error: Any) -> Any:
+    """Return targets from their stored form."""
+    return dict(max_error) if isinstance(max_error, list) else max_error

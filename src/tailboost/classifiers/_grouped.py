@@ -76,7 +76,6 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val)
         check_group_arguments(groups, validation)
         self._check_arguments(groups)
-        self._regrouped = False
         X, y = unpack(X, y)
         groups, validation = self._groups_of_game(y, groups, validation.unpacked())
         self._fit(X, y, sample_weight, groups, validation, fit_params)
@@ -93,6 +92,7 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
 
     def _name(self, kind: str, problem: Problem) -> None:
         """Name the units of a problem, and pool the small ones."""
+        self._regrouped = False
         groups = None if problem.groups is None else self._group_names
         self._named = NamedUnits.of(kind, problem.rows, self.classes_, groups)
         tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -18,6 +17,7 @@ from tailboost.classifiers._target_game import (
     Aims,
     GameKind,
     about_voters,
+    between,
     target_units,
     with_least_allowed,
 )
@@ -36,13 +36,11 @@ from tailboost.targets import (
     TargetUnits,
     allowed_errors,
     edge_from_share,
+    restored,
+    storable,
 )
 from tailboost.validation import Scheme, judge_only_known_classes
 
-# Members between plain ERM and the balanced model, where one costs an argmax. On six tables × 3 splits they
-# lowered the largest test error at small budgets (.462 to .444 at .005 above the least mean error, .452 to
-# .422 at .01, .390 to .372 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
-BETWEEN = 7
 # Rounds without a lower value after which a game ends in which every round costs fits.
 PATIENCE = 10
 # Values this close are equal after rounding to DECIMALS.
@@ -253,21 +251,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.until_met and self.max_error == "auto":
             raise ValueError("until_met=True needs max_error: without a target nothing is to be met")
         if self.mean_budget is not None and self.combine == "vote":
-            raise ValueError(
-                "mean_budget needs combine='mixture' (or 'auto'): a vote has no shares to choose"
-            )
+            raise ValueError("mean_budget needs combine='mixture' (or 'auto'): a vote chooses no shares")
 
-    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if isinstance(self.max_error, Mapping):
-            state["max_error"] = list(self.max_error.items())
-        return state
+        return {**super().__getstate__(), "max_error": storable(self.max_error)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if isinstance(self.max_error, list):
-            self.max_error = dict(self.max_error)
+        super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
     # -- which game ----------------------------------------------------------------------------------
 
@@ -306,12 +296,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if problem.validation is not None:
             X_val, rows = problem.validation
             problem.validation = X_val, self._named.number(rows)
-        game = self._kind
-        if self.class_loss == "indicator" and game.gamma <= 0:
-            raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = {game.gamma:.4g} for {self._pools.count} units, "
-                "which is not positive: use class_loss='error', or give gamma"
-            )
+        self._kind.check(self._pools.count, self.q)
         self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
         self._few_cells = kind == "class" or few_cells(problem)
         return problem
@@ -339,18 +324,15 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         measured = target_units(problem, scheme, self._pools.each, self.max_error_, game.indicator)
         coin = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
         self._aims = Aims(self._named, self._pools, units, measured, coin)
-        combiner = game.combiner(
-            objective, units, problem.n_classes, self.include_constants, self.mean_budget
-        )
+        K, budget = problem.n_classes, self.mean_budget
+        combiner = game.combiner(objective, units, K, self.include_constants, budget)
         demand = game.demand(units, T, stated=self.max_error != "auto")
         return Plan(units, Hedge(eta_for(self.eta, float(self._pools.count), T)), combiner, demand)
 
     def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
         yield from super()._extra_densities(plan)
         if self._by_argmax:  # from plain ERM to the balanced model, where the curve of budgets lies
-            for share in np.arange(BETWEEN, 0, -1) / (BETWEEN + 1):
-                w = plan.units.base ** (1.0 - share) * plan.units.mass**share
-                yield plan.units.density(w / w.sum())
+            yield from between(plan.units)
 
     def _rounds(self) -> int:
         return self._kind.rounds(self.n_estimators, self._pools.count)

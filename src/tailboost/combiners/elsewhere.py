@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
+from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.vote import Vote
 from tailboost.confidence import clopper_pearson_interval
@@ -39,32 +41,40 @@ class Elsewhere:
     wrong: Mask | None
 
     @classmethod
-    def of(cls, combiner: Mixture | Vote, answers: Any = None) -> Self | None:
+    def of(cls, combiner: Mixture | Vote, answer: Callable[[int], Any] | None = None) -> Self | None:
         """Choose on each half; None where nothing is chosen, or members were fitted on these rows.
 
         Parameters
         ----------
         combiner : Mixture or Vote
             The members and how they are combined.
-        answers : sequence of ndarrays of shape (n,) or (n, K), optional
-            What the members answer to the judged rows; by default what is kept with the pool.
+        answer : callable, optional
+            ``answer(member) -> class numbers or shares`` of all judged rows, shape (n,) or (n, K); by default
+            what is kept with the pool.
         """
         ledger = combiner.pool.ledger
         half = ledger.rows.halves()
         if half is None or ledger.rows.fitted:
             return None
-        answers = combiner.pool.answers if answers is None else answers
-        drawn, wrong = np.empty(len(half)), None if answers is None else np.empty(len(half), dtype=np.bool_)
+        if answer is None and (kept := combiner.pool.answers) is not None:
+            answer = kept.__getitem__
+        drawn, wrong = np.empty(len(half)), None if answer is None else np.empty(len(half), dtype=np.bool_)
         for judged in (~half, half):
             part = combiner.part(~judged)
             if part is None:
                 return None
             ensemble = part.stage(part.pool.n_rounds)
             drawn[judged] = ledger.part(judged).pool().combine(ensemble.weights)
-            if wrong is not None:
-                said = ensemble.scores_of([k[judged] for k in answers]).argmax(axis=1)
-                wrong[judged] = said != ledger.rows.y[judged]
+            if answer is not None and wrong is not None:
+                wrong[judged] = _predicted(ensemble, judged, answer) != ledger.rows.y[judged]
         return cls(ledger.rows, half, drawn, wrong)
+
+
+def _predicted(ensemble: MixtureEnsemble, judged: Mask, answer: Callable[[int], Any]) -> Ints:
+    """Return the class numbers that an ensemble answers to some of the rows."""
+    used, rows = np.flatnonzero(ensemble.weights > 0).tolist(), np.flatnonzero(judged)
+    said = (answer(m)[rows] for m in used)
+    return ensemble.mix(said, len(rows), lambda m, some: answer(m)[rows[some]]).argmax(axis=1)
 
 
 @dataclass(frozen=True)
