@@ -90,18 +90,16 @@ class Vote:
         self.pool.take(response)
         if self.units is None:
             return np.nan, 0.0
-        self._count(self.pool.n_rounds)
+        self._count(self.pool.n_rounds, self.pool.ledger.by_mean_loss())
         return min(self.results)[0], 0.0
 
-    def _count(self, n_rounds: int) -> None:
-        """Note the errors of the majority after so many rounds."""
+    def _count(self, n_rounds: int, order: Ints) -> None:
+        """Note the errors of the majority after so many rounds; ties go to the first voter in the order."""
         assert self.units is not None
         assert self.pool.said is not None
-        ledger = self.pool.ledger
-        order = ledger.by_mean_loss()
-        order = order[order < n_rounds]
-        wrong = self.tally.decide(self.pool.said[:n_rounds], order) != ledger.rows.y
-        mean = float(np.average(wrong, weights=ledger.rows.weight))
+        rows = self.pool.ledger.rows
+        wrong = self.tally.decide(self.pool.said[:n_rounds], order[order < n_rounds]) != rows.y
+        mean = float(np.average(wrong, weights=rows.weight))
         self.results.append(
             (round(self.units.excess(self.units.errors(wrong)), DECIMALS), round(mean, DECIMALS))
         )
@@ -142,8 +140,9 @@ class Vote:
             Tally(int(chosen.sum()), self.n_classes),
             [],
         )
+        order = new.pool.ledger.by_mean_loss()
         for n_rounds in range(1, self.pool.n_rounds + 1):
-            new._count(n_rounds)
+            new._count(n_rounds, order)
         return new
 
     def aiming_at(

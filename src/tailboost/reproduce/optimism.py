@@ -189,7 +189,7 @@ def _of_set(cells: list[dict[str, Any]], who: str) -> str:
 def _report(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]]]) -> Report:
     body, summary = [], dict[str, Any]()
     for title, by_table in found.items():
-        # Where rounds vote there is no estimate: both columns are about the sets that have one.
+        # Both columns are about the sets that have an estimate.
         estimated = {
             table: cells
             for table, cells in by_table.items()
