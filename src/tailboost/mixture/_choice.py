@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._rows import hash_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
@@ -24,6 +24,7 @@ from tailboost.classifiers._input import (
     judged_rows,
     label_numbers,
 )
+from tailboost.classifiers._known_rows import KnownRows
 from tailboost.classifiers._mixture import ResubstitutionWarning
 from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
@@ -40,7 +41,7 @@ from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses
 
 
-class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
+class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
     """A mixture of members that are functions of models' probabilities.
 
     It is settled by `_settle` on probabilities of rows that the models were not fitted on, whoever made them.
@@ -220,6 +221,8 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
                 n = n_group_rows(groups)
                 new._name_groups(groups, n, np.ones(n, dtype=bool))
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
+            if judged.models.fitted:
+                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
         elif sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: give X and y with it")
         elif groups is not None:
@@ -345,8 +348,11 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
                 "there are no models behind from_probabilities: give their probabilities of the new rows to "
                 "predict_from or predict_proba_from"
             )
-        X = checked_table(self, self, X)
+        X = self._checked(X)
         return np.concatenate([self._shares(models.transform(take(X, part))) for part in batches(X)])
+
+    def _checked(self, X: Any) -> Any:
+        return checked_table(self, self, X)
 
     def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Floats:
         """Return `predict_proba` for rows of which the models' probabilities are given.

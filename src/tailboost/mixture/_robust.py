@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost._checks import refuse_missing
 from tailboost._probe import probe_rows
-from tailboost._rows import Sketch
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost.classifiers._input import (
     ValidationRows,
@@ -289,6 +289,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._settle(judged)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
+        given = () if problem.validation is None else (problem.validation[0],)
+        self.chosen_rows_ = tuple(Sketch.of(hash_rows(X_val)) for X_val in given)
         return self
 
     def _check_names(self, estimators: list[Any]) -> None:
