@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -30,9 +31,11 @@ from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
+from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._members import losses_of, name_of
@@ -322,7 +325,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """What was achieved, against the best member alone and against constants, in words."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            self._guarantee = guarantee(
+            answer = cache(self._answer) if self._aim.over_units else None
+            elsewhere = Elsewhere.of(self.combiner_, answer)
+            found = guarantee(
                 None,
                 self.combiner_,
                 self.estimator_weights_,
@@ -330,8 +335,45 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
                 ((), ()),
                 self.classes_.tolist(),
                 self.members_,
+                elsewhere,
             )
+            self._guarantee = replace(found, units=self._unit_table(elsewhere))
         return self._guarantee
+
+    def _answer(self, member: int) -> NDArray[Any]:
+        answers: NDArray[Any] = self.ensemble_.members[member].predict_table(self._judged.table)
+        return answers
+
+    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
+        aim, ledger = self._aim, self.combiner_.pool.ledger
+        errors = self.unit_errors_
+        if not aim.over_units or errors is None:
+            return None
+        index, m = aim.index(ledger.rows), len(aim.units.names)
+        drawn = ledger.rows.means(index, m, ledger.pool().combine(self.estimator_weights_))
+        return UnitTable.of(
+            aim.units.kind,
+            ledger.rows.words,
+            aim.units.names.tolist(),
+            index,
+            randomised=drawn,
+            predict=errors,
+            allowed=aim.allowed,
+            met=None if aim.allowed is None else (aim.keeps(errors), aim.keeps(drawn)),
+            estimates=UnitEstimates.of(elsewhere, index, m),
+        )
+
+    @property
+    def unit_estimates_(self) -> Floats | None:
+        """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
+        table = self.guarantee_.units
+        return None if table is None else table.column("predict_elsewhere")
+
+    @property
+    def unit_intervals_(self) -> Floats | None:
+        """Intervals about `unit_estimates_`, shape (m, 2)."""
+        table = self.guarantee_.units
+        return None if table is None else table.column("predict_interval")
 
     def _shares(self, table: LogTable) -> Floats:
         """Return each label's share, ties settled, from log-probabilities of the models that have a share."""
