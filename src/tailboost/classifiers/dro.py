@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._warn import warn_user
+from tailboost.combiners.additive_guarantee import ON_TRAINING, Cost, margin_bound
 from tailboost.data import Problem, take
 from tailboost.game import Units
 from tailboost.robustness import dro_radius
@@ -92,6 +94,7 @@ class DROBoostClassifier(AdditiveClassifier):
         Logarithm of F on the training rows after each round.
     {{n_iter_}}
     {{trace_}}
+    {{additive_guarantee_}}
     gap_ : float
         Largest optimality gap of any solve, in units of the largest loss of a row.
     {{n_features_in_}}
@@ -190,6 +193,27 @@ class DROBoostClassifier(AdditiveClassifier):
                 f"estimator={self.estimator!r}, and y has {problem.n_classes} classes"
             )
         return problem
+
+    def _cost(self) -> Cost:
+        combiner, rule = self.combiner_, self.game_.rule
+        assert isinstance(rule, WorstCase)
+        value = float(np.exp(combiner.log_cost))
+        at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
+        worst = None
+        if combiner.rows.fitted:
+            wrong = (combiner.answers != combiner.rows.y).astype(np.float64)
+            worst = rule.worst_of(wrong, combiner.rows.base).value
+        bound = margin_bound(combiner.n_classes, "F/L(0)", value / at_zero, worst)
+        return Cost(
+            "F, the worst case of the mean of L(m) over the ball, m the margins",
+            value,
+            (),
+            (replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,"),),
+            {
+                "L": f"{self.loss} loss, L(0) = {at_zero:.4g}",
+                "ball": f"{self.uncertainty}, of radius δ = {self.radius_:.4g} around these rows",
+            },
+        )
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> WorstCase:
         radius, dim = self._radius(problem, scheme, seed, units)

@@ -56,11 +56,14 @@ class UnitTable:
         The rows.
     lines : tuple of UnitLine
         One per unit.
+    fresh : bool
+        Whether these rows had no part in the fit.
     """
 
     kind: str
     measured_on: str
     lines: tuple[UnitLine, ...]
+    fresh: bool = False
 
     @classmethod
     def of(
@@ -70,10 +73,11 @@ class UnitTable:
         names: Sequence[Any],
         index: Ints,
         *,
-        randomised: Floats,
+        randomised: Floats | None = None,
         predict: Floats | None = None,
         allowed: Floats | None = None,
         met: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+        fresh: bool = False,
     ) -> Self:
         """Collect the lines.
 
@@ -89,6 +93,8 @@ class UnitTable:
             Errors, NaN where there was no row.
         met : pair of ndarrays of shape (m,), optional
             Whether `predict` and the randomised rule keep to what is allowed.
+        fresh : bool, default=False
+            Whether the rows had no part in the fit.
         """
         flat = np.asarray(index).ravel()
         rows = np.bincount(flat[flat >= 0], minlength=len(names))
@@ -107,7 +113,7 @@ class UnitTable:
             )
             for k, name in enumerate(names)
         )
-        return cls(kind, measured_on, lines)
+        return cls(kind, measured_on, lines, fresh)
 
     @property
     def _shown(self) -> list[UnitLine]:
@@ -141,7 +147,8 @@ class UnitTable:
     def _caption(self) -> str:
         more = len(self.lines) - len(self._shown)
         hidden = f"; {more} more are in to_dict()" if more else ""
-        return f"error of each {self.kind}, measured on {self.measured_on}, not on fresh rows{hidden}"
+        rows = self.measured_on if self.fresh else f"{self.measured_on}, not on fresh rows"
+        return f"error of each {self.kind}, measured on {rows}{hidden}"
 
     def __str__(self) -> str:
         heads, rows = self._cells

@@ -15,7 +15,7 @@ from tailboost.game import Stop, StopKind, Units
 from tailboost.rules.additive import PERFECT_STEP, Additive, AdditiveState, coded_step
 from tailboost.rules.margin_loss import MARGIN_LOSSES, scaled_losses
 from tailboost.solvers import worst_case_weights
-from tailboost.solvers.worst_case import Uncertainty
+from tailboost.solvers.worst_case import Uncertainty, WorstCaseSolution
 
 # Where the objective has a kink at 0 (no step lowers it), root finding returns a step of rounding size: below
 # this length a step counts as none.
@@ -62,10 +62,14 @@ class WorstCase(Additive):
         if isinstance(state, Solved):
             return state
         losses, log_top = scaled_losses(self.loss, np.where(state.base > 0, state.margins, np.inf))
-        solution = worst_case_weights(losses, self.uncertainty, radius=self.radius, base=state.base)
+        solution = self.worst_of(losses, state.base)
         with np.errstate(divide="ignore"):
             log_cost = log_top + float(np.log(solution.value))
         return Solved(**vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap)
+
+    def worst_of(self, losses: Floats, base: Floats) -> WorstCaseSolution:
+        """Return the worst case of given losses over the ball."""
+        return worst_case_weights(losses, self.uncertainty, radius=self.radius, base=base)
 
     def start(self, units: Units) -> AdditiveState:
         """Start with zero margins, where every loss is the same and the worst case is p."""
