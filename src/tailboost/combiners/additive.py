@@ -138,7 +138,7 @@ class Additive:
         """Error on the rows fitted on, where these are the judged ones; else it is not known."""
         if not self.rows.fitted:
             return None
-        return float(self.rows.base @ (self.answers != self.rows.y))
+        return float(np.average(self.answers != self.rows.y, weights=self.rows.weight))
 
     @property
     def decided(self) -> tuple[str, ...]:
