@@ -24,6 +24,7 @@ from tailboost.robustness import dro_radius
 from tailboost.rules.additive import AdditiveState
 from tailboost.rules.dro import RealWorstCase, WorstCase, critical_radius
 from tailboost.rules.margin_loss import MARGIN_LOSSES
+from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 from tailboost.validation import Scheme
 
@@ -64,6 +65,10 @@ class DROBoostClassifier(AdditiveClassifier):
         ``KL(w ‖ p) ≤ δ``; ``½ Σ (w_i − p_i)²/p_i ≤ δ``; or ``w_i ≤ p_i/α`` with α = e^(−δ), the CVaR.
     loss : {"exponential", "logistic", "smoothed_hinge"}, default="exponential"
         L(m): e^(−m); log(1 + e^(−m)); 0 from m = 1 on, (1 − m)²/2 down to 0, then ½ − m.
+    smoothing : float ≥ 0, default=0.0
+        σ, for ``uncertainty="kl"`` and ``"cvar"``: F is ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over
+        the ball, lower by σδ at most. The worst case then does not jump from row to row, F has no kinks, and
+        no radius is too large for a first step.
     {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
@@ -118,7 +123,8 @@ class DROBoostClassifier(AdditiveClassifier):
 
     References
     ----------
-    Blanchet, Zhang, Kang, Hu, "A Distributionally Robust Boosting Algorithm", 2019.
+    Blanchet, Zhang, Kang, Hu, "A Distributionally Robust Boosting Algorithm", 2019. ``smoothing`` follows
+    the idea of their Remark 1, a smoothed maximum over the ball; the KL penalty is this library's choice.
 
     Examples
     --------
@@ -139,6 +145,7 @@ class DROBoostClassifier(AdditiveClassifier):
         "effective_dim": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "uncertainty": [StrOptions({"kl", "chi2", "cvar"})],
         "loss": [StrOptions(set(MARGIN_LOSSES))],
+        "smoothing": [Interval(Real, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
     }
 
@@ -152,6 +159,7 @@ class DROBoostClassifier(AdditiveClassifier):
         effective_dim: int | str = "auto",
         uncertainty: Uncertainty = "kl",
         loss: str = "exponential",
+        smoothing: float = 0.0,
         learning_rate: float = 1.0,
         validation: Any = "auto",
         class_weight: Any = None,
@@ -171,6 +179,7 @@ class DROBoostClassifier(AdditiveClassifier):
         self.effective_dim = effective_dim
         self.uncertainty = uncertainty
         self.loss = loss
+        self.smoothing = smoothing
         self.learning_rate = learning_rate
         self.validation = validation
         self.class_weight = class_weight
@@ -186,6 +195,10 @@ class DROBoostClassifier(AdditiveClassifier):
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> Problem:
+        if self.smoothing and self.uncertainty == "chi2":
+            raise ValueError(
+                f"smoothing={self.smoothing:g} is for uncertainty='kl' and 'cvar', got uncertainty='chi2'"
+            )
         problem = super()._problem(X, y, sample_weight, groups, validation)
         if is_regressor(self._learner()) and problem.n_classes > 2:
             raise ValueError(
@@ -202,16 +215,23 @@ class DROBoostClassifier(AdditiveClassifier):
         worst = None
         if combiner.rows.fitted:
             wrong = (combiner.answers != combiner.rows.y).astype(np.float64)
-            worst = rule.worst_of(wrong, combiner.rows.base).value
-        bound = margin_bound(combiner.n_classes, "F/L(0)", value / at_zero, worst)
+            worst = worst_case_weights(
+                wrong, rule.uncertainty, radius=rule.radius, base=combiner.rows.base
+            ).value
+        # In either ball KL(w ‖ p) is the radius at most: smoothing lowers F by σδ at most.
+        formula, penalty = ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if rule.smoothing else ("F/L(0)", "")
+        upper = value + rule.smoothing * rule.radius if rule.smoothing else value
+        bound = margin_bound(combiner.n_classes, formula, upper / at_zero, worst)
+        smoothing = {"σ": f"smoothing = {rule.smoothing:g}"} if rule.smoothing else {}
         return Cost(
-            "F, the worst case of the mean of L(m) over the ball, m the margins",
+            f"F, the worst case of the mean of L(m){penalty} over the ball, m the margins",
             value,
             (),
             (replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,"),),
             {
                 "L": f"{self.loss} loss, L(0) = {at_zero:.4g}",
                 "ball": f"{self.uncertainty}, of radius δ = {self.radius_:.4g} around these rows",
+                **smoothing,
             },
         )
 
@@ -220,7 +240,8 @@ class DROBoostClassifier(AdditiveClassifier):
         self.radius_, self.effective_dim_ = radius, dim
         rate = float(self.learning_rate)
         make = RealWorstCase if is_regressor(self._learner()) else WorstCase
-        return make(problem.n_classes, radius, self.uncertainty, self.loss, learning_rate=rate)
+        smoothing = float(self.smoothing)
+        return make(problem.n_classes, radius, self.uncertainty, self.loss, smoothing, learning_rate=rate)
 
     def _radius(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
         """Return δ and, where it was computed from them, the effective dimensions d."""
@@ -262,6 +283,8 @@ class DROBoostClassifier(AdditiveClassifier):
         return tags
 
     def _warn_of_a_large_radius(self) -> None:
+        if self.smoothing:  # at equal losses the worst case is p, so that a first step always pays
+            return
         if is_regressor(self._learner()):  # a real-valued first hypothesis has no error that could be weighed
             return
         K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
