@@ -68,7 +68,7 @@ class DROBoostClassifier(AdditiveClassifier):
     smoothing : float ≥ 0, default=0.0
         σ, for ``uncertainty="kl"`` and ``"cvar"``: F is ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over
         the ball, lower by σδ at most. The worst case then does not jump from row to row, F has no kinks, and
-        no radius is too large for a first step.
+        no radius is too large for a first step. σ is in units of L: as the losses fall below it, w goes to p.
     {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
