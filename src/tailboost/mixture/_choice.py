@@ -59,6 +59,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
     averages: bool
     shares: bool | str
     include_constants: bool
+    randomized: bool
 
     # -- the choice ----------------------------------------------------------------------------------
 
@@ -69,6 +70,13 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             raise ValueError(f"alpha={self.alpha!r} has no meaning with objective={self.objective!r}")
         if self.objective == "cvar" and self.max_error is not None:
             raise ValueError("max_error has no meaning with objective='cvar'")
+        if not self.randomized and self.objective == "cvar":
+            raise ValueError(
+                "randomized=False leaves one member, and its CVaR is its mean loss / alpha, or 1: for "
+                "objective='cvar' members must share"
+            )
+        if not self.randomized and self.shares is True:
+            raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
         if self.objective in ("worst_group", "worst_cell") and groups is None:
             raise ValueError(f"objective={self.objective!r} needs groups")
 
@@ -108,8 +116,8 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         )
         return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
-    def _settle(self, judged: Judged) -> None:
-        """Make the pool and choose λ: all that is not training."""
+    def _settle(self, judged: Judged, same: Mixture | None = None) -> None:
+        """Make the pool, unless one of the same units on these rows is given, and choose λ."""
         aim = Aim.of(
             self.objective,
             judged.rows,
@@ -119,25 +127,35 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             max_error=self.max_error,
             shrinkage=float(self.shrinkage),
         )
-        kinds = Kinds(
-            int(self.n_thresholds),
-            float(self.shrinkage),
-            bool(self.averages),
-            bool(self.include_constants),
-            not aim.over_units if self.shares == "auto" else bool(self.shares),
-        )
         rows, table = aim.rows(judged.rows), judged.table
-        members = members_of(judged.models, table, rows, aim.index(rows), kinds)
-        ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
+        if same is None:
+            members = members_of(judged.models, table, rows, aim.index(rows), self._kinds(aim))
+            ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
+            self.combiner_ = Mixture(
+                aim.objective,
+                judged.models.n_classes,
+                mean_budget=self.mean_budget,
+                randomized=bool(self.randomized),
+            )
+            self.combiner_.pool = Pool(ledger, [], list(members))
+        else:
+            self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget)
         self._judged, self._aim = judged, aim
-        self.combiner_ = Mixture(aim.objective, judged.models.n_classes, mean_budget=self.mean_budget)
-        self.combiner_.pool = Pool(ledger, [], list(members))
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         if aim.over_units:
             self.units_ = aim.units.names.tolist()
             self.unit_errors_ = aim.errors(self._shares(table).argmax(axis=1) != rows.y, rows)
             self.bound_met_ = aim.met(self.unit_errors_)
+
+    def _kinds(self, aim: Aim) -> Kinds:
+        return Kinds(
+            int(self.n_thresholds),
+            float(self.shrinkage),
+            bool(self.averages),
+            bool(self.include_constants),
+            not aim.over_units if self.shares == "auto" else bool(self.shares),
+        )
 
     def _set_ensemble(self) -> None:
         ensemble = self.combiner_.stage(self.combiner_.pool.n_rounds)
@@ -231,7 +249,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         elif groups is not None:
             judged = replace(judged, rows=new._with_groups(judged.rows, groups))
         new._check_objective(judged.rows.groups)
-        new._settle(judged)
+        # On the same rows and for the same units the members are the same: only λ is chosen again.
+        same = judged is self._judged and name == self.objective
+        new._settle(judged, self.combiner_ if same else None)
         return new
 
     def _with_groups(self, rows: Rows, groups: Any) -> Rows:
