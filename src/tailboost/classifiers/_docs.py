@@ -167,6 +167,10 @@ additive_estimators_ : list
 log_costs_ : ndarray of shape (T,)
     Logarithm of the cost after each round.
 
+additive_guarantee_ : AdditiveGuarantee
+    The errors of ``predict`` on held-out rows where there are any, else on the training rows, and what the
+    cost bounds; ``print`` shows them.
+
 additive_gap_ : float
     Largest optimality gap of any solve; 0 where steps have a closed form.
 """

@@ -30,7 +30,9 @@ COIN_TOLERANCE = 1e-7
 # And this share of ERM's loss is not worth the name of a mixture.
 SAME_AS_ERM = 0.01
 ALPHA_PRECISION = 1.005
-# And a share up to this is the solver's rounding.
+# A larger gap than this is not the solver's rounding.
+ALONE_GAP = 1e-5
+# A share up to this is the solver's rounding.
 NO_SHARE = 1e-9
 OUTLIERS = "not given when outliers are dropped: the rows kept change from round to round"
 
@@ -88,25 +90,30 @@ class Budget:
         That least mean error.
     mean : float
         Mean error of the mixture.
-    price : float
-        A budget larger by d lowers what λ minimises by at most ``price · d``.
+    price : float or None
+        A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all
+        of λ, which a little more budget may change at once.
     """
 
     mean_budget: float
     least_mean: float
     mean: float
-    price: float
+    price: float | None
 
     def __str__(self) -> str:
         worth = (
-            f"a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
-            if self.price > 0
-            else "a larger budget would not lower what λ minimises"
+            ""
+            if self.price is None
+            else (
+                f"; a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
+                if self.price > 0
+                else "; a larger budget would not lower what λ minimises"
+            )
         )
         return (
             f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
             f"({self.least_mean:.6g}) + mean_budget ({self.mean_budget:g}); it is {self.mean:.6g} "
-            f"on these rows; {worth}"
+            f"on these rows{worth}"
         )
 
 
@@ -254,6 +261,13 @@ class Guarantee:
         """Return everything as plain types, for JSON."""
         return asdict(self) | {"verdict": self.verdict}
 
+    @property
+    def _gap_words(self) -> str:
+        """Say what is between λ and the best: the solver's rounding, or what one member alone leaves."""
+        if self.gap < ALONE_GAP:
+            return f"solver gap {self.gap:.1e}"
+        return f"no λ makes what it minimises lower by more than {self.gap:.2g}"
+
     def __str__(self) -> str:
         achieved = f"achieved: {self.objective} = {self.achieved:.6g} on {self.judged_on}"
         if self.dropped:
@@ -266,7 +280,7 @@ class Guarantee:
         lines = [
             *([] if self.units is None else [str(self.units)]),
             self.verdict,
-            f"{achieved} (solver gap {self.gap:.1e}); it speaks about the "
+            f"{achieved} ({self._gap_words}); it speaks about the "
             "randomised classifier whose label distribution is predict_proba, "
             "not about predict",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
@@ -383,7 +397,7 @@ def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
     if isinstance(combiner, Vote) or combiner.mean_budget is None:
         return None
     means = combiner.pool.ledger.mean_losses()
-    price = combiner.within(combiner.mean_budget).price
+    price = combiner.within(combiner.mean_budget).price if combiner.randomized else None
     return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), price)
 
 

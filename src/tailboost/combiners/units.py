@@ -71,11 +71,14 @@ class UnitTable:
         The rows.
     lines : tuple of UnitLine
         One per unit.
+    fresh : bool
+        Whether these rows had no part in the fit.
     """
 
     kind: str
     measured_on: str
     lines: tuple[UnitLine, ...]
+    fresh: bool = False
 
     @classmethod
     def of(
@@ -85,11 +88,12 @@ class UnitTable:
         names: Sequence[Any],
         index: Ints,
         *,
-        randomised: Floats,
+        randomised: Floats | None = None,
         predict: Floats | None = None,
         allowed: Floats | None = None,
         met: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
         estimates: UnitEstimates | None = None,
+        fresh: bool = False,
     ) -> Self:
         """Collect the lines.
 
@@ -107,6 +111,8 @@ class UnitTable:
             Whether `predict` and the randomised rule keep to what is allowed.
         estimates : UnitEstimates, optional
             The errors on rows that the choice was not made on.
+        fresh : bool, default=False
+            Whether the rows had no part in the fit.
         """
         flat = np.asarray(index).ravel()
         rows = np.bincount(flat[flat >= 0], minlength=len(names))
@@ -126,7 +132,7 @@ class UnitTable:
             )
             for k, name in enumerate(names)
         )
-        return cls(kind, measured_on, lines)
+        return cls(kind, measured_on, lines, fresh)
 
     def column(self, name: str) -> Floats | None:
         """Return one attribute of all lines, NaN where it is not known; None where it is known of none.
@@ -181,7 +187,8 @@ class UnitTable:
     def _caption(self) -> str:
         more = len(self.lines) - len(self._shown)
         hidden = f"; {more} more are in to_dict()" if more else ""
-        return f"error of each {self.kind}, measured on {self.measured_on}, not on fresh rows{hidden}"
+        rows = self.measured_on if self.fresh else f"{self.measured_on}, not on fresh rows"
+        return f"error of each {self.kind}, measured on {rows}{hidden}"
 
     def __str__(self) -> str:
         heads, rows = self._cells
