@@ -302,39 +302,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
     # -- prediction ----------------------------------------------------------------------------------
 
-    def predict_with(self, X: Any, members: Any) -> NDArray[Any]:
-        """Return the answer of one member to each row, each row's own.
-
-        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        members : array-like of int, shape (n,)
-            Which member answers a row: an index into ``estimators_``.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-
-        Raises
-        ------
-        ValueError
-            If ``members`` are not n numbers of members.
-        """
-        check_is_fitted(self)
-        X = self._checked(X)
-        chosen, most = np.asarray(members), len(self.estimators_)
-        if chosen.shape != (n_rows_of(X),) or chosen.dtype.kind not in "iu":
-            raise ValueError(
-                f"members must be {n_rows_of(X):,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
-            )
-        if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
-            raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
-        return self.classes_[self.ensemble_.answers_by(X, chosen)]
-
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_proba`` after 1, 2, … rounds, λ solved anew on each prefix.
 

@@ -339,14 +339,16 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        models = self._models
-        if not models.fitted:
+        X, models = self._checked(X), self._models
+        return np.concatenate([self._shares(models.transform(take(X, part))) for part in batches(X)])
+
+    def _checked(self, X: Any) -> Any:
+        if not self._models.fitted:
             raise AttributeError(
                 "there are no models behind from_probabilities: give their probabilities of the new rows to "
                 "predict_from or predict_proba_from"
             )
-        X = checked_table(self, self, X)
-        return np.concatenate([self._shares(models.transform(take(X, part))) for part in batches(X)])
+        return checked_table(self, self, X)
 
     def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Floats:
         """Return `predict_proba` for rows of which the models' probabilities are given.
