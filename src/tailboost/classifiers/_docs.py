@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _PARAMETERS = """
-estimator : classifier, optional
+estimator : classifier or str, optional
     The base learner, fitted on class numbers 0 … K − 1; None is `HistBoostClassifier`, a small
-    gradient-boosted ensemble of binned trees.
+    gradient-boosted ensemble of binned trees. Names: "erm" (that one), "tree", "stump", "forest", "extra",
+    "xgboost", see `tailboost.learners.named`.
 
 alpha : float in (0, 1], default=0.5
     Tail mass: 1 is the mean loss, towards 0 the largest.
@@ -79,8 +80,9 @@ verbose : int, default=0
 """
 
 _ADDITIVE = """
-additive_estimator : classifier, optional
-    The base learner; None is `HistTreeClassifier`, one binned tree of depth 5.
+additive_estimator : classifier or str, optional
+    The base learner or its name, see `tailboost.learners.named`; None is `HistTreeClassifier`, one binned
+    tree of depth 5.
 
 additive_n_estimators : int, default=50
     Largest number of rounds.

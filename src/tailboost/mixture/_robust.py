@@ -27,6 +27,7 @@ from tailboost.classifiers._input import (
 )
 from tailboost.data import n_group_rows
 from tailboost.learners import HistBoostClassifier
+from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import check_estimators, fit_models
@@ -44,8 +45,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     Parameters
     ----------
-    estimators : list of (str, classifier), optional
-        Named classifiers with ``predict_proba``, as in ``VotingClassifier``. One wrapped in
+    estimators : list of (str, classifier or str), optional
+        Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
+        ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
         has not seen. None takes boosted trees (`HistBoostClassifier`), a random forest and extra trees.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
@@ -212,7 +214,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def _chosen_estimators(self) -> list[tuple[str, Any]]:
         if self.estimators is None:
             return default_estimators()
-        return list(self.estimators)
+        return [
+            (pair[0], named_learner(pair[1], f"estimators: {pair[0]!r}"))
+            if isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], str)
+            else pair
+            for pair in self.estimators
+        ]
 
     # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
     def __getstate__(self) -> dict[str, Any]:
