@@ -25,7 +25,8 @@ validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
     weights too. A fraction: losses on held-out rows; members are then refitted on all rows. "train": the
     training losses, the papers' choice for small data; with a strong learner they are nearly zero and say
     nothing. "auto" is the explicit validation set where `fit` is given one, else "cv" up to 50,000
-    distinct rows and 0.2 beyond.
+    distinct rows or where a held-out fifth would have fewer than 20 rows of a class in a group, and 0.2
+    beyond.
 
 min_unit_rows : int, default=10
     Groups and cells with fewer different rows (by effective size: the scale of weights has no part in it)

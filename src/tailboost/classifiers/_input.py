@@ -11,7 +11,6 @@ from sklearn.base import is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, column_or_1d, get_tags
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -143,7 +142,14 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
     if isinstance(class_weight, str):
         total = np.bincount(y, weights=weight, minlength=len(classes))
         return weight.sum() / (len(classes) * total)
-    factors: Floats = compute_class_weight(class_weight, classes=classes, y=classes[y])
+    # Not by compute_class_weight: scikit-learn 1.9 turns labels such as "5" into numbers there.
+    labels = classes.tolist()
+    stray = [label for label in class_weight if label not in labels]
+    if stray and any(label not in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight={class_weight!r}: y has no class {stray[0]!r}, its classes are {labels}"
+        )
+    factors: Floats = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"class_weight={class_weight!r}: factors must be positive; to leave out a class, drop its rows"

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._html import html_table
+from tailboost._html import html_table, text_table
 from tailboost._typing import Floats, Ints
 
 # More lines are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
@@ -144,15 +144,7 @@ class UnitTable:
         return f"error of each {self.kind}, measured on {self.measured_on}, not on fresh rows{hidden}"
 
     def __str__(self) -> str:
-        heads, rows = self._cells
-        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-
-        def line(cells: list[str]) -> str:
-            first = cells[0].ljust(widths[0])
-            rest = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-            return "  ".join([first, *rest]).rstrip()
-
-        return "\n".join([f"{self._caption}:", *map(line, [heads, *rows])])
+        return f"{self._caption}:\n{text_table(*self._cells)}"
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells, caption=self._caption)

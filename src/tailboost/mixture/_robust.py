@@ -62,8 +62,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on.
     validation : {"auto", "cv"} or float in (0, 1), default="auto"
         Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
-        ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows and 0.2 beyond. The models
-        that stay are fitted on all rows.
+        ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
+        would have fewer than 20 rows of a class in a group, and 0.2 beyond. The models that stay are fitted
+        on all rows.
     n_thresholds : int, default=40
         Shifts of every model.
     shrinkage : float ≥ 0, default=5.0
