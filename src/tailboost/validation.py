@@ -331,8 +331,8 @@ class Split:
     def judged(self, train: Rows, what: str) -> Rows:
         """Return the rows that are held out at some time, with words that say ``what`` of them is known."""
         if self.validation == "cv":
-            n, k = len(train.y), len(self.parts)
-            return replace(train, words=f"out-of-fold {what} of the {n:,} training rows ({k} folds)")
+            words = f"out-of-fold {what} of the {len(train.y):,} training rows ({len(self.parts)} folds)"
+            return replace(train, words=words, fold=self.fold.astype(np.uint8))
         held = self.fold == 0
         return replace(train.part(held), words=f"the {held.sum():,} held-out rows")
 

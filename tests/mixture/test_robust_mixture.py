@@ -121,6 +121,58 @@ def test_the_shares_are_optimal(seed, shrinkage, budget):
     assert mix.estimator_weights_ @ means <= limit + 1e-9
 
 
+@pytest.mark.parametrize("budget", [None, 0.0, 0.03])
+@pytest.mark.parametrize(("seed", "shrinkage"), [(0, 0.0), (2, 15.0)])
+def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
+    _, y, P, _ = printed(seed, K=4)
+    mix, shared = (
+        RobustMixtureClassifier.from_probabilities(
+            P, y, mean_budget=budget, shrinkage=shrinkage, randomized=randomized
+        )
+        for randomized in (False, True)
+    )
+    table = _Table([np.log(p) for p in P.values()])
+    answers = [member.predict_table(table) for member in mix.ensemble_.members]
+    errors = np.array([class_errors(y, k) for k in answers])
+    means = np.array([np.mean(k != y) for k in answers])
+    share = shrinkage / (np.bincount(y) + shrinkage)
+    worst = ((1 - share) * errors + share * errors.mean(axis=1, keepdims=True)).max(axis=1)
+    inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12
+    assert np.count_nonzero(mix.estimator_weights_) == 1
+    chosen = mix.estimator_weights_.argmax()
+    assert inside[chosen]
+    assert worst[chosen] == pytest.approx(worst[inside].min(), abs=1e-9)
+    # What is promised is what predict does.
+    assert mix.unit_errors_ == pytest.approx(errors[chosen], abs=1e-9)
+    assert np.array_equal(mix.predict_from(P), answers[chosen])
+    # The gap is what sharing would gain.
+    best = (
+        shared.estimator_weights_ @ ((1 - share) * errors + share * errors.mean(axis=1, keepdims=True))
+    ).max()
+    assert mix.gap_ == pytest.approx(worst[chosen] - best, abs=1e-7)
+    at = mix.tradeoff().at(0.03 if budget is None else budget)
+    assert np.count_nonzero(at.estimator_weights_) == 1
+    assert "larger budget" not in str(at.guarantee_)  # one member jumps: there is no price
+
+
+def test_one_member_alone_has_no_tail():
+    _, y, P, _ = printed(0)
+    with pytest.raises(ValueError, match="randomized=False leaves one member, and its CVaR"):
+        RobustMixtureClassifier.from_probabilities(P, y, objective="cvar", alpha=0.3, randomized=False)
+    with pytest.raises(ValueError, match="randomized=False has no meaning with shares=True"):
+        RobustMixtureClassifier.from_probabilities(P, y, shares=True, randomized=False)
+
+
+def test_another_budget_keeps_the_members():
+    _, y, P, _ = printed(1)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    other = mix.reweight(mean_budget=0.01)
+    fresh = RobustMixtureClassifier.from_probabilities(P, y, mean_budget=0.01)
+    assert all(a is b for a, b in zip(mix.ensemble_.members, other.ensemble_.members, strict=True))
+    assert np.array_equal(other.estimator_weights_, fresh.estimator_weights_)
+    assert mix.combiner_.mean_budget is None
+
+
 class _Table:
     """Log-probabilities by source, as members read them."""
 

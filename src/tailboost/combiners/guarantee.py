@@ -13,6 +13,7 @@ import numpy as np
 
 from tailboost._html import html_details
 from tailboost._typing import Floats
+from tailboost.combiners.elsewhere import Elsewhere
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstUnit
@@ -29,7 +30,9 @@ COIN_TOLERANCE = 1e-7
 # And this share of ERM's loss is not worth the name of a mixture.
 SAME_AS_ERM = 0.01
 ALPHA_PRECISION = 1.005
-# And a share up to this is the solver's rounding.
+# A larger gap than this is not the solver's rounding.
+ALONE_GAP = 1e-5
+# A share up to this is the solver's rounding.
 NO_SHARE = 1e-9
 OUTLIERS = "not given when outliers are dropped: the rows kept change from round to round"
 
@@ -87,25 +90,30 @@ class Budget:
         That least mean error.
     mean : float
         Mean error of the mixture.
-    price : float
-        A budget larger by d lowers what λ minimises by at most ``price · d``.
+    price : float or None
+        A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all
+        of λ, which a little more budget may change at once.
     """
 
     mean_budget: float
     least_mean: float
     mean: float
-    price: float
+    price: float | None
 
     def __str__(self) -> str:
         worth = (
-            f"a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
-            if self.price > 0
-            else "a larger budget would not lower what λ minimises"
+            ""
+            if self.price is None
+            else (
+                f"; a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
+                if self.price > 0
+                else "; a larger budget would not lower what λ minimises"
+            )
         )
         return (
             f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
             f"({self.least_mean:.6g}) + mean_budget ({self.mean_budget:g}); it is {self.mean:.6g} "
-            f"on these rows; {worth}"
+            f"on these rows{worth}"
         )
 
 
@@ -253,6 +261,13 @@ class Guarantee:
         """Return everything as plain types, for JSON."""
         return asdict(self) | {"verdict": self.verdict}
 
+    @property
+    def _gap_words(self) -> str:
+        """Say what is between λ and the best: the solver's rounding, or what one member alone leaves."""
+        if self.gap < ALONE_GAP:
+            return f"solver gap {self.gap:.1e}"
+        return f"no λ makes what it minimises lower by more than {self.gap:.2g}"
+
     def __str__(self) -> str:
         achieved = f"achieved: {self.objective} = {self.achieved:.6g} on {self.judged_on}"
         if self.dropped:
@@ -265,7 +280,7 @@ class Guarantee:
         lines = [
             *([] if self.units is None else [str(self.units)]),
             self.verdict,
-            f"{achieved} (solver gap {self.gap:.1e}); it speaks about the "
+            f"{achieved} ({self._gap_words}); it speaks about the "
             "randomised classifier whose label distribution is predict_proba, "
             "not about predict",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
@@ -294,6 +309,7 @@ def guarantee(
     bounds: Bounds,
     classes: Sequence[Any],
     names: Sequence[str] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Guarantee:
     """Return what was promised, observed and achieved by a mixture of the pool of a game.
 
@@ -314,6 +330,8 @@ def guarantee(
     names : sequence of str, optional
         What the members are called where there was no game; the one with the least mean loss is the one that
         the mixture is held against.
+    elsewhere : Elsewhere, optional
+        The judged rows under the choice made on others.
     """
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
     coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
@@ -354,7 +372,7 @@ def guarantee(
         is_coin_flip=achieved >= coin - COIN_TOLERANCE,
         beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
         symbols=_symbols(game, objective, K, (*promised, *observed)),
-        estimate=combiner.value_elsewhere(),
+        estimate=None if elsewhere is None else objective.of_losses(ledger, elsewhere.drawn),
         budget=_budget(combiner, mixture),
         chosen_by=_chosen_by(combiner),
     )
@@ -379,7 +397,7 @@ def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
     if isinstance(combiner, Vote) or combiner.mean_budget is None:
         return None
     means = combiner.pool.ledger.mean_losses()
-    price = combiner.within(combiner.mean_budget).price
+    price = combiner.within(combiner.mean_budget).price if combiner.randomized else None
     return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), price)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._rows import hash_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
@@ -24,14 +25,17 @@ from tailboost.classifiers._input import (
     judged_rows,
     label_numbers,
 )
+from tailboost.classifiers._known_rows import KnownRows
 from tailboost.classifiers._mixture import ResubstitutionWarning
 from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
+from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._members import losses_of, name_of
@@ -40,7 +44,7 @@ from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses
 
 
-class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
+class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
     """A mixture of members that are functions of models' probabilities.
 
     It is settled by `_settle` on probabilities of rows that the models were not fitted on, whoever made them.
@@ -55,6 +59,7 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
     averages: bool
     shares: bool | str
     include_constants: bool
+    randomized: bool
 
     # -- the choice ----------------------------------------------------------------------------------
 
@@ -65,6 +70,13 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
             raise ValueError(f"alpha={self.alpha!r} has no meaning with objective={self.objective!r}")
         if self.objective == "cvar" and self.max_error is not None:
             raise ValueError("max_error has no meaning with objective='cvar'")
+        if not self.randomized and self.objective == "cvar":
+            raise ValueError(
+                "randomized=False leaves one member, and its CVaR is its mean loss / alpha, or 1: for "
+                "objective='cvar' members must share"
+            )
+        if not self.randomized and self.shares is True:
+            raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
         if self.objective in ("worst_group", "worst_cell") and groups is None:
             raise ValueError(f"objective={self.objective!r} needs groups")
 
@@ -104,8 +116,8 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
         )
         return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
-    def _settle(self, judged: Judged) -> None:
-        """Make the pool and choose λ: all that is not training."""
+    def _settle(self, judged: Judged, same: Mixture | None = None) -> None:
+        """Make the pool, unless one of the same units on these rows is given, and choose λ."""
         aim = Aim.of(
             self.objective,
             judged.rows,
@@ -115,25 +127,35 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
             max_error=self.max_error,
             shrinkage=float(self.shrinkage),
         )
-        kinds = Kinds(
-            int(self.n_thresholds),
-            float(self.shrinkage),
-            bool(self.averages),
-            bool(self.include_constants),
-            not aim.over_units if self.shares == "auto" else bool(self.shares),
-        )
         rows, table = aim.rows(judged.rows), judged.table
-        members = members_of(judged.models, table, rows, aim.index(rows), kinds)
-        ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
+        if same is None:
+            members = members_of(judged.models, table, rows, aim.index(rows), self._kinds(aim))
+            ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
+            self.combiner_ = Mixture(
+                aim.objective,
+                judged.models.n_classes,
+                mean_budget=self.mean_budget,
+                randomized=bool(self.randomized),
+            )
+            self.combiner_.pool = Pool(ledger, [], list(members))
+        else:
+            self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget)
         self._judged, self._aim = judged, aim
-        self.combiner_ = Mixture(aim.objective, judged.models.n_classes, mean_budget=self.mean_budget)
-        self.combiner_.pool = Pool(ledger, [], list(members))
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         if aim.over_units:
             self.units_ = aim.units.names.tolist()
             self.unit_errors_ = aim.errors(self._shares(table).argmax(axis=1) != rows.y, rows)
             self.bound_met_ = aim.met(self.unit_errors_)
+
+    def _kinds(self, aim: Aim) -> Kinds:
+        return Kinds(
+            int(self.n_thresholds),
+            float(self.shrinkage),
+            bool(self.averages),
+            bool(self.include_constants),
+            not aim.over_units if self.shares == "auto" else bool(self.shares),
+        )
 
     def _set_ensemble(self) -> None:
         ensemble = self.combiner_.stage(self.combiner_.pool.n_rounds)
@@ -220,12 +242,16 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
                 n = n_group_rows(groups)
                 new._name_groups(groups, n, np.ones(n, dtype=bool))
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
+            if judged.models.fitted:
+                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
         elif sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: give X and y with it")
         elif groups is not None:
             judged = replace(judged, rows=new._with_groups(judged.rows, groups))
         new._check_objective(judged.rows.groups)
-        new._settle(judged)
+        # On the same rows and for the same units the members are the same: only λ is chosen again.
+        same = judged is self._judged and name == self.objective
+        new._settle(judged, self.combiner_ if same else None)
         return new
 
     def _with_groups(self, rows: Rows, groups: Any) -> Rows:
@@ -319,7 +345,9 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
         """What was achieved, against the best member alone and against constants, in words."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            self._guarantee = guarantee(
+            answer = cache(self._answer) if self._aim.over_units else None
+            elsewhere = Elsewhere.of(self.combiner_, answer)
+            found = guarantee(
                 None,
                 self.combiner_,
                 self.estimator_weights_,
@@ -327,8 +355,45 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
                 ((), ()),
                 self.classes_.tolist(),
                 self.members_,
+                elsewhere,
             )
+            self._guarantee = replace(found, units=self._unit_table(elsewhere))
         return self._guarantee
+
+    def _answer(self, member: int) -> NDArray[Any]:
+        answers: NDArray[Any] = self.ensemble_.members[member].predict_table(self._judged.table)
+        return answers
+
+    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
+        aim, ledger = self._aim, self.combiner_.pool.ledger
+        errors = self.unit_errors_
+        if not aim.over_units or errors is None:
+            return None
+        index, m = aim.index(ledger.rows), len(aim.units.names)
+        drawn = ledger.rows.means(index, m, ledger.pool().combine(self.estimator_weights_))
+        return UnitTable.of(
+            aim.units.kind,
+            ledger.rows.words,
+            aim.units.names.tolist(),
+            index,
+            randomised=drawn,
+            predict=errors,
+            allowed=aim.allowed,
+            met=None if aim.allowed is None else (aim.keeps(errors), aim.keeps(drawn)),
+            estimates=UnitEstimates.of(elsewhere, index, m),
+        )
+
+    @property
+    def unit_estimates_(self) -> Floats | None:
+        """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
+        table = self.guarantee_.units
+        return None if table is None else table.column("predict_elsewhere")
+
+    @property
+    def unit_intervals_(self) -> Floats | None:
+        """Intervals about `unit_estimates_`, shape (m, 2)."""
+        table = self.guarantee_.units
+        return None if table is None else table.column("predict_interval")
 
     def _shares(self, table: LogTable) -> Floats:
         """Return each label's share, ties settled, from log-probabilities of the models that have a share."""

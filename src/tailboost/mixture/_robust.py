@@ -15,8 +15,9 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost._checks import refuse_missing
 from tailboost._probe import probe_rows
-from tailboost._rows import Sketch
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
+from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import (
     ValidationRows,
     check_group_arguments,
@@ -32,8 +33,10 @@ from tailboost.mixture._aim import OBJECTIVES
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import check_estimators, fit_models
 from tailboost.mixture._tables import Models, check_named
+from tailboost.targets import restored, storable
 
 
+@documented
 class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
     """Mix what any classifiers answer, so that the worst class, group, cell or tail errs least.
 
@@ -67,7 +70,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         on all rows.
     n_thresholds : int, default=40
         Shifts of every model.
-    shrinkage : float ≥ 0, default=5.0
+    shrinkage : float ≥ 0, default=20.0
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
         ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. What
         is reported are the plain errors.
@@ -77,6 +80,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Whether draws from the probabilities join; "auto" for a CVaR.
     include_constants : bool, default=True
         Whether the K constant answers join.
+    randomized : bool, default=True
+        Whether members may share λ. False gives all of it to the one member that is best within the budget
+        (not for "cvar"): the errors promised are then those of `predict`, the price of it is ``gap_``.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
@@ -94,10 +100,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         The classes, groups or cells; None for a CVaR.
     unit_errors_ : ndarray of shape (m,)
         Error of `predict` on each, on the rows λ was chosen on: an estimate that is too low by the choice.
+    {{unit_estimates_}}
+    {{unit_intervals_}}
     bound_met_ : bool or None
         Whether these errors are all at most ``max_error``; None without one.
     gap_ : float
-        Optimality gap of λ.
+        Optimality gap of λ: no other λ makes what it minimises lower by more than this.
     objective_ : Objective
         What λ minimises.
     guarantee_ : Guarantee
@@ -145,6 +153,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "averages": ["boolean"],
         "shares": ["boolean", StrOptions({"auto"})],
         "include_constants": ["boolean"],
+        "randomized": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -159,10 +168,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         mean_budget: float | None = None,
         validation: Any = "auto",
         n_thresholds: int = 40,
-        shrinkage: float = 5.0,
+        shrinkage: float = 20.0,
         averages: bool = True,
         shares: bool | str = "auto",
         include_constants: bool = True,
+        randomized: bool = True,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -177,6 +187,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.averages = averages
         self.shares = shares
         self.include_constants = include_constants
+        self.randomized = randomized
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -222,17 +233,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             for pair in self.estimators
         ]
 
-    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if isinstance(self.max_error, Mapping):
-            state["max_error"] = list(self.max_error.items())
-        return state
+        return {**super().__getstate__(), "max_error": storable(self.max_error)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if isinstance(self.max_error, list):
-            self.max_error = dict(self.max_error)
+        super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -297,6 +302,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._settle(judged)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
+        given = () if problem.validation is None else (problem.validation[0],)
+        self.chosen_rows_ = tuple(Sketch.of(hash_rows(X_val)) for X_val in given)
         return self
 
     def _check_names(self, estimators: list[Any]) -> None:

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, load_wine
-from sklearn.ensemble import RandomForestClassifier
 
 import tailboost
 from tailboost.baselines import plain_xgboost
+from tailboost.mixture import default_estimators
 from tailboost.report.comparison import joint_groups
 from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown
 from tailboost.reproduce._opponents import FOR_GROUPS, Answers, Bench, opponents
@@ -63,31 +63,23 @@ SETS: dict[str, Callable[[Path], Data]] = {
 
 
 def robust_mixture(bench: Bench, units: str) -> Any:
-    """Make ours over any models: a forest, XGBoost and LightGBM."""
+    """Make ours over the default models, XGBoost and LightGBM, one member of which answers alone."""
     from lightgbm import LGBMClassifier
 
     common: dict[str, Any] = {"random_state": bench.seed, "n_jobs": bench.n_jobs}
     models = [
-        ("forest", RandomForestClassifier(**common)),
+        *default_estimators(),
         ("xgb", plain_xgboost(**common)),
         ("lightgbm", LGBMClassifier(verbose=-1, **common)),
     ]
     objective = "worst_class" if units == CLASSES else "worst_cell"
     make: Any = tailboost.RobustMixtureClassifier
-    return make(models, objective=objective, random_state=bench.seed)
-
-
-def worst_class_boosting(bench: Bench, units: str) -> Any:
-    """Make ours that trains its own learners."""
-    return tailboost.WorstClassBoostClassifier(
-        units="class" if units == CLASSES else "cell", random_state=bench.seed, n_jobs=bench.n_jobs
-    )
+    return make(models, objective=objective, randomized=False, random_state=bench.seed)
 
 
 #: What is ours: makers of classifiers with ``tradeoff()``, whose curve gives a classifier ``at`` a budget.
 OURS: dict[str, Callable[[Bench, str], Any]] = {
     "Robust mixture": robust_mixture,
-    "Worst-class boosting": worst_class_boosting,
 }
 
 
