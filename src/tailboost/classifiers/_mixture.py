@@ -270,7 +270,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         return kept
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return λ for many α, without training anything.
+        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
+
+        The classifier of one α is ``reweight(alpha=α)``.
 
         Parameters
         ----------
@@ -280,7 +282,19 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         Returns
         -------
         ndarray of shape (len(alphas), n_members)
-            One row of `estimator_weights_` per α.
+            A row per α, in the order given, a column per member, in the order of ``estimators_``; rows sum to 1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from tailboost import AdaLPBoostClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
+        >>> path.shape == (3, len(clf.estimators_))
+        True
+        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
+        True
         """
         check_is_fitted(self)
         return lambdas_of(self.combiner_.pool.ledger, alphas)
