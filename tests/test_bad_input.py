@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
 
+import tailboost as tb
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 X, Y = noisy(0, n=60, d=3)
@@ -448,3 +449,20 @@ def test_a_learner_that_resamples_is_refused(recorder):
     for name in MIXTURES:
         learner = imblearn.pipeline.make_pipeline(sampler, recorder)
         refused(lambda: make(name, learner).fit(X, Y), "step 'randomundersampler' drops or adds rows")  # noqa: B023
+
+
+@pytest.mark.parametrize("labels", [["5", "6"], ["5.0", "true"], ["yes", "no"], [5, 6], [0.0, 2.0]])
+def test_class_weights_of_labels_of_any_type(labels):
+    """Text that looks like a number is the label it is; a factor of 2 is each row twice."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.array(labels)[(X[:, 0] > 0.3).astype(int)]
+    weighted = tb.AdaLPBoostClassifier(n_estimators=1, validation="train", class_weight={labels[1]: 2.0}).fit(
+        X, y
+    )
+    by_rows = tb.AdaLPBoostClassifier(n_estimators=1, validation="train").fit(
+        X, y, sample_weight=np.where(y == labels[1], 2.0, 1.0)
+    )
+    np.testing.assert_array_equal(weighted.predict_proba(X), by_rows.predict_proba(X))
+    with pytest.raises(ValueError, match="y has no class 'maybe', its classes are"):
+        tb.AdaLPBoostClassifier(class_weight={labels[1]: 2.0, "maybe": 3.0}).fit(X, y)

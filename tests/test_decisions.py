@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -417,3 +418,53 @@ class TestVerify:
             verify(policy.commitment, [1], [0.5], member=[0], shares=[0.2, 0.2], **given)
         with pytest.raises(ValueError, match="16 to 64"):
             verify(policy.commitment, [1], [0.5], secret=b"short", context=CONTEXT)
+
+
+@pytest.fixture(scope="module")
+def mix(iris):
+    X, y = iris
+    names = np.array(["setosa", "versicolor", "virginica"])
+    estimators = [("forest", RandomForestClassifier(10, random_state=0)), ("bayes", GaussianNB())]
+    mix = tb.RobustMixtureClassifier(estimators, max_error={"virginica": 0.02, None: 0.05}, random_state=0)
+    return mix.fit(X[:, :2], names[y])
+
+
+class TestAMixtureOfAnyModels:
+    def test_each_person_is_answered_by_the_member_drawn(self, iris, mix):
+        X, ids = iris[0][:, :2], [f"plant {i}" for i in range(150)]
+        decided = tb.RandomizedDecision(mix, SECRET, CONTEXT).decide(X, ids)
+        assert len(np.unique(decided.member)) > 1, "one member has it all: the draw is not tried"
+        np.testing.assert_array_equal(
+            decided.u, [by_the_book(SECRET, CONTEXT, b"t" + name.encode()) for name in ids]
+        )
+        assert (mix.estimator_weights_[decided.member] > 0).all()
+        # Over all u the labels come as often as predict_proba says.
+        every = np.flatnonzero(mix.estimator_weights_)
+        each = np.array([mix.predict_with(X, np.full(150, m)) for m in every])
+        np.testing.assert_array_equal(decided.y, each[np.searchsorted(every, decided.member), np.arange(150)])
+        share = np.array([mix.estimator_weights_[every] @ (each == label) for label in mix.classes_]).T
+        np.testing.assert_allclose(share, mix.predict_proba(X), atol=1e-8)
+
+    def test_one_draw_cannot_settle_members_that_draw_themselves(self, iris):
+        X, y = iris
+        mix = tb.RobustMixtureClassifier(
+            [("bayes", GaussianNB())], objective="cvar", alpha=0.1, n_thresholds=0, random_state=0
+        ).fit(X[:, :2], y)
+        drawing = int(
+            np.argmax(
+                [("drawn" in name) * w for name, w in zip(mix.members_, mix.estimator_weights_, strict=True)]
+            )
+        )
+        assert mix.estimator_weights_[drawing] > 0
+        with pytest.raises(ValueError, match=r"draws its answer.*shares=False"):
+            tb.RandomizedDecision(mix, SECRET, CONTEXT)
+        with pytest.raises(ValueError, match=f"members holds {drawing}.*shares=False"):
+            mix.predict_with(X[:2, :2], np.array([drawing, drawing]))
+
+    def test_without_models_nobody_can_answer(self, iris):
+        X, y = iris
+        P = GaussianNB().fit(X[::2], y[::2]).predict_proba(X[1::2])
+        mix = tb.RobustMixtureClassifier.from_probabilities({"bayes": P}, y[1::2])
+        policy = tb.RandomizedDecision(mix, SECRET, CONTEXT)
+        with pytest.raises(AttributeError, match="no models behind"):
+            policy.decide(X[:2], ["a", "b"])

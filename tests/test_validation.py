@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from conftest import noisy
+from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
+import tailboost as tb
+from tailboost import validation
 from tailboost.learners.session import open_session
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows, folds, held_out
 
@@ -113,3 +116,19 @@ def test_folds_share_every_stretch_evenly():
     fold = folds(np.arange(103), 5)
     assert np.ptp(np.bincount(fold)) <= 1
     assert np.ptp(np.bincount(fold[20:31], minlength=5)) <= 1
+
+
+@pytest.mark.parametrize(("rare", "chosen"), [(20, "cv"), (200, 0.2)])
+def test_boosting_and_mixtures_of_models_judge_on_the_same_rows(rare, chosen, monkeypatch):
+    """ "auto" cross-fits where a held-out fifth would hold too few rows of a class."""
+    monkeypatch.setattr(validation, "CROSS_FIT_UP_TO", 300)  # as 50,000 rows take long
+    rng = np.random.default_rng(0)
+    y = (np.arange(600) < rare).astype(int)
+    X = rng.normal(size=(600, 2)) + y[:, None]
+    boosted = tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1, random_state=3).fit(X, y)
+    mixed = tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=3).fit(X, y)
+    assert mixed.validation_ == chosen
+    by_boosting, by_mixture = (clf.combiner_.pool.ledger.rows for clf in (boosted, mixed))
+    np.testing.assert_array_equal(by_boosting.y, by_mixture.y)
+    assert by_boosting.words.replace("losses", "probabilities") == by_mixture.words
+    assert len(by_boosting.y) == {"cv": 600, 0.2: 120}[chosen]

@@ -1,11 +1,11 @@
-"""Tables for notebooks."""
+"""Tables for notebooks and consoles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 
-__all__ = ["html_details", "html_table"]
+__all__ = ["html_details", "html_table", "text_table"]
 
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
@@ -27,3 +27,23 @@ def html_details(summary: str, text: str) -> str:
         f"<details><summary>{escape(summary)}</summary>"
         f'<pre style="white-space:pre-wrap">{escape(text)}</pre></details>'
     )
+
+
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """Return a table as lines of text; the columns in ``left`` stand left, the others (numbers) right.
+
+    A row of which only the first cell says something is a remark, which may be longer than its column.
+    """
+    full = [heads, *rows]
+    widths = [
+        max(len(row[j]) for row in full if j or row is heads or any(row[1:])) for j in range(len(heads))
+    ]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [
+            cell.ljust(width) if j in left else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(map(line, full))

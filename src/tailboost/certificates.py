@@ -23,7 +23,7 @@ from tailboost._checks import (
     positions,
     refuse_missing,
 )
-from tailboost._html import html_table
+from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
 from tailboost._units import unit_name
@@ -249,7 +249,7 @@ class Certificate:
         )
 
     def __str__(self) -> str:
-        lines = [f"{self._title()}:", "", *_table(*self._cells()), ""]
+        lines = [f"{self._title()}:", "", text_table(*self._cells(), left=(0, 1, 5, 7)), ""]
         return "\n".join([*lines, *(f"* {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
@@ -287,13 +287,6 @@ def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
         order = sorted(of_kind, key=lambda i: (bounds[i].certified is not False, -bounds[i].upper))
         kept.update(order[:SHOWN])
     return [bounds[i] for i in sorted(kept)]
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    full = [header, *rows]
-    widths = [max(len(row[j]) for row in full if any(row[1:]) or j) for j in range(len(header))]
-    for row in full:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str]) -> str:
@@ -395,7 +388,9 @@ class Recheck:
         )
 
     def __str__(self) -> str:
-        return "\n".join([f"{self._title()}:", "", *_table(*self._cells()), "", *self._notes()])
+        return "\n".join(
+            [f"{self._title()}:", "", text_table(*self._cells(), left=(0, 1, 6)), "", *self._notes()]
+        )
 
     def _repr_html_(self) -> str:
         return _html(self._title(), *self._cells(), self._notes())

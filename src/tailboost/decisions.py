@@ -42,7 +42,7 @@ class Decisions:
     y : ndarray of shape (n,)
         Labels, as in the model's ``classes_``.
     member : ndarray of shape (n,)
-        Number of the member that answered, an index into the model's ``estimators_``.
+        Number of the member that answered, an index into the model's ``estimator_weights_``.
     u : ndarray of shape (n,)
         The numbers in [0, 1) that chose the members, from the ids alone.
     """
@@ -110,7 +110,7 @@ class RandomizedDecision:
     TypeError
         If the secret is not bytes, the context not text, or the model no mixture classifier.
     ValueError
-        If the secret is too short or too long, or the context empty.
+        If the secret is too short or too long, the context empty, or members of the model draw themselves.
     NotFittedError
         If the model is not fitted.
 
@@ -379,8 +379,14 @@ def _mixture_of(model: Any) -> tuple[Any, Any]:
     drawable = isinstance(getattr(last, "ensemble_", None), MixtureEnsemble) and hasattr(last, "predict_with")
     if not drawable:
         raise TypeError(
-            f"model: a {type(last).__name__} has no shares to draw from; a boosted mixture of tailboost "
-            "is needed (AdaLPBoostClassifier, GroupDROBoostClassifier, WorstClassBoostClassifier, …)"
+            f"model: a {type(last).__name__} has no shares to draw from; a mixture of tailboost is needed "
+            "(AdaLPBoostClassifier, GroupDROBoostClassifier, RobustMixtureClassifier, …)"
+        )
+    drawing = [m for m in last.ensemble_.drawing if last.ensemble_.weights[m] > 0]
+    if drawing:
+        raise ValueError(
+            f"model: member {drawing[0]} itself draws its answer from probabilities, so that one draw does "
+            "not settle it; fit the model with shares=False"
         )
     return before, last
 

@@ -6,18 +6,15 @@ that does not follow from its name says so after a hyphen. Baselines are called 
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.ensemble import RandomForestClassifier
-
+from tailboost._checks import did_you_mean
 from tailboost.baselines import (
     CoinFlip,
     balanced_forest,
-    plain_xgboost,
     tuned_average,
     tuned_forest,
     tuned_xgboost,
@@ -37,7 +34,7 @@ from tailboost.classifiers import (
     VadaBoostClassifier,
     WorstClassBoostClassifier,
 )
-from tailboost.learners import HistBoostClassifier
+from tailboost.learners.named import LEARNERS
 from tailboost.mixture import RobustMixtureClassifier
 
 
@@ -175,8 +172,8 @@ METHODS: dict[str, Method] = {
             "robustmixture", "Robust mixture", "boosted trees and forests mixed for the worst class",
             RobustMixtureClassifier, ours=True, by_classes=True, randomized=True,
         ),
-        Method("erm", "ERM", "the default learner alone", HistBoostClassifier),
-        Method("forest", "Random forest", "scikit-learn's, 100 trees", RandomForestClassifier),
+        Method("erm", "ERM", "the default learner alone", LEARNERS["erm"]),
+        Method("forest", "Random forest", "scikit-learn's, 100 trees", LEARNERS["forest"]),
         Method(
             "forest-balanced", "Balanced forest", "a random forest, every class weighing the same",
             balanced_forest,
@@ -186,7 +183,7 @@ METHODS: dict[str, Method] = {
             "a random forest, class weights on its probabilities tuned out of fold for the worst class",
             tuned_forest,
         ),
-        Method("xgboost", "XGBoost", "XGBoost's own classifier with its defaults", plain_xgboost),
+        Method("xgboost", "XGBoost", "XGBoost's own classifier with its defaults", LEARNERS["xgboost"]),
         Method(
             "xgboost-balanced", "Balanced XGBoost", "XGBoost, every class weighing the same",
             weighted_xgboost, by_classes=True,
@@ -233,7 +230,5 @@ def get_method(name: str) -> Method:
     """
     if name in METHODS:
         return METHODS[name]
-    inside = [known for known in METHODS if len(name) > 2 and name.lower() in known]
-    near = difflib.get_close_matches(name, METHODS, n=3) or inside[:3]
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    hint = did_you_mean(name, METHODS)
     raise ValueError(f"unknown method {name!r}; {hint}methods are {', '.join(METHODS)}")

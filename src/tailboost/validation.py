@@ -263,6 +263,80 @@ def held_out(places: Ints, fraction: float) -> Mask:
     return held
 
 
+@dataclass(frozen=True)
+class Split:
+    """Which rows are judged by models that were not fitted on them.
+
+    Parameters
+    ----------
+    fold : ndarray of int, shape (n,)
+        The part with which a row is held out; −1 for a row that never is.
+    validation : "cv" or float
+        What was asked for, or chosen by "auto".
+    """
+
+    fold: Ints
+    validation: Any
+
+    @classmethod
+    def of(cls, problem: Problem, validation: Any, seed: int, otherwise: str = "") -> Split:
+        """Split the rows of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            The rows.
+        validation : {"auto", "cv"} or float
+            "auto" cross-fits up to 50,000 distinct rows, and where a held-out fifth would have fewer than 20
+            rows of a class in some group.
+        seed : int
+            Seeds the lots of the rows.
+        otherwise : str
+            What else could be done where all rows are the same, for the message.
+
+        Raises
+        ------
+        ValueError
+            If no rows are left to fit or to judge on.
+        """
+        train, given = problem.rows, validation
+        hashes = hash_rows(problem.X, seed=seed)
+        places = draw_lots(hashes, strata_of(train.y, train.groups), train.weight)
+        n_distinct = int(places.max()) + 1
+        if validation == "auto":
+            smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
+            enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
+            validation = HELD_OUT if enough else "cv"
+        if validation == "cv":
+            k = min(N_FOLDS, n_distinct)
+            if k < 2:
+                raise ValueError(
+                    f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
+                    f"held out; at least two distinct rows are needed{otherwise}"
+                )
+            return cls(folds(places, k), "cv")
+        held = held_out(places, validation)
+        if not held.any() or held.all():
+            raise ValueError(
+                f"validation={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
+                f"of {n_distinct} distinct ones; use 'cv', another fraction or more rows"
+            )
+        return cls(np.where(held, 0, -1), validation)
+
+    @property
+    def parts(self) -> list[Mask]:
+        """The rows held out together, for each part."""
+        return [self.fold == j for j in range(int(self.fold.max()) + 1)]
+
+    def judged(self, train: Rows, what: str) -> Rows:
+        """Return the rows that are held out at some time, with words that say ``what`` of them is known."""
+        if self.validation == "cv":
+            words = f"out-of-fold {what} of the {len(train.y):,} training rows ({len(self.parts)} folds)"
+            return replace(train, words=words, fold=self.fold.astype(np.uint8))
+        held = self.fold == 0
+        return replace(train.part(held), words=f"the {held.sum():,} held-out rows")
+
+
 def choose_scheme(
     session: Session,
     problem: Problem,
@@ -297,39 +371,17 @@ def choose_scheme(
     ValueError
         If the scheme leaves no rows to fit or to judge on.
     """
-    X, train, given = problem.X, problem.rows, validation
+    train = problem.rows
     if problem.validation is not None:
         X_val, judged = problem.validation
         return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
         return Resubstitution(session, train, replace(train, fitted=True))
-    hashes = hash_rows(X, seed=seed)
-    strata = strata_of(train.y, train.groups)
-    places = draw_lots(hashes, strata, train.weight)
-    n_distinct = int(places.max()) + 1
-    if validation == "auto":
-        smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
-        enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
-        validation = HELD_OUT if enough else "cv"
-    if validation == "cv":
-        k = min(N_FOLDS, n_distinct)
-        if k < 2:
-            raise ValueError(
-                f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
-                "held out; at least two distinct rows are needed, or validation='train'"
-            )
-        words = f"out-of-fold losses of the {len(train.y):,} training rows ({k} folds)"
-        fold = folds(places, k)
-        judged = replace(train, words=words, fold=fold.astype(np.uint8))
-        return CrossFitted(session, train, judged, fold, n_jobs, memory)
-    held = held_out(places, validation)
-    if not held.any() or held.all():
-        raise ValueError(
-            f"validation={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
-            f"of {n_distinct} distinct ones; use 'cv', another fraction or more rows"
-        )
-    judged = replace(train.part(held), words=f"the {held.sum():,} held-out rows")
-    return HeldOut(session, train, judged, held, refit)
+    split = Split.of(problem, validation, seed, otherwise=", or validation='train'")
+    judged = split.judged(train, "losses")
+    if split.validation == "cv":
+        return CrossFitted(session, train, judged, split.fold, n_jobs, memory)
+    return HeldOut(session, train, judged, split.fold == 0, refit)
 
 
 def _smallest_unit(rows: Rows) -> int:

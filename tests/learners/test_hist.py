@@ -1,5 +1,6 @@
 """Binned trees: against scikit-learn's trees and brute force, and the promises a session makes."""
 
+import pickle
 import subprocess
 import sys
 
@@ -314,6 +315,42 @@ def test_without_xgboost(cls, monkeypatch):
     assert cls(backend="sklearn", random_state=0).fit(X, y).backend_ == "sklearn"
     with pytest.raises(ImportError, match="backend='xgboost' needs XGBoost"):
         cls(backend="xgboost").fit(X, y)
+
+
+@pytest.mark.parametrize("cls", [HistTreeClassifier, HistBoostClassifier])
+def test_scikit_learns_trees_split_between_our_bins_whatever_the_weights(cls):
+    """The answers of a one-column model can change at the cuts only, which no weight moves."""
+    rng = np.random.default_rng(0)
+    X = rng.gamma(1.0, size=(600, 1)).astype(np.float32)
+    y = (np.sin(3 * X[:, 0]) > 0).astype(int)
+    ordered = np.sort(X[:, 0])
+    own = (ordered[74:-75:75] + ordered[75:-74:75]) / 2  # midpoints at the eighths
+    at = np.sort(np.concatenate([np.linspace(0, X.max(), 5_000, dtype=np.float32), own - 1e-4, own + 1e-4]))
+    for weight in (np.ones(600), rng.integers(1, 50, 600), np.where(X[:, 0] < 0.2, 1e3, 1.0)):
+        clf = cls(max_bins=8, backend="sklearn", random_state=0).fit(X, y, sample_weight=weight)
+        P = clf.predict_proba(at[:, None])[:, 1]
+        changes = (at[1:][P[1:] != P[:-1]] + at[:-1][P[1:] != P[:-1]]) / 2
+        assert len(changes) > 1
+        assert np.abs(changes[:, None] - own).min(axis=1).max() < 3e-3
+
+
+@pytest.mark.parametrize("kind", ["frame", "sparse", "column without values"])
+def test_scikit_learns_trees_bin_new_rows_as_those_of_fit(kind):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 3))
+    y = (X[:, 0] + (X[:, 1] > 0) > 0).astype(int)
+    X[rng.random((300, 3)) < 0.1] = np.nan
+    if kind == "column without values":
+        X[:, 2] = np.nan
+    if kind == "frame":
+        X = pd.DataFrame(X, columns=list("abc")).assign(d=np.where(y == 1, "u", "v"))
+    if kind == "sparse":
+        X = sp.csr_matrix(np.nan_to_num(X))
+    clf = HistBoostClassifier(n_estimators=20, backend="sklearn").fit(X, y)
+    assert clf.score(X, y) > 0.9
+    part = X.iloc[7:30] if kind == "frame" else X[7:30]
+    np.testing.assert_array_equal(clf.predict_proba(part), clf.predict_proba(X)[7:30])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X), clf.predict_proba(X))
 
 
 def test_package_imports_without_xgboost():

@@ -1,6 +1,6 @@
 """What every comparison shows beside ours: what is done today about rare classes and groups."""
 
-from tailboost.baselines._plain import CoinFlip, plain_xgboost
+from tailboost.baselines._plain import CoinFlip
 from tailboost.baselines._recipes import (
     balanced_forest,
     tuned_average,
@@ -16,6 +16,7 @@ from tailboost.baselines._thresholds import (
     weights_of_rows,
 )
 from tailboost.baselines._weights import CellWeightedClassifier, cell_weights
+from tailboost.learners.named import plain_xgboost
 
 __all__ = [
     "CellWeightedClassifier",

@@ -6,9 +6,9 @@ from typing import Any
 
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 
-from tailboost.baselines._plain import plain_xgboost
 from tailboost.baselines._thresholds import TunedThresholdClassifier
 from tailboost.baselines._weights import CellWeightedClassifier
+from tailboost.learners.named import plain_xgboost
 
 
 def balanced_forest(*, random_state: Any = None, n_jobs: int | None = None) -> RandomForestClassifier:

@@ -49,6 +49,7 @@ from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
 from tailboost.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
+from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
 from tailboost.validation import Memory, Scheme, choose_scheme
 
@@ -130,7 +131,7 @@ class BaseBoostClassifier(
     _takes_regressors: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict"]), None],
+        "estimator": [HasMethods(["fit", "predict"]), str, None],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
@@ -172,7 +173,11 @@ class BaseBoostClassifier(
 
     def _learner(self, problem: Problem | None = None) -> Any:
         """Return the base learner; before the problem is known, one that takes the same tables."""
-        return self._default_learner() if self.estimator is None else self.estimator
+        if self.estimator is None:
+            return self._default_learner()
+        if isinstance(self.estimator, str):
+            return named_learner(self.estimator, n_jobs=self.n_jobs)
+        return self.estimator
 
     def _name_units(self, problem: Problem) -> Problem:
         """Return the problem with its groups numbered as the units of the game."""

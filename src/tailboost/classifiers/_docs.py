@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _PARAMETERS = """
-estimator : classifier, optional
+estimator : classifier or str, optional
     The base learner, fitted on class numbers 0 … K − 1; None is `HistBoostClassifier`, a small
-    gradient-boosted ensemble of binned trees.
+    gradient-boosted ensemble of binned trees. Names: "erm" (that one), "tree", "stump", "forest", "extra",
+    "xgboost", see `tailboost.learners.named`.
 
 alpha : float in (0, 1], default=0.5
     Tail mass: 1 is the mean loss, towards 0 the largest.
@@ -24,7 +25,8 @@ validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
     weights too. A fraction: losses on held-out rows; members are then refitted on all rows. "train": the
     training losses, the papers' choice for small data; with a strong learner they are nearly zero and say
     nothing. "auto" is the explicit validation set where `fit` is given one, else "cv" up to 50,000
-    distinct rows and 0.2 beyond.
+    distinct rows or where a held-out fifth would have fewer than 20 rows of a class in a group, and 0.2
+    beyond.
 
 min_unit_rows : int, default=10
     Groups and cells with fewer different rows (by effective size: the scale of weights has no part in it)
@@ -79,8 +81,9 @@ verbose : int, default=0
 """
 
 _ADDITIVE = """
-additive_estimator : classifier, optional
-    The base learner; None is `HistTreeClassifier`, one binned tree of depth 5.
+additive_estimator : classifier or str, optional
+    The base learner or its name, see `tailboost.learners.named`; None is `HistTreeClassifier`, one binned
+    tree of depth 5.
 
 additive_n_estimators : int, default=50
     Largest number of rounds.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, column_or_1d, get_tags
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -26,7 +26,7 @@ from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
 from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
-from tailboost.learners._sklearn import is_skorch, weight_parameter
+from tailboost.learners._sklearn import FOR_FITTED, is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
 LIGHT = 0.01
@@ -62,9 +62,15 @@ def input_tags(learner: Any) -> InputTags:
 
 
 def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) -> None:
-    """Raise if the base learner is a class instead of an instance, or a regressor where none is taken."""
+    """Raise if the base learner is a class, frozen, or a regressor where none is taken."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
+    final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
+    if isinstance(final, FrozenEstimator):
+        raise ValueError(
+            f"estimator={estimator!r} is frozen, but a learner is fitted anew in every round. To make the "
+            f"best of fitted models: {FOR_FITTED}"
+        )
     if is_regressor(learner) and not regressors:
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
     steps = learner.steps if isinstance(learner, Pipeline) else []
@@ -136,7 +142,14 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
     if isinstance(class_weight, str):
         total = np.bincount(y, weights=weight, minlength=len(classes))
         return weight.sum() / (len(classes) * total)
-    factors: Floats = compute_class_weight(class_weight, classes=classes, y=classes[y])
+    # Not by compute_class_weight: scikit-learn 1.9 turns labels such as "5" into numbers there.
+    labels = classes.tolist()
+    stray = [label for label in class_weight if label not in labels]
+    if stray and any(label not in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight={class_weight!r}: y has no class {stray[0]!r}, its classes are {labels}"
+        )
+    factors: Floats = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"class_weight={class_weight!r}: factors must be positive; to leave out a class, drop its rows"

@@ -270,7 +270,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         return kept
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return λ for many α, without training anything.
+        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
+
+        The classifier of one α is ``reweight(alpha=α)``.
 
         Parameters
         ----------
@@ -280,7 +282,19 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         Returns
         -------
         ndarray of shape (len(alphas), n_members)
-            One row of `estimator_weights_` per α.
+            A row per α, in the order given, a column per member, in the order of ``estimators_``; rows sum to 1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from tailboost import AdaLPBoostClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
+        >>> path.shape == (3, len(clf.estimators_))
+        True
+        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
+        True
         """
         check_is_fitted(self)
         return lambdas_of(self.combiner_.pool.ledger, alphas)
@@ -304,39 +318,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------
-
-    def predict_with(self, X: Any, members: Any) -> NDArray[Any]:
-        """Return the answer of one member to each row, each row's own.
-
-        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        members : array-like of int, shape (n,)
-            Which member answers a row: an index into ``estimators_``.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-
-        Raises
-        ------
-        ValueError
-            If ``members`` are not n numbers of members.
-        """
-        check_is_fitted(self)
-        X = self._checked(X)
-        chosen, most = np.asarray(members), len(self.estimators_)
-        if chosen.shape != (n_rows_of(X),) or chosen.dtype.kind not in "iu":
-            raise ValueError(
-                f"members must be {n_rows_of(X):,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
-            )
-        if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
-            raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
-        return self.classes_[self.ensemble_.answers_by(X, chosen)]
 
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_proba`` after 1, 2, … rounds, λ solved anew on each prefix.

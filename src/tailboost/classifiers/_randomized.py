@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_number
+from tailboost._checks import check_number, n_rows_of
 from tailboost._typing import Floats
 from tailboost.combiners import Ledger
 from tailboost.combiners.ensemble import draw
@@ -22,10 +23,15 @@ class RandomizedClassifier(ClassifierMixin):
     """Draw a member with probability λ, answer as it does: labels have shares."""
 
     classes_: NDArray[Any]
+    ensemble_: Any
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
         """Return each label's share for the rows of a table, (n, K), ties settled."""
+
+    @abstractmethod
+    def _checked(self, X: Any) -> Any:
+        """Check rows to predict."""
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.
@@ -97,6 +103,44 @@ class RandomizedClassifier(ClassifierMixin):
         """
         shares = self._scores(X)
         return self.classes_[draw(shares, check_random_state(random_state))]
+
+    def predict_with(self, X: Any, members: Any) -> NDArray[Any]:
+        """Return the answer of one member to each row, each row's own.
+
+        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        members : array-like of int, shape (n,)
+            Which member answers a row: an index into ``estimator_weights_``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n numbers of members, or one of them answers by a further draw.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        chosen, most = np.asarray(members), len(self.ensemble_)
+        if chosen.shape != (n_rows_of(X),) or chosen.dtype.kind not in "iu":
+            raise ValueError(
+                f"members must be {n_rows_of(X):,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
+            )
+        if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
+            raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
+        if len(wrong := np.intersect1d(chosen, self.ensemble_.drawing)):
+            raise ValueError(
+                f"members holds {wrong[0]}, which itself draws its answer from probabilities: it has no "
+                "single answer to a row; a classifier with shares=False has no such members"
+            )
+        return self.classes_[self.ensemble_.answers_by(X, chosen)]
 
 
 def lambdas_of(ledger: Ledger, alphas: Sequence[float]) -> Floats:

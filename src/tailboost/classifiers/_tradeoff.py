@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._html import html_table, text_table
 from tailboost._numbers import check_number
 from tailboost._typing import Floats
 from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Objective, WorstUnit
@@ -232,11 +232,11 @@ class TradeOff:
             "chosen_by": self.chosen_by,
         }
 
-    def _table(self) -> list[tuple[str, str, str, str]]:
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
         shown = np.unique(np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int))
         members = np.count_nonzero(self.mixture, axis=1)
-        return [("mean_budget", "mean error", "worst", "members")] + [
-            (f"{self.mean_budget[i]:.4f}", f"{self.mean[i]:.4f}", f"{self.worst[i]:.4f}", str(members[i]))
+        return ["mean_budget", "mean error", "worst", "members"], [
+            [f"{self.mean_budget[i]:.4f}", f"{self.mean[i]:.4f}", f"{self.worst[i]:.4f}", str(members[i])]
             for i in shown
         ]
 
@@ -250,14 +250,10 @@ class TradeOff:
         )
 
     def __str__(self) -> str:
-        lines = ["  ".join(f"{cell:>11}" for cell in row) for row in self._table()]
-        return "\n".join([*lines, self._words()])
+        return f"{text_table(*self._cells(), left=())}\n{self._words()}"
 
     def _repr_html_(self) -> str:
-        head, *body = self._table()
-        rows = "".join("<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in body)
-        names = "".join(f"<th>{c}</th>" for c in head)
-        return f"<table><caption>{escape(self._words())}</caption><tr>{names}</tr>{rows}</table>"
+        return html_table(*self._cells(), self._words())
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,9 @@ class DROBoostClassifier(AdditiveClassifier):
 
     Parameters
     ----------
-    estimator : classifier or regressor, optional
-        The base learner; None is `HistTreeClassifier`, one binned tree of depth 5. A regressor needs two
-        classes.
+    estimator : classifier, regressor or str, optional
+        The base learner or its name (see `tailboost.learners.named`); None is `HistTreeClassifier`, one
+        binned tree of depth 5. A regressor needs two classes.
     n_estimators : int, default=50
         Largest number of rounds; the fit ends earlier when no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"

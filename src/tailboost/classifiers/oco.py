@@ -35,9 +35,9 @@ class OCOBoostClassifier(MixtureClassifier):
 
     Parameters
     ----------
-    estimator : classifier, optional
-        The base learner, grown until the condition holds where it can grow; None is `HistTreeClassifier`, one
-        binned tree of depth 5.
+    estimator : classifier or str, optional
+        The base learner or its name (see `tailboost.learners.named`), grown until the condition holds where
+        it can grow; None is `HistTreeClassifier`, one binned tree of depth 5.
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ; "auto" is 0.1. A learner that does not reach ½ − γ ends the game; the rounds so far vote.
     n_estimators : int or "auto", default="auto"

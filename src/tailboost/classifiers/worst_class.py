@@ -69,11 +69,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     Parameters
     ----------
-    estimator : classifier, optional
-        The base learner; one that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …)
-        is grown only as far as asked. None is `HistBoostClassifier` in the indicator game. In the error game
-        it is `LogitAdjustedClassifier`, over groups and cells with a forest of p(group | x, class) beside it:
-        an argmax answers a round instead of a fit (up to 60 combinations of class and groups).
+    estimator : classifier or str, optional
+        The base learner or its name (see `tailboost.learners.named`); one that can grow
+        (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …) is grown only as far as asked. None
+        is `HistBoostClassifier` in the indicator game. In the error game it is `LogitAdjustedClassifier`,
+        over groups and cells with a forest of p(group | x, class) beside it: an argmax answers a round
+        instead of a fit (up to 60 combinations of class and groups).
     max_error : float in (0, 1], dict or "auto", default="auto"
         The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
         for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes

@@ -81,6 +81,11 @@ class MixtureEnsemble:
         """Yield the class numbers that some members (all by default) answer, shape (n,)."""
         return _answers(self.members, X, members)
 
+    @property
+    def drawing(self) -> Ints:
+        """Numbers of the members that answer with shares of the labels, from which the answer is drawn."""
+        return np.flatnonzero([getattr(member, "draws", False) for member in self.members])
+
     def answers_by(self, X: Any, members: Ints) -> Ints:
         """Return the class number that each row's own member answers, shape (n,)."""
         k = np.empty(len(members), dtype=np.intp)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._html import html_table
+from tailboost._html import html_table, text_table
 from tailboost._typing import Floats, Ints
 from tailboost.combiners.elsewhere import UnitEstimates
 
@@ -192,15 +192,8 @@ class UnitTable:
 
     def __str__(self) -> str:
         heads, rows = self._cells
-        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-
-        def line(cells: list[str]) -> str:
-            first = cells[0].ljust(widths[0])
-            rest = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-            return "  ".join([first, *rest]).rstrip()
-
         note = [NOTE] if ELSEWHERE in heads else []
-        return "\n".join([f"{self._caption}:", *map(line, [heads, *rows]), *note])
+        return "\n".join([f"{self._caption}:", text_table(heads, rows), *note])
 
     def _repr_html_(self) -> str:
         heads, rows = self._cells

@@ -24,7 +24,7 @@ from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost.learners._base import constant
 from tailboost.learners._hist import HistBoostClassifier
-from tailboost.learners._sklearn import set_seeds, weight_parameter
+from tailboost.learners._sklearn import FOR_FITTED, set_seeds, weight_parameter
 from tailboost.learners._table import TableReader
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.protocols import Learner, PreparedProba
@@ -354,7 +354,8 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
             if isinstance(estimator, FrozenEstimator):
                 raise ValueError(
                     f"estimators: {estimator!r} is frozen, but the probabilities are fitted with all classes "
-                    "weighing the same; pass the classifier itself, unfrozen"
+                    "weighing the same: pass the classifier itself, unfrozen. To make the best of fitted "
+                    f"models: {FOR_FITTED}"
                 )
             if not hasattr(estimator, "predict_proba") or weight_parameter(estimator) is None:
                 raise ValueError(

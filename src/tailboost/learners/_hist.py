@@ -22,7 +22,7 @@ from tailboost._checks import check_labelled_rows, refuse_empty
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import last
 from tailboost.learners._sklearn import fit_whole, grow, set_seeds
-from tailboost.learners._table import Table, TableReader, cuts
+from tailboost.learners._table import BinnedReader, Table, TableReader, cuts
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 
 try:
@@ -35,6 +35,8 @@ except ImportError:  # an optional extra; without it scikit-learn's trees are us
 # the number of rows. Multiplying both alike does not change the trees.
 EXPONENTS = (-4, 40)
 HEAVIEST = 1e30
+# The most bins of a column in scikit-learn's boosting.
+SKLEARN_BINS = 255
 
 Backend = Literal["xgboost", "sklearn"]
 
@@ -84,12 +86,17 @@ class HistSession:
     def __init__(self, template: _HistClassifier, X: Any, y: Ints, n_classes: int) -> None:
         self.template, self.y, self.n_classes = template, y, n_classes
         self.backend: Backend = template._choose_backend()
-        self.reader = TableReader().fit(X)
-        self.table: Table = self.reader.transform(X)
+        reader = TableReader().fit(X)
+        self.reader: TableReader | BinnedReader = reader
+        self.table: Table = reader.transform(X)
         self.newest: tuple[Any, Any] = (None, None)
         self.weighing: Any = None
-        if self.backend == "xgboost":
-            kinds = self.reader.feature_types
+        if self.backend == "sklearn":
+            dense = self.table.toarray() if sp.issparse(self.table) else self.table
+            self.reader = BinnedReader(reader, cuts(dense, min(template.max_bins, SKLEARN_BINS)))
+            self.table = self.reader.bins(dense)
+        else:
+            kinds = reader.feature_types
             if template._vector_leaves(n_classes):  # XGBoost cannot split sets of categories there
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
@@ -120,11 +127,11 @@ class HistSession:
         chosen = slice(None) if rows is None else rows
         inner = model._sklearn_estimator()
         set_seeds(inner, seed)
-        dense = (self.table.toarray() if sp.issparse(self.table) else self.table)[chosen]
+        codes = self.table[chosen]
         # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
-        dense = np.where(np.isnan(dense).all(axis=0), np.float32(0), dense)
-        threads = count_threads(model.n_jobs, dense.shape)
-        growing = by(inner, dense, self.y[chosen], {"sample_weight": weight[chosen]})
+        codes = np.where(np.isnan(codes).all(axis=0), np.float32(0), codes)
+        threads = count_threads(model.n_jobs, codes.shape)
+        growing = by(inner, codes, self.y[chosen], {"sample_weight": weight[chosen]})
         while True:
             with sklearn_threads(threads):  # ends before the generator yields to other work
                 fitted = next(growing, None)
@@ -227,9 +234,8 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             raise ImportError("backend='xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
         warnings.warn(
             f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's "
-            f"{type(self._sklearn_estimator()).__name__}, which is slower, opens the data anew for every "
-            "fit, and may count rows in its bins and stopping rules, so that a weight of 2 is not exactly "
-            "the row twice. "
+            f"{type(self._sklearn_estimator()).__name__}, which is somewhat slower and may count rows in "
+            "its stopping rules, so that a weight of 2 is not exactly the row twice. "
             "pip install 'tailboost[xgboost]', or say backend='sklearn' to silence this",
             UserWarning,
             stacklevel=3,
@@ -335,9 +341,8 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
     def _ask_sklearn(self, method: str, table: Table) -> NDArray[Any]:
-        dense = table.toarray() if sp.issparse(table) else table
         with sklearn_threads(count_threads(self.n_jobs, table.shape)):
-            return np.asarray(getattr(self.model_, method)(dense))
+            return np.asarray(getattr(self.model_, method)(table))
 
     def predict_table(self, table: Table) -> Ints:
         """Return class numbers for a table prepared by ``table_.transform``, shape (n,)."""
@@ -583,7 +588,7 @@ class HistBoostClassifier(_HistClassifier):
     def _sklearn_estimator(self) -> Any:
         return HistGradientBoostingClassifier(
             max_iter=self.n_estimators, max_depth=self.max_depth, learning_rate=self.learning_rate,
-            max_bins=min(self.max_bins, 255), l2_regularization=self.l2_regularization, early_stopping=False,
+            max_bins=SKLEARN_BINS, l2_regularization=self.l2_regularization, early_stopping=False,
             max_leaf_nodes=None, random_state=self.random_state,
         )  # fmt: skip
 

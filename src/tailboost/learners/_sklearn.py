@@ -17,6 +17,12 @@ from sklearn.utils.validation import _check_method_params, has_fit_parameter
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant
 
+#: What to do with models that are fitted already, for the messages that refuse them.
+FOR_FITTED = (
+    'RobustMixtureClassifier([("name", FrozenEstimator(model))]).fit(X, y, X_val=…, y_val=…), with X_val '
+    "rows that the model was not fitted on"
+)
+
 
 def set_seeds(estimator: Any, seed: int) -> None:
     """Set every ``random_state`` parameter of an estimator, nested ones too, from one seed."""

@@ -70,6 +70,38 @@ class TableReader:
         return ["q" if c is None else "c" for c in self.categories_]
 
 
+class BinnedReader:
+    """A reader that also replaces every value by the number of its bin, for trees that have no bins of ours.
+
+    Trees over few distinct values choose their thresholds from these alone. Without it scikit-learn's
+    boosting looks for weighted quantiles of every column in every fit, which took nine tenths of the time of
+    a fit on few rows, and its bins would depend on the player's weights.
+
+    Parameters
+    ----------
+    reader : TableReader
+        Fitted.
+    cuts : list of ndarray
+        Of each column, see `cuts`.
+    """
+
+    def __init__(self, reader: TableReader, cuts: list[NDArray[np.float32]]) -> None:
+        self.reader, self.cuts = reader, cuts
+
+    def transform(self, X: Any) -> Table:
+        """Return the numbers of the bins as float32, shape (n, d); missing values are NaN."""
+        return self.bins(self.reader.transform(X))
+
+    def bins(self, table: Table) -> Table:
+        """Return the numbers of the bins of a table that the reader prepared."""
+        dense = table.toarray() if sp.issparse(table) else table
+        codes = np.empty(dense.shape, dtype=np.float32)
+        for j, own in enumerate(self.cuts):
+            column = dense[:, j]
+            codes[:, j] = np.where(np.isnan(column), np.nan, np.searchsorted(own, column, side="right"))
+        return codes
+
+
 def _categories(column: Any, name: Any) -> list[Any] | None:
     kind = getattr(column.dtype, "kind", "O")
     if kind in "mM":

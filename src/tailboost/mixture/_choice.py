@@ -308,7 +308,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return λ for many α, without training anything.
+        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
+
+        The classifier of one α is ``reweight(alpha=α)``.
 
         Parameters
         ----------
@@ -318,7 +320,16 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         Returns
         -------
         ndarray of shape (len(alphas), n_members)
-            One row of `estimator_weights_` per α.
+            A row per α, in the order given, a column per member, in the order of `members_`; rows sum to 1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from tailboost import RobustMixtureClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> mix = RobustMixtureClassifier([("trees", "extra")], random_state=0).fit(X, y)
+        >>> mix.alpha_path([0.1, 1.0]).shape == (2, len(mix.members_))
+        True
         """
         check_is_fitted(self)
         return lambdas_of(self.combiner_.pool.ledger, alphas)
@@ -404,16 +415,15 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        models = self._models
-        if not models.fitted:
+        X, models = self._checked(X), self._models
+        return np.concatenate([self._shares(models.transform(take(X, part))) for part in batches(X)])
+
+    def _checked(self, X: Any) -> Any:
+        if not self._models.fitted:
             raise AttributeError(
                 "there are no models behind from_probabilities: give their probabilities of the new rows to "
                 "predict_from or predict_proba_from"
             )
-        X = self._checked(X)
-        return np.concatenate([self._shares(models.transform(take(X, part))) for part in batches(X)])
-
-    def _checked(self, X: Any) -> Any:
         return checked_table(self, self, X)
 
     def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost._checks import positions
-from tailboost._rows import draw_lots, hash_rows
 from tailboost._typing import Floats, Ints, Mask
-from tailboost._units import strata_of
 from tailboost.data import Problem, Rows, take
 from tailboost.learners._sklearn import set_seeds, weight_parameter
 from tailboost.learners.session import constant
 from tailboost.mixture._tables import Judged, Models
-from tailboost.validation import CROSS_FIT_UP_TO, HELD_OUT, N_FOLDS, folds, held_out
+from tailboost.validation import Split
 
 Estimators = Sequence[tuple[str, Any]]
 
@@ -61,13 +59,13 @@ def fit_models(
         What "auto" chose.
     """
     n, K = len(problem.y), problem.n_classes
-    plan = _plan(problem, validation, seed)
+    parts_held, judged_rows, rows, chosen = _split(problem, validation, seed)
     fitter = _Fitter(problem, weighted)
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     seeded = [e if f else _seeded(e, seed) for (_, e), f in zip(estimators, frozen, strict=True)]
-    # A row of `plan.held` per part that is judged: fits without it; and one fit on all rows that stays.
+    # For each part that is held out a fit without it; and one fit on all rows that stays.
     everything = np.ones(n, dtype=bool)
-    wanted = [(e, ~held) for e, f in zip(seeded, frozen, strict=True) if not f for held in plan.held]
+    wanted = [(e, ~held) for e, f in zip(seeded, frozen, strict=True) if not f for held in parts_held]
     wanted += [(e, everything) for e, f in zip(seeded, frozen, strict=True) if not f]
     fits = Parallel(n_jobs=n_jobs)(delayed(fitter)(estimator, rows) for estimator, rows in wanted)
     parts = iter(fits[: len(fits) - frozen.count(False)])
@@ -85,49 +83,18 @@ def fit_models(
             X_val, judged = problem.validation
             logs.append(models.logs(i, model, X_val, len(judged.y)))
         elif is_frozen:
-            logs.append(models.logs(i, model, take(problem.X, plan.judged), int(plan.judged.sum())))
+            logs.append(models.logs(i, model, take(problem.X, judged_rows), int(judged_rows.sum())))
         else:
-            logs.append(_out_of_fold(models, i, plan.held, parts, problem.X)[plan.judged])
-    return Judged.of(models, logs, plan.rows), plan.validation
+            logs.append(_out_of_fold(models, i, parts_held, parts, problem.X)[judged_rows])
+    return Judged.of(models, logs, rows), chosen
 
 
-@dataclass(frozen=True)
-class _Plan:
-    held: list[Mask]
-    judged: Mask
-    rows: Rows
-    validation: Any
-
-
-def _plan(problem: Problem, given: Any, seed: int) -> _Plan:
-    """Return the parts to hold out, and the rows that are judged."""
-    train, n = problem.rows, len(problem.y)
+def _split(problem: Problem, validation: Any, seed: int) -> tuple[list[Mask], Mask, Rows, Any]:
+    """Return the parts to hold out, which rows they are together, the rows that judge, and the scheme."""
     if problem.validation is not None:
-        return _Plan([], np.zeros(n, dtype=bool), problem.validation[1], "X_val")
-    places = draw_lots(hash_rows(problem.X, seed=seed), strata_of(train.y, train.groups), train.weight)
-    n_distinct = int(places.max()) + 1
-    validation = given
-    if validation == "auto":
-        validation = "cv" if n_distinct <= CROSS_FIT_UP_TO else HELD_OUT
-    if validation == "cv":
-        k = min(N_FOLDS, n_distinct)
-        if k < 2:
-            raise ValueError(
-                f"validation={given!r}: all {n:,} rows of X are the same, so that none can be held out; at "
-                "least two distinct rows are needed"
-            )
-        fold = folds(places, k)
-        words = f"out-of-fold probabilities of the {n:,} training rows ({k} folds)"
-        rows = replace(train, words=words, fold=fold.astype(np.uint8))
-        return _Plan([fold == j for j in range(k)], np.ones(n, dtype=bool), rows, validation)
-    held = held_out(places, validation)
-    if not held.any() or held.all():
-        raise ValueError(
-            f"validation={validation:g} leaves {'no' if not held.any() else 'only'} validation rows of "
-            f"{n_distinct} distinct ones; use 'cv', another fraction or more rows"
-        )
-    rows = replace(train.part(held), words=f"the {held.sum():,} held-out rows")
-    return _Plan([held], held, rows, validation)
+        return [], np.zeros(len(problem.y), dtype=bool), problem.validation[1], "X_val"
+    split = Split.of(problem, validation, seed)
+    return split.parts, split.fold >= 0, split.judged(problem.rows, "probabilities"), split.validation
 
 
 @dataclass(frozen=True)

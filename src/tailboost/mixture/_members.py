@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -85,6 +85,7 @@ class Tempered:
     table_: Models
     source: Source
     power: float
+    draws: ClassVar[bool] = True
 
     def predict_table(self, table: LogTable) -> Floats:
         """Return the shares of the classes, shape (n, K)."""

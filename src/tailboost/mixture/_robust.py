@@ -28,6 +28,7 @@ from tailboost.classifiers._input import (
 )
 from tailboost.data import n_group_rows
 from tailboost.learners import HistBoostClassifier
+from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import check_estimators, fit_models
@@ -47,8 +48,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     Parameters
     ----------
-    estimators : list of (str, classifier), optional
-        Named classifiers with ``predict_proba``, as in ``VotingClassifier``. One wrapped in
+    estimators : list of (str, classifier or str), optional
+        Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
+        ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
         has not seen. None takes boosted trees (`HistBoostClassifier`), a random forest and extra trees.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
@@ -63,8 +65,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on.
     validation : {"auto", "cv"} or float in (0, 1), default="auto"
         Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
-        ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows and 0.2 beyond. The models
-        that stay are fitted on all rows.
+        ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
+        would have fewer than 20 rows of a class in a group, and 0.2 beyond. The models that stay are fitted
+        on all rows.
     n_thresholds : int, default=40
         Shifts of every model.
     shrinkage : float ≥ 0, default=20.0
@@ -223,7 +226,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def _chosen_estimators(self) -> list[tuple[str, Any]]:
         if self.estimators is None:
             return default_estimators()
-        return list(self.estimators)
+        return [
+            (pair[0], named_learner(pair[1], f"estimators: {pair[0]!r}"))
+            if isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], str)
+            else pair
+            for pair in self.estimators
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "max_error": storable(self.max_error)}

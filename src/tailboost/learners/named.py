@@ -1,0 +1,101 @@
+"""Learners by name, where a parameter takes one: ``estimator="xgboost"``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
+from tailboost._checks import did_you_mean
+from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners._stumps import StumpClassifier
+
+try:
+    from xgboost import XGBClassifier
+except ImportError:  # the extra is optional
+    XGBClassifier = None
+
+__all__ = ["LEARNERS", "named_learner", "plain_xgboost"]
+
+
+def plain_xgboost(*, random_state: Any = None, n_jobs: int | None = None, **params: Any) -> Any:
+    """Return XGBoost's own classifier with its own defaults, for labels of any type.
+
+    Raises
+    ------
+    ImportError
+        If XGBoost is not installed.
+    """
+    if XGBClassifier is None:
+        raise ImportError("'xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
+    return PlainXGBoost(random_state=random_state, n_jobs=n_jobs, **params)
+
+
+if XGBClassifier is not None:
+
+    class PlainXGBoost(XGBClassifier):
+        """``XGBClassifier`` that takes labels of any type."""
+
+        def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+            """Fit on class numbers."""
+            labels, index = np.unique(y, return_inverse=True)
+            self.labels_ = np.arange(len(labels))  # what the fit below compares the class numbers with
+            super().fit(X, index, sample_weight=sample_weight, **params)
+            self.labels_ = labels
+            return self
+
+        @property
+        def classes_(self) -> NDArray[Any]:
+            """The labels, sorted."""
+            return self.labels_
+
+        def predict(self, X: Any, **params: Any) -> NDArray[Any]:
+            """Return labels."""
+            return self.labels_[super().predict(X, **params)]
+
+
+#: What makes a learner of a name. Those that are methods by themselves have the same name in the registry.
+LEARNERS: dict[str, Callable[..., Any]] = {
+    "erm": HistBoostClassifier,  # what None is in most classifiers
+    "tree": HistTreeClassifier,
+    "stump": StumpClassifier,
+    "forest": RandomForestClassifier,
+    "extra": ExtraTreesClassifier,
+    "xgboost": plain_xgboost,
+}
+
+
+def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None = None) -> Any:
+    """Make the learner of a name, with its default parameters.
+
+    Parameters
+    ----------
+    name : {"erm", "tree", "stump", "forest", "extra", "xgboost"}
+        `HistBoostClassifier`, `HistTreeClassifier`, `StumpClassifier`, scikit-learn's
+        ``RandomForestClassifier`` and ``ExtraTreesClassifier``, XGBoost's ``XGBClassifier``.
+    parameter : str
+        Whose value it is, for the message.
+    n_jobs : int, optional
+        Threads, of the learners that take them.
+
+    Returns
+    -------
+    classifier
+
+    Raises
+    ------
+    ValueError
+        If there is no such learner; the message names near ones.
+    ImportError
+        If it is XGBoost, which is not installed.
+    """
+    if name not in LEARNERS:
+        raise ValueError(
+            f"{parameter}={name!r} is no learner; {did_you_mean(name, LEARNERS)}"
+            f"names are {', '.join(LEARNERS)}, or pass a classifier"
+        )
+    learner = LEARNERS[name]()
+    return learner.set_params(n_jobs=n_jobs) if "n_jobs" in learner.get_params(deep=False) else learner

@@ -1,0 +1,137 @@
+"""Learners by name, and fitted models where a learner is expected."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import tailboost as tb
+from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.learners.named import LEARNERS, named_learner
+from tailboost.registry import METHODS
+
+X, Y = load_wine(return_X_y=True)
+NAMES = np.array(["barolo", "grignolino", "barbera"])
+LABELS = NAMES[Y]
+BOOSTING = [
+    tb.AdaLPBoostClassifier, tb.LPBoostClassifier, tb.RegularizedLPBoostClassifier, tb.AverageBoostClassifier,
+    tb.GroupDROBoostClassifier, tb.WorstClassBoostClassifier, tb.OCOBoostClassifier, tb.DROBoostClassifier,
+    tb.AdaBoostClassifier, tb.VadaBoostClassifier, tb.SoftMarginBoostClassifier,
+]  # fmt: skip
+
+
+def test_a_name_that_is_also_a_method_is_the_same_learner():
+    both = set(LEARNERS) & set(METHODS)
+    assert both == {"erm", "forest", "xgboost"}
+    for name in both:
+        assert type(METHODS[name].make()) is type(named_learner(name))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_name_makes_an_instance_with_its_own_defaults(name):
+    if name == "xgboost":
+        pytest.importorskip("xgboost")
+    learner, again = named_learner(name), named_learner(name)
+    assert learner is not again
+    assert learner.get_params() == type(learner)().get_params()
+    if "n_jobs" in learner.get_params():
+        assert named_learner(name, n_jobs=2).n_jobs == 2
+
+
+@pytest.mark.parametrize("cls", BOOSTING)
+def test_a_name_is_the_learner_it_names(cls):
+    """The same fit as with the instance, and the parameter stays the text."""
+    clf = cls("tree", n_estimators=2, random_state=0)
+    assert clone(clf).get_params()["estimator"] == "tree"
+    clf.fit(X[::2], LABELS[::2])
+    other = cls(LEARNERS["tree"](), n_estimators=2, random_state=0).fit(X[::2], LABELS[::2])
+    assert clf.estimator == "tree"
+    np.testing.assert_array_equal(clf.predict_proba(X), other.predict_proba(X))
+
+
+@pytest.mark.filterwarnings("error")  # such as that a learner cannot take weights
+@pytest.mark.parametrize("name", ["xgboost", "forest", "extra"])
+def test_text_labels_and_a_model_file(name, tmp_path):
+    if name == "xgboost":
+        pytest.importorskip("xgboost")
+    skops = pytest.importorskip("skops")
+    assert skops
+    clf = tb.AdaLPBoostClassifier(name, n_estimators=2, random_state=0).fit(X[::2], LABELS[::2])
+    tb.save_model(clf, tmp_path / "m.skops")
+    again = tb.load_model(tmp_path / "m.skops")
+    assert again.estimator == name
+    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+    assert clf.score(X[1::2], LABELS[1::2]) > 0.85
+
+
+def test_names_in_a_mixture_of_models():
+    pairs = [("one", "forest"), ("two", "extra"), ("three", HistBoostClassifier(n_estimators=5))]
+    mix = tb.RobustMixtureClassifier(pairs, random_state=0)
+    assert clone(mix).get_params()["two"] == "extra"
+    mix.fit(X[::2], LABELS[::2])
+    assert [type(model) for model in mix.estimators_] == [
+        RandomForestClassifier, ExtraTreesClassifier, HistBoostClassifier,
+    ]  # fmt: skip
+    assert mix.estimators == pairs
+    assert mix.set_params(one="erm").estimators[0] == ("one", "erm")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("xgbost", r"estimator='xgbost' is no learner; did you mean xgboost\?"),
+        ("Forest", r"did you mean forest"),
+        ("worstclassboost", r"names are erm, tree, stump, forest, extra, xgboost, or pass a classifier"),
+        ("", "names are"),
+    ],
+)
+def test_unknown_names(given, says):
+    with pytest.raises(ValueError, match=says):
+        tb.AdaLPBoostClassifier(given).fit(X, LABELS)
+    with pytest.raises(ValueError, match=says.replace("estimator='xgbost'", "estimators: 'a'='xgbost'")):
+        tb.RobustMixtureClassifier([("a", given)]).fit(X, LABELS)
+
+
+def test_xgboost_that_is_not_installed(monkeypatch):
+    monkeypatch.setattr("tailboost.learners.named.XGBClassifier", None)
+    with pytest.raises(ImportError, match=r"'xgboost' needs XGBoost: pip install 'tailboost\[xgboost\]'"):
+        tb.AdaLPBoostClassifier("xgboost").fit(X, LABELS)
+
+
+@pytest.fixture(scope="module")
+def forest():
+    return RandomForestClassifier(20, random_state=0).fit(X[::3], LABELS[::3])
+
+
+class TestFittedModels:
+    """A frozen model cannot answer weights: the message says which classifier takes it."""
+
+    points_on = r"RobustMixtureClassifier\(\[\(.name., FrozenEstimator\(model\)\)\]\).*X_val"
+
+    @pytest.mark.parametrize("cls", BOOSTING)
+    def test_as_a_learner(self, cls, forest):
+        for learner in (FrozenEstimator(forest), make_pipeline(StandardScaler(), FrozenEstimator(forest))):
+            with pytest.raises(ValueError, match=f"(?s)^estimator=.*is frozen.*{self.points_on}"):
+                cls(learner).fit(X, LABELS)
+
+    def test_in_logit_adjustment(self, forest):
+        for given in (FrozenEstimator(forest), [FrozenEstimator(forest)]):
+            with pytest.raises(ValueError, match=f"(?s)^estimators: .*is frozen.*{self.points_on}"):
+                LogitAdjustedClassifier(given).fit(X, LABELS)
+            with pytest.raises(ValueError, match=self.points_on):
+                tb.WorstClassBoostClassifier(LogitAdjustedClassifier(given)).fit(X, LABELS)
+
+    def test_what_the_message_says_works(self, forest):
+        mix = tb.RobustMixtureClassifier([("name", FrozenEstimator(forest))])
+        mix.fit(X[::3], LABELS[::3], X_val=X[1::3], y_val=LABELS[1::3])
+        assert mix.score(X[2::3], LABELS[2::3]) > 0.85
+
+    def test_a_single_estimator_is_a_list_of_one(self):
+        forest = RandomForestClassifier(20, random_state=0)
+        alone, listed = (LogitAdjustedClassifier(e).fit(X, LABELS) for e in (forest, [forest]))
+        np.testing.assert_array_equal(alone.predict_proba(X), listed.predict_proba(X))
+        assert tb.WorstClassBoostClassifier(LogitAdjustedClassifier(forest), n_estimators=2).fit(X, LABELS)
