@@ -582,7 +582,8 @@ class TestShell:
             result = call("compare", csv, "--target", "outcome", "--drop", "born", "--out", tmp_path, *more)
             assert "enough" in result.stderr
         assert "groupdroboost" not in asked[0]
-        assert {"groupdroboost", "groupdroboost-classes"} <= set(asked[1])
+        assert {"groupdroboost", "xgboost-cells"} <= set(asked[1])
+        assert all({"worstclassboost", "robustmixture", "forest-balanced"} <= set(names) for names in asked)
         assert all(5 < len(names) < 12 for names in asked)
         assert "'person' looks like an id" in result.stderr
 

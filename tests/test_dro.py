@@ -134,6 +134,83 @@ def test_weights_are_the_gradient_of_the_objective(uncertainty):
     np.testing.assert_allclose(u, np.array(slopes) / np.sum(slopes), atol=2e-3)
 
 
+def smoothed_objective(margins, p, rule):
+    """F by the dual of the penalised tilt: one number for KL, bisection on the caps for CVaR."""
+    losses, sigma = PLAIN[rule.loss](margins), rule.smoothing
+    if rule.uncertainty == "kl":  # min over μ ≥ 0 of (σ + μ) log Σ p e^(ℓ/(σ + μ)) + μ δ
+
+        def dual(log_mu):
+            t = sigma + np.exp(log_mu)
+            return (
+                t * np.log(p @ np.exp((losses - losses.max()) / t)) + losses.max() + (t - sigma) * rule.radius
+            )
+
+        grid = np.linspace(-30, 10, 400)
+        k = int(np.argmin([dual(x) for x in grid]))
+        return dual(minimize_scalar(dual, bounds=(grid[max(k - 1, 0)], grid[min(k + 1, 399)])).x)
+    cap, low, high = p * np.exp(rule.radius), -1e3, 1e3
+    for _ in range(200):
+        shift = (low + high) / 2
+        w = np.minimum(cap, p * np.exp((losses - losses.max()) / sigma + shift))
+        low, high = (low, shift) if w.sum() > 1 else (shift, high)
+    used = w > 0
+    return w @ losses - sigma * (w[used] @ np.log(w[used] / p[used]))
+
+
+@pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+@pytest.mark.parametrize("smoothing", [0.01, 0.5])
+def test_smoothed_weights_are_the_gradient_of_the_smoothed_objective(uncertainty, smoothing):
+    rule = WorstCase(2, 0.3, uncertainty, smoothing=smoothing)
+    before, _, state = list(rounds(rule, 1, 9))[-1]
+    assert rule.log_cost(state) < rule.log_cost(before)
+    F = smoothed_objective(state.margins, state.base, rule)
+    assert np.exp(rule.log_cost(state)) == pytest.approx(F, rel=1e-6)
+    u, h = rule.weights(state), 1e-5
+    slopes = []
+    for e in np.eye(len(u)):
+        up = smoothed_objective(state.margins + h * e, state.base, rule)
+        slopes.append((smoothed_objective(state.margins - h * e, state.base, rule) - up) / (2 * h))
+    np.testing.assert_allclose(u, np.array(slopes) / np.sum(slopes), atol=2e-3)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+def test_smoothing_costs_at_most_sigma_times_the_radius(uncertainty, loss):
+    for smoothing in (1e-6, 0.1, 10.0, 1e300):
+        sharp = WorstCase(2, 0.3, uncertainty, loss)
+        smooth = WorstCase(2, 0.3, uncertainty, loss, smoothing)
+        for state, _, _ in rounds(sharp, 3, 6):
+            F, G = (
+                np.exp(rule.log_cost(AdditiveState(state.base, state.margins))) for rule in (sharp, smooth)
+            )
+            assert F - 0.3 * smoothing - 1e-9 <= G <= F + 1e-9
+
+
+def test_smoothing_zero_changes_nothing_and_little_of_it_little(noisy):
+    X, y = noisy
+    fits = [
+        tb.DROBoostClassifier(STUMP, n_estimators=8, radius=0.05, smoothing=s, random_state=0).fit(X, y)
+        for s in (0.0, 1e-12)
+    ]
+    np.testing.assert_allclose(fits[0].log_costs_, fits[1].log_costs_, atol=1e-8)
+
+
+@pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+def test_with_smoothing_no_radius_is_too_large(noisy, uncertainty):
+    X, y = noisy
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = tb.DROBoostClassifier(
+            STUMP, n_estimators=8, radius=2.0, uncertainty=uncertainty, smoothing=0.2, random_state=0
+        ).fit(X, y)
+    assert clf.n_iter_ == 8
+    (bound,) = clf.guarantee_.observed
+    assert bound.formula == "(F + σδ)/L(0)"
+    truth = tb.robustness.worst_case_loss(clf, X, y, 2.0, uncertainty)
+    assert bound.achieved == pytest.approx(truth, abs=1e-9)
+    assert truth <= bound.bound
+
+
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_radius_zero_is_adaboost(n_classes):
     ours, reference = WorstCase(n_classes, 0.0), AdaBoost(n_classes)
@@ -449,6 +526,9 @@ def test_margins_are_those_of_the_rule():
         (dict(loss="hinge"), "'loss' parameter"),
         (dict(learning_rate=0.0), "'learning_rate' parameter"),
         (dict(learning_rate=1.5), "'learning_rate' parameter"),
+        (dict(smoothing=-0.1), "'smoothing' parameter"),
+        (dict(smoothing=np.nan), "'smoothing' parameter"),
+        (dict(smoothing=0.1, uncertainty="chi2"), "smoothing=0.1 is for uncertainty='kl' and 'cvar'"),
     ],
 )
 def test_bad_input_is_named(noisy, params, message):

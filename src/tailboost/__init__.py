@@ -5,6 +5,7 @@ from tailboost.calibration import NotCertifiedError, Shortfall, calibrate
 from tailboost.certificates import Certificate, CertifiedBound, Recheck, RecheckedBound, certify
 from tailboost.classifiers import *  # noqa: F403
 from tailboost.combiners import AdditiveEnsemble, CVaR, MixtureEnsemble, WorstRow, WorstUnit
+from tailboost.combiners.additive_guarantee import AdditiveGuarantee
 from tailboost.combiners.guarantee import Bound, Guarantee
 from tailboost.confidence import rows_needed
 from tailboost.decisions import Decisions, RandomizedDecision
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AdditiveEnsemble",
+    "AdditiveGuarantee",
     "Bound",
     "CVaR",
     "Certificate",

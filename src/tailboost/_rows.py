@@ -158,6 +158,10 @@ class Sketch:
         by_chance = r + max(CHANCE, STANDARD_ERRORS * float(np.sqrt(r * (1 - r) / len(known))))
         return bool(known.mean() > min(by_chance, (1 + r) / 2))
 
+    def overlaps(self, other: Sketch) -> bool:
+        """Whether more rows of another sketch are known than equal rows from the same source explain."""
+        return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
+
 
 def _short(hashes: Hashes) -> NDArray[np.uint32]:
     return (hashes >> np.uint64(32)).astype(np.uint32)

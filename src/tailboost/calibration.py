@@ -190,9 +190,9 @@ def calibrate(
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
     """Yield the classifiers along a mixture's trade-off, from the safest to the cheapest.
 
-    The trade-off is between the mean error and the largest error beyond its target; where the model has
-    kept no losses of the units that have targets, it is between the mean error and what the model was
-    fitted for.
+    The trade-off is between the mean error and the largest error beyond its target; of a
+    `RobustMixtureClassifier`, and where the model has kept no losses of the units that have targets, it is
+    between the mean error and what the model was fitted for.
 
     Parameters
     ----------
@@ -210,6 +210,8 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
 
 def _aim(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Objective | None:
     """Return the largest excess over the targets as an objective; None where the model cannot have it."""
+    if not hasattr(model, "game_"):  # a mixture of given models: its thresholds belong to its own aim
+        return None
     ((kind, *_),) = {(kind,) for kind, _ in targets}
     own = model.objective_
     names: list[Any] = []

@@ -459,7 +459,7 @@ def scored_rows(model: Any, X: Any, y: Any) -> Scored:
         raise ValueError("X is needed: model is a classifier")
     check_length(labels, "y", n_rows_of(X))
     final, table = _final(model, X)
-    known = hasattr(final, "check_unseen")
+    known = hasattr(final, "seen_rows_")
     if known:
         final.check_unseen(table)
     classes = label_column(model.classes_, "classes_") if hasattr(model, "classes_") else np.unique(labels)

@@ -1,7 +1,8 @@
-"""Upper confidence bounds that hold at every number of rows: error rates, means, tails, shifts.
+"""Confidence bounds that hold at every number of rows: error rates, means, tails, shifts.
 
-All are for independent rows with losses in [0, 1]. None depends on the order of the rows, and each is at
-most 1, which is also the answer where there are no rows.
+Upper bounds, but for `clopper_pearson_interval`. All are for independent rows with losses in [0, 1]. None
+depends on the order of the rows, and each upper bound is at most 1, which is also the answer where there are
+no rows.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = [
     "betting_p_value",
     "betting_upper",
     "binomial_p_value",
+    "clopper_pearson_interval",
     "clopper_pearson_upper",
     "cvar_of_mean",
     "hoeffding_upper",
@@ -90,6 +92,53 @@ def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
     if not 0 <= errors <= n:
         raise ValueError(f"errors must be in [0, n={n}], got {errors}")
     return 1.0 if errors == n else float(beta.ppf(1.0 - delta, errors + 1, n - errors))
+
+
+def clopper_pearson_interval(
+    error: ArrayLike, n: ArrayLike, confidence: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Two-sided interval for an error rate, each side failing with half of the rest of the confidence.
+
+    Parameters
+    ----------
+    error : float in [0, 1], or array-like
+        Observed error rate.
+    n : float ≥ 0, or array-like
+        The rows it was observed on; for weighted rows Kish's effective number ``(Σw)²/Σw²`` [1]_. The
+        interval is exact for whole numbers of rows and errors.
+    confidence : float in (0, 1), default=0.95
+        Of each interval by itself.
+
+    Returns
+    -------
+    low, high : ndarray
+        In the common shape; [0, 1] where there are no rows.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    References
+    ----------
+    .. [1] E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number of
+       positive counts estimated from survey data", Survey Methodology 24, 1998.
+
+    Examples
+    --------
+    >>> from tailboost.confidence import clopper_pearson_interval
+    >>> low, high = clopper_pearson_interval(0.15, 100)
+    >>> round(float(low), 3), round(float(high), 3)
+    (0.086, 0.235)
+    """
+    half = (1.0 - check_number(confidence, "confidence", 0, 1, below=True)) / 2.0
+    e, rows = np.broadcast_arrays(np.asarray(error, dtype=np.float64), np.asarray(n, dtype=np.float64))
+    if not ((e >= 0) & (e <= 1)).all() or not (rows >= 0).all():
+        raise ValueError(f"error must be in [0, 1] and n at least 0, got {error!r} and {n!r}")
+    wrong, right = e * rows, (1.0 - e) * rows
+    low = np.where(wrong > 0, beta.ppf(half, np.where(wrong > 0, wrong, 1.0), right + 1.0), 0.0)
+    high = np.where(right > 0, beta.ppf(1.0 - half, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0)
+    return low, high
 
 
 def binomial_p_value(errors: ArrayLike, n: ArrayLike, target: ArrayLike) -> Floats:

@@ -69,6 +69,8 @@ class Rows:
         The rows of the user's that these are.
     fitted : bool
         Whether members were fitted on these very rows and their losses are not out of fold.
+    fold : ndarray of shape (n,), uint8, optional
+        Which of a member's siblings judged the row, where losses are out of fold.
     """
 
     y: Ints
@@ -78,6 +80,7 @@ class Rows:
     lots: NDArray[np.uint16] | None = None
     given: Given | None = None
     fitted: bool = False
+    fold: NDArray[np.uint8] | None = None
 
     @property
     def base(self) -> Floats:
@@ -94,6 +97,7 @@ class Rows:
             groups=None if self.groups is None else self.groups[chosen],
             lots=None if self.lots is None else self.lots[chosen],
             given=None if self.given is None else self.given.part(chosen),
+            fold=None if self.fold is None else self.fold[chosen],
         )
 
     def sizes(self, index: Ints, n_units: int) -> Floats:
@@ -122,6 +126,24 @@ class Rows:
         total = np.bincount(unit, weights=weight, minlength=n_units)
         squares = np.bincount(unit, weights=weight**2, minlength=n_units)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
+
+    def means(self, index: Ints, n_units: int, losses: Floats | Mask) -> Floats:
+        """Return the weighted mean loss of the rows of each unit, shape (m,); NaN for a unit without rows.
+
+        Parameters
+        ----------
+        index : ndarray of shape (n,) or (n, c)
+            Units of the rows, −1 for none.
+        n_units : int
+            m.
+        losses : ndarray of shape (n,)
+            A loss of each row.
+        """
+        row, unit = memberships(index)
+        weight = self.weight[row]
+        mass = np.bincount(unit, weights=weight, minlength=n_units)
+        sums = np.bincount(unit, weights=weight * losses[row], minlength=n_units)
+        return np.where(mass > 0, sums / np.where(mass > 0, mass, 1.0), np.nan)
 
     def halves(self) -> Mask | None:
         """Draw one half of every class and unit by content; None where a half has nothing to choose by."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships, unit_name
 from tailboost.data import GroupNames, Rows
 from tailboost.game import Units, shrunk
@@ -67,6 +67,22 @@ class TargetUnits(Units):
     def penalty(self) -> Floats:
         """The largest allowed error less each unit's own."""
         return self.allowed.max() - self.allowed
+
+    def part(self, chosen: Mask) -> TargetUnits:
+        """Return the units measured on some of the judged rows, given by a mask."""
+        assert self.loss_row is not None
+        assert self.loss_index is not None
+        assert self.loss_share is not None
+        kept = chosen[self.loss_row]
+        unit, share = self.loss_index[kept], self.loss_share[kept]
+        mass = np.bincount(unit, weights=share, minlength=len(self.base))
+        return replace(
+            self,
+            loss_row=(np.cumsum(chosen) - 1)[self.loss_row[kept]],
+            loss_index=unit,
+            loss_share=share / mass[unit],
+            measured=self.measured & (mass > 0),
+        )
 
     def errors(self, row_losses: NDArray[Any]) -> Floats:
         """Error R_k of each unit as measured, NaN where none was."""
@@ -261,3 +277,13 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
             "one for the rest under the key None"
         )
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
+
+
+def storable(max_error: Any) -> Any:
+    """Return targets in a form that model files hold: a dict with the key None as a list of pairs."""
+    return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
+
+
+def restored(max_error: Any) -> Any:
+    """Return targets from their stored form."""
+    return dict(max_error) if isinstance(max_error, list) else max_error

@@ -319,7 +319,9 @@ def choose_scheme(
                 "held out; at least two distinct rows are needed, or validation='train'"
             )
         words = f"out-of-fold losses of the {len(train.y):,} training rows ({k} folds)"
-        return CrossFitted(session, train, replace(train, words=words), folds(places, k), n_jobs, memory)
+        fold = folds(places, k)
+        judged = replace(train, words=words, fold=fold.astype(np.uint8))
+        return CrossFitted(session, train, judged, fold, n_jobs, memory)
     held = held_out(places, validation)
     if not held.any() or held.all():
         raise ValueError(

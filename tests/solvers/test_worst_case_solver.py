@@ -144,3 +144,66 @@ def test_equal_losses_leave_p(uncertainty):
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         worst_case_weights(**{"losses": [0.0, 1.0], "radius": 0.1} | arguments)
+
+
+class TestSmoothing:
+    """⟨w, ℓ⟩ − σ KL(w ‖ p), the smoothed maximum over the KL and CVaR balls."""
+
+    @pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+    @pytest.mark.parametrize("seed", range(12))
+    def test_is_the_optimum_of_a_general_solver(self, uncertainty, seed):
+        rng = np.random.default_rng(seed)
+        n = int(rng.choice([2, 5, 12]))
+        losses = [rng.normal(size=n), rng.integers(0, 2, n).astype(float)][seed % 2]
+        p = rng.random(n) + 0.05
+        p /= p.sum()
+        radius, smoothing = float(rng.choice([0.05, 0.3, 1.5])), float(rng.choice([0.03, 0.3, 3.0]))
+        w = cp.Variable(n, nonneg=True)
+        distance = cp.sum(cp.rel_entr(w, p))
+        ball = distance <= radius if uncertainty == "kl" else w <= p * np.exp(radius)
+        problem = cp.Problem(cp.Maximize(losses @ w - smoothing * distance), [cp.sum(w) == 1, ball])
+        problem.solve(solver=cp.CLARABEL)
+        found = worst_case_weights(losses, uncertainty, radius=radius, base=p, smoothing=smoothing)
+        assert found.value == pytest.approx(problem.value, abs=1e-6)
+        np.testing.assert_allclose(found.unit_weights, w.value, atol=2e-4)
+
+    @pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+    @pytest.mark.parametrize("seed", range(20))
+    def test_costs_at_most_sigma_times_the_radius(self, uncertainty, seed):
+        losses, base, radius = random_case(seed)
+        sharp = worst_case_weights(losses, uncertainty, radius=radius, base=base)
+        size = np.ptp(losses)
+        for smoothing in size * np.array([1e-9, 1e-3, 0.1, 1.0, 30.0, 1e9]):
+            found = worst_case_weights(losses, uncertainty, radius=radius, base=base, smoothing=smoothing)
+            p = np.full(len(losses), 1 / len(losses)) if base is None else base / base.sum()
+            w = found.unit_weights
+            tolerance = 1e-8 * (1 + abs(sharp.value)) + 1e-13 * smoothing
+            own = w @ losses - smoothing * divergence(w, p, "kl")
+            assert w.sum() == pytest.approx(1, abs=1e-9)
+            assert divergence(w, p, uncertainty) <= radius + 1e-9 * (1 + radius)
+            assert found.value == pytest.approx(own, abs=tolerance)
+            assert sharp.value - smoothing * radius - tolerance <= found.value <= sharp.value + tolerance
+            assert found.gap <= tolerance
+        barely = worst_case_weights(losses, uncertainty, radius=radius, base=base, smoothing=1e-12 * size)
+        assert barely.value == pytest.approx(sharp.value, abs=1e-8 * (1 + abs(sharp.value)))
+
+    @pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+    @pytest.mark.parametrize("smoothing", [0.05, 1.0])
+    def test_weights_are_the_gradient_where_losses_tie(self, uncertainty, smoothing):
+        losses, radius, h = np.array([0.0, 1.0, 1.0, 1.0, 0.5]), 1.3, 1e-5
+
+        def value(at):
+            return worst_case_weights(at, uncertainty, radius=radius, smoothing=smoothing).value
+
+        w = worst_case_weights(losses, uncertainty, radius=radius, smoothing=smoothing).unit_weights
+        slopes = [(value(losses + h * e) - value(losses - h * e)) / (2 * h) for e in np.eye(len(losses))]
+        np.testing.assert_allclose(slopes, w, atol=1e-5)
+        for e in np.eye(len(losses)):  # from both sides: no kink
+            right, left = value(losses + h * e) - value(losses), value(losses) - value(losses - h * e)
+            assert right - left <= h**2 / smoothing
+
+    def test_bad_input(self):
+        with pytest.raises(ValueError, match="smoothing"):
+            worst_case_weights([0.0, 1.0], "kl", radius=0.1, smoothing=-1)
+        with pytest.raises(ValueError, match="chi2"):
+            worst_case_weights([0.0, 1.0], "chi2", radius=0.1, smoothing=0.1)

@@ -21,6 +21,7 @@ from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows, label_numbers
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
+from tailboost.combiners.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import HistTreeClassifier
@@ -44,6 +45,10 @@ class AdditiveClassifier(BaseBoostClassifier):
         **PATIENCE_CONSTRAINTS,
         "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
     }
+
+    @abstractmethod
+    def _cost(self) -> Cost:
+        """Return what the steps made small, and what bounds the errors on the rows fitted on."""
 
     @abstractmethod
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
@@ -122,6 +127,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         self.ensemble_ = ensemble
         self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
         self.log_costs_ = np.array(self.combiner_.log_costs)
+        self.__dict__.pop("_guarantee", None)
 
     @property
     def combiner_(self) -> Additive:
@@ -129,6 +135,19 @@ class AdditiveClassifier(BaseBoostClassifier):
         combiner = self._run.plan.combiner
         assert isinstance(combiner, Additive)
         return combiner
+
+    @property
+    def guarantee_(self) -> AdditiveGuarantee:
+        """What was promised, observed and achieved (computed when first asked for)."""
+        check_is_fitted(self)
+        if "_guarantee" not in self.__dict__:
+            combiner = self.combiner_
+            # Rows given as X_val may be training rows all the same.
+            fitted = combiner.rows.fitted or any(map(self.seen_rows_.overlaps, self.chosen_rows_))
+            self._guarantee = additive_guarantee(
+                combiner, self._cost(), self.gap_, self.classes_.tolist(), fitted=fitted
+            )
+        return self._guarantee
 
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores

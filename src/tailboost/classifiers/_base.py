@@ -42,6 +42,7 @@ from tailboost.classifiers._input import (
     read_problem,
     refuse_learner,
 )
+from tailboost.classifiers._known_rows import KnownRows
 from tailboost.classifiers._plan import Plan, Schedule
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Combiner, Ensemble
@@ -66,10 +67,6 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 
 class FitInterruptedWarning(UserWarning):
     """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
-
-
-class SeenRowsError(ValueError):
-    """Rows that were to judge a classifier had a part in its making."""
 
 
 # Parameters that may change when a fit is continued.
@@ -105,7 +102,9 @@ class Run:
         self.plan.combiner.first(self.game.n_rounds)
 
 
-class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class BaseBoostClassifier(
+    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
     """The scikit-learn face of a boosting game.
 
     A classifier defines its game in `_plan`; its family defines how the ensemble predicts. Data, validation
@@ -476,68 +475,6 @@ class BaseBoostClassifier(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMi
         """
         for labels in self.staged_predict(X):
             yield float(accuracy_score(y, labels, sample_weight=sample_weight))
-
-    def seen_share(self, X: Any) -> float:
-        """Return the share of some rows that members were fitted on: errors on such rows say little.
-
-        Rows are known by their content, labels aside, from fingerprints kept with the model
-        (``seen_rows_``, also in its file): of all training rows up to 50,000 different ones, else of a sample
-        of so many. Whoever has the model can so find out whether a row that he knows was among them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows; in a table with few different values fresh rows may equal others by chance.
-
-        Returns
-        -------
-        float
-            From 0 to 1, each row counting once; NaN where the sample has nothing to say, as of a few rows
-            beside millions.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from tailboost import AdaBoostClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
-        >>> clf.seen_share(X[::2])
-        1.0
-        """
-        check_is_fitted(self)
-        return self.seen_rows_.share(hash_rows(self._checked(X)))
-
-    def check_unseen(self, X: Any, name: str = "X") -> None:
-        """Raise if some rows had a part in making this classifier, so that its errors there prove little.
-
-        That is if more of them than chance explains (and than one in twenty) were fitted on or were among
-        the rows that members were judged on: ``X_val``, and rows given to ``reweight`` or
-        `tailboost.calibrate`. Rows are known as in `seen_share`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-        name : str, default="X"
-            What to call them.
-
-        Raises
-        ------
-        SeenRowsError
-            Names the share of the rows.
-        """
-        check_is_fitted(self)
-        hashes = hash_rows(self._checked(X))
-        parts = (
-            ("members were fitted on", self.seen_rows_),
-            *(("the combination was chosen on", sketch) for sketch in self.chosen_rows_),
-        )
-        for words, sketch in parts:
-            if sketch.beyond_chance(hashes):
-                raise SeenRowsError(
-                    f"{name}: {words} {sketch.share(hashes):.0%} of these rows, and errors there are smaller "
-                    "than on new rows: give rows that had no part in making the classifier"
-                )
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)

@@ -131,6 +131,30 @@ objective_ : Objective
 guarantee_ : Guarantee
     The promised and observed bounds and the achieved objective; ``print`` shows them.
 
+unit_pools_ : ndarray of shape (m,)
+    Number of the steering unit, the column of ``trace_.weights``, of each unit of the game: small ones share
+    one (see ``min_unit_rows``).
+
+unit_estimates_ : ndarray of shape (m,) or None
+    Error of `predict` on each unit where each half of the validation rows is judged by the choice made on the
+    other half; NaN without a row. An estimate, not a certificate (`tailboost.certify`): the weights of the
+    game and the members themselves were made with all of these rows. None where nothing was chosen, members
+    were fitted on these rows (``validation="train"``) or their answers are not known (after `reweight`).
+
+unit_intervals_ : ndarray of shape (m, 2)
+    95 % intervals about `unit_estimates_`: the hull of Clopper–Pearson intervals about the error on each half
+    and on both, of fewer rows where models of different folds differ by more than chance. On fifteen sets
+    (``tailboost reproduce optimism``) they covered less than that where learners are grown to a target.
+
+expected_unit_estimates_ : ndarray of shape (m,) or None
+    Expected error of the randomised classifier on each unit where each half of the validation rows is judged
+    by the choice made on the other half. An estimate, not a certificate (`tailboost.certify`): the weights of
+    the game and the members themselves were made with all of these rows. None where nothing was chosen,
+    members were fitted on these rows (``validation="train"``), or the game's units are not those of λ.
+
+expected_unit_intervals_ : ndarray of shape (m, 2)
+    95 % intervals about `expected_unit_estimates_`, as ``guarantee_.units`` shows them.
+
 n_features_in_, feature_names_in_
     The number of columns in `fit`, and their names where all are text.
 
@@ -142,6 +166,10 @@ additive_estimators_ : list
 
 log_costs_ : ndarray of shape (T,)
     Logarithm of the cost after each round.
+
+additive_guarantee_ : AdditiveGuarantee
+    The errors of ``predict`` on held-out rows where there are any, else on the training rows, and what the
+    cost bounds; ``print`` shows them.
 
 additive_gap_ : float
     Largest optimality gap of any solve; 0 where steps have a closed form.

@@ -25,6 +25,7 @@ from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
+from tailboost.combiners.elsewhere import Elsewhere
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import objective_named
 from tailboost.combiners.units import UnitTable
@@ -44,7 +45,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
 
-    def _unit_table(self) -> UnitTable | None:
+    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
         """Return the errors of the units of the game, where there are few and they are known."""
         return None
 
@@ -289,6 +290,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
+            elsewhere = Elsewhere.of(self.combiner_)
             found = guarantee(
                 self.game_,
                 self.combiner_,
@@ -296,8 +298,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 self.gap_,
                 self._bounds(),
                 self.classes_.tolist(),
+                elsewhere=elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table())
+            self._guarantee = replace(found, units=self._unit_table(elsewhere))
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

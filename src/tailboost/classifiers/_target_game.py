@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,14 +14,22 @@ from tailboost._typing import Floats, Ints
 from tailboost._units import unit_name
 from tailboost.classifiers._plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.classifiers._warn import warn_user
+from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
+from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.guarantee import Bound
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem
+from tailboost.game import Units
 from tailboost.rules.hedge import theory_rounds
-from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, Pools, TargetUnits
+from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits
 from tailboost.validation import Scheme
 
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
+# Members between plain ERM and the balanced model, where one costs an argmax. On six tables × 3 splits they
+# lowered the largest test error at small budgets (.462 to .444 at .005 above the least mean error, .452 to
+# .422 at .01, .390 to .372 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
+BETWEEN = 7
 # Classes that a warning names.
 NAMED = 5
 # Small ones that a warning counts.
@@ -50,6 +58,14 @@ class GameKind:
     combine: str
     limited: bool = False
 
+    def check(self, m: int, q: float) -> None:
+        """Raise ValueError where the indicator game over ``m`` units has no condition to meet."""
+        if self.class_loss == "indicator" and self.gamma <= 0:
+            raise ValueError(
+                f"gamma='auto' with q={q:g} gives γ = {self.gamma:.4g} for {m} units, "
+                "which is not positive: use class_loss='error', or give gamma"
+            )
+
     @property
     def indicator(self) -> bool:
         """Whether the loss of a unit is the indicator."""
@@ -66,6 +82,21 @@ class GameKind:
         if not isinstance(n_estimators, str):
             return int(n_estimators)
         return theory_rounds(float(m), self.gamma) if self.indicator else ERROR_ROUNDS
+
+    def combiner(
+        self, objective: WorstUnit, units: TargetUnits, n_classes: int, constants: bool, budget: float | None
+    ) -> Vote | Mixture:
+        """Return what turns the hypotheses into one classifier."""
+        if self.votes:
+            return Vote(objective, n_classes, units)
+        return Mixture(
+            objective,
+            n_classes,
+            with_erm=True,
+            with_constants=constants,
+            keep_answers=True,
+            mean_budget=budget,
+        )
 
     def demand(self, units: TargetUnits, rounds: int, stated: bool) -> Demand:
         """Return the weighted loss a learner is grown to; ``stated`` says whether errors are allowed."""
@@ -101,6 +132,13 @@ def target_units(
     )
 
 
+def between(units: Units) -> Iterator[Floats]:
+    """Yield densities of the rows on the way from plain ERM to the balanced model."""
+    for share in np.arange(BETWEEN, 0, -1) / (BETWEEN + 1):
+        w = units.base ** (1.0 - share) * units.mass**share
+        yield units.density(w / w.sum())
+
+
 def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: float) -> TargetUnits:
     """Allow the smallest error for which a stage of the balanced model meets the weak-learning condition."""
     curve = []
@@ -116,6 +154,134 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     ]
     allowed = min(feasible, default=MAX_ERRORS[-1])
     return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))
+
+
+@dataclass(frozen=True)
+class Aims:
+    """The units of a game with their targets, and what a combination reaches by them.
+
+    Parameters
+    ----------
+    named : NamedUnits
+        The units.
+    pools : Pools
+        Which of them steer together.
+    targets, measured : TargetUnits
+        The units that steer, with what they are allowed, and all by themselves.
+    coin : float
+        What the best mixture of constants reaches.
+    """
+
+    named: NamedUnits
+    pools: Pools
+    targets: TargetUnits
+    measured: TargetUnits
+    coin: float
+
+    def outcome(
+        self,
+        combiner: Vote | Mixture,
+        ensemble: MixtureEnsemble,
+        classes: NDArray[Any],
+        max_error: Floats | None,
+    ) -> Outcome | None:
+        """Measure a combination on the judged rows; None where the members' answers are not known.
+
+        Parameters
+        ----------
+        combiner : Vote or Mixture
+            Holds the members' answers.
+        ensemble : MixtureEnsemble
+            The combination.
+        classes : ndarray of shape (K,)
+            Labels.
+        max_error : ndarray of shape (m,) or None
+            What each unit is allowed; None allows all of them what is reached, up to the next usual target.
+        """
+        answers, rows, targets = combiner.pool.answers, combiner.pool.ledger.rows, self.targets
+        if answers is None:
+            return None
+        expected, predicted = ensemble.loss_of(answers, rows.y), ensemble.scores_of(answers).argmax(axis=1)
+        of_pools = targets.errors(predicted != rows.y)
+        reached, drawn = targets.excess(of_pools), targets.excess(targets.errors(expected))
+        least = float(targets.allowed.max())
+        if max_error is None:
+            least = least if targets.indicator else least_error_met(reached)
+            max_error = np.full(len(self.named.names), round(least, DECIMALS))
+        why = useless(predicted, reached, self.coin, classes)
+        return Outcome(
+            aims=self,
+            errors=self.measured.errors(predicted != rows.y),
+            drawn=self.measured.errors(expected),
+            of_pools=of_pools,
+            allowed=max_error,
+            useless=why,
+            met=bool(targets.met(reached - least)) and not why,
+            met_drawn=bool(targets.met(drawn - least)),
+            judged_on=rows.words,
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a combination reaches on the judged rows, against its targets.
+
+    Attributes
+    ----------
+    aims : Aims
+        The units and their targets.
+    errors, drawn : ndarray of shape (m,)
+        Error of each unit by `predict` and by the randomised classifier, NaN where there is none.
+    of_pools : ndarray
+        Error of `predict` on each of the units that steer.
+    allowed : ndarray of shape (m,)
+        What each unit is allowed.
+    useless : str
+        Why the answers of `predict` say nothing, whatever target they meet; "" where they do.
+    met, met_drawn : bool
+        Whether `predict` and the randomised classifier meet all targets.
+    judged_on : str
+        The rows in words.
+    """
+
+    aims: Aims
+    errors: Floats
+    drawn: Floats
+    of_pools: Floats
+    allowed: Floats
+    useless: str
+    met: bool
+    met_drawn: bool
+    judged_on: str
+
+    def warn(self, combiner: Vote | Mixture, stop_reason: str) -> None:
+        """Name the units that are not measured, and those that miss their targets."""
+        kind, names, pools = self.aims.named.kind, self.aims.named.names.tolist(), self.aims.pools
+        warn_of_unmeasured(kind, names, self.errors)
+        if not self.met:
+            targets, allowed = self.aims.targets, pools.strictest(self.allowed)
+            reason = "; ".join(filter(None, (self.useless, stop_reason, reachable(combiner, targets))))
+            warn_of_missed(kind, targets, pools.names(names), self.of_pools, allowed, self.judged_on, reason)
+
+    def bound(self) -> Bound:
+        """Set the errors of `predict` against the targets."""
+        allowed = self.aims.pools.strictest(self.allowed)
+        return target_bound(self.aims.named.kind, self.aims.targets, self.of_pools, allowed, self.judged_on)
+
+    def table(self, index: Ints, elsewhere: Elsewhere | None) -> UnitTable:
+        """Return the errors of the units, of which each row is in those that ``index`` names."""
+        named, keeps = self.aims.named, self.aims.targets.met
+        return UnitTable.of(
+            named.kind,
+            self.judged_on,
+            named.names.tolist(),
+            index,
+            randomised=self.drawn,
+            predict=self.errors,
+            allowed=self.allowed,
+            met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed)),
+            estimates=UnitEstimates.of(elsewhere, index, len(named.names)),
+        )
 
 
 def useless(predicted: Ints, reached: float, coin: float, classes: NDArray[Any]) -> str:
@@ -189,25 +355,20 @@ def warn_of_missed(
     warn_user(f"the bound is not met on {judged_on}{of_whom}; {reason}", BoundNotMetWarning)
 
 
-def reachable(mean: Floats, worst: Floats, least_mean: float, target: float, objective: str) -> str:
-    """Say at which budget a target is reached along a curve, or how far the curve goes.
+def reachable(combiner: Vote | Mixture, targets: TargetUnits) -> str:
+    """Say at which budget the targets are reached along the curve of mixtures, or how far the curve goes.
 
-    Parameters
-    ----------
-    mean, worst : ndarray of shape (B,)
-        Mean error and objective of its points.
-    least_mean : float
-        From where budgets count.
-    target : float
-        What the objective is to be brought to.
-    objective : str
-        Its name.
+    Nothing is said of a vote, which is no mixture, and of an even mixture.
     """
+    if not isinstance(combiner, Mixture) or combiner.even:
+        return ""
+    curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
+    mean, worst, target = curve.mean, combiner.values(curve.mixture), float(targets.allowed.max())
     met = np.flatnonzero(worst <= target + 10.0**-DECIMALS)
     if not len(met):
         return (
-            f"no mean_budget meets all targets there: the {objective} is brought to {worst.min():.3g}, not "
-            f"to {target:.3g}"
+            f"no mean_budget meets all targets there: the {combiner.objective} is brought to "
+            f"{worst.min():.3g}, not to {target:.3g}"
         )
     right = met[0]
     # The objective is convex in λ: on the way from the point before it is no higher than the straight line.
@@ -217,7 +378,7 @@ def reachable(mean: Floats, worst: Floats, least_mean: float, target: float, obj
         else np.interp(-target, -worst[right - 1 : right + 1], mean[right - 1 : right + 1])
     )
     return (
-        f"the mixture (predict_proba) meets them there with mean_budget={max(0.0, needed - least_mean):.3g}, "
+        f"the mixture (predict_proba) meets them there with mean_budget={max(0.0, needed - least):.3g}, "
         f"a mean error of {needed:.3g}"
     )
 

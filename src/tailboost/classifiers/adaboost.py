@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers._docs import documented
+from tailboost.combiners.additive_guarantee import Cost, margin_bound
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.rules.adaboost import AdaBoost
@@ -46,6 +49,7 @@ class AdaBoostClassifier(AdditiveClassifier):
         Logarithm of the mean exponential loss after each round.
     {{n_iter_}}
     {{trace_}}
+    {{additive_guarantee_}}
     {{additive_gap_}}
     {{n_features_in_}}
 
@@ -104,6 +108,28 @@ class AdaBoostClassifier(AdditiveClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def _cost(self) -> Cost:
+        combiner, K = self.combiner_, len(self.classes_)
+        mean, error = float(np.exp(combiner.log_cost)), combiner.training_error
+        stepped = np.array(self.game_.state.steps[: combiner.n_kept]) > 0
+        errors = self.trace_.weighted_loss[: combiner.n_kept][stepped]
+        T, gamma = len(errors), 0.5 - float(errors.max(initial=0.0))
+        published = margin_bound(K, "exp(−2γ²T)", float(np.exp(-2 * gamma**2 * T)), error)
+        if self.learning_rate < 1:  # it is about whole steps
+            note = published.note or "for learning_rate=1 only"
+            published = replace(published, bound=None, note=note)
+        return Cost(
+            "the mean of e^(−m), m the margins",
+            mean,
+            (published,),
+            (margin_bound(K, "Π_t Z_t", mean, error),),
+            {
+                "Z_t": "what round t multiplied the mean of e^(−m) by",
+                "γ": f"½ less the largest weighted error of a hypothesis = {gamma:.4g}",
+                "T": f"hypotheses = {T}",
+            },
+        )
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdaBoost:
         return AdaBoost(problem.n_classes, learning_rate=float(self.learning_rate))

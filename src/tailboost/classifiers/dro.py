@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,12 +17,14 @@ from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._warn import warn_user
+from tailboost.combiners.additive_guarantee import ON_TRAINING, Cost, margin_bound
 from tailboost.data import Problem, take
 from tailboost.game import Units
 from tailboost.robustness import dro_radius
 from tailboost.rules.additive import AdditiveState
 from tailboost.rules.dro import RealWorstCase, WorstCase, critical_radius
 from tailboost.rules.margin_loss import MARGIN_LOSSES
+from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 from tailboost.validation import Scheme
 
@@ -62,6 +65,10 @@ class DROBoostClassifier(AdditiveClassifier):
         ``KL(w ‖ p) ≤ δ``; ``½ Σ (w_i − p_i)²/p_i ≤ δ``; or ``w_i ≤ p_i/α`` with α = e^(−δ), the CVaR.
     loss : {"exponential", "logistic", "smoothed_hinge"}, default="exponential"
         L(m): e^(−m); log(1 + e^(−m)); 0 from m = 1 on, (1 − m)²/2 down to 0, then ½ − m.
+    smoothing : float ≥ 0, default=0.0
+        σ, for ``uncertainty="kl"`` and ``"cvar"``: F is ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over
+        the ball, lower by σδ at most. The worst case then does not jump from row to row, F has no kinks, and
+        no radius is too large for a first step. σ is in units of L: as the losses fall below it, w goes to p.
     {{additive_learning_rate}}
     {{additive_validation}}
     {{class_weight}}
@@ -92,6 +99,7 @@ class DROBoostClassifier(AdditiveClassifier):
         Logarithm of F on the training rows after each round.
     {{n_iter_}}
     {{trace_}}
+    {{additive_guarantee_}}
     gap_ : float
         Largest optimality gap of any solve, in units of the largest loss of a row.
     {{n_features_in_}}
@@ -115,7 +123,8 @@ class DROBoostClassifier(AdditiveClassifier):
 
     References
     ----------
-    Blanchet, Zhang, Kang, Hu, "A Distributionally Robust Boosting Algorithm", 2019.
+    Blanchet, Zhang, Kang, Hu, "A Distributionally Robust Boosting Algorithm", 2019. ``smoothing`` follows
+    the idea of their Remark 1, a smoothed maximum over the ball; the KL penalty is this library's choice.
 
     Examples
     --------
@@ -136,6 +145,7 @@ class DROBoostClassifier(AdditiveClassifier):
         "effective_dim": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "uncertainty": [StrOptions({"kl", "chi2", "cvar"})],
         "loss": [StrOptions(set(MARGIN_LOSSES))],
+        "smoothing": [Interval(Real, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
     }
 
@@ -149,6 +159,7 @@ class DROBoostClassifier(AdditiveClassifier):
         effective_dim: int | str = "auto",
         uncertainty: Uncertainty = "kl",
         loss: str = "exponential",
+        smoothing: float = 0.0,
         learning_rate: float = 1.0,
         validation: Any = "auto",
         class_weight: Any = None,
@@ -168,6 +179,7 @@ class DROBoostClassifier(AdditiveClassifier):
         self.effective_dim = effective_dim
         self.uncertainty = uncertainty
         self.loss = loss
+        self.smoothing = smoothing
         self.learning_rate = learning_rate
         self.validation = validation
         self.class_weight = class_weight
@@ -183,6 +195,10 @@ class DROBoostClassifier(AdditiveClassifier):
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> Problem:
+        if self.smoothing and self.uncertainty == "chi2":
+            raise ValueError(
+                f"smoothing={self.smoothing:g} is for uncertainty='kl' and 'cvar', got uncertainty='chi2'"
+            )
         problem = super()._problem(X, y, sample_weight, groups, validation)
         if is_regressor(self._learner()) and problem.n_classes > 2:
             raise ValueError(
@@ -191,12 +207,41 @@ class DROBoostClassifier(AdditiveClassifier):
             )
         return problem
 
+    def _cost(self) -> Cost:
+        combiner, rule = self.combiner_, self.game_.rule
+        assert isinstance(rule, WorstCase)
+        value = float(np.exp(combiner.log_cost))
+        at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
+        worst = None
+        if combiner.rows.fitted:
+            wrong = (combiner.answers != combiner.rows.y).astype(np.float64)
+            worst = worst_case_weights(
+                wrong, rule.uncertainty, radius=rule.radius, base=combiner.rows.base
+            ).value
+        # In either ball KL(w ‖ p) is the radius at most: smoothing lowers F by σδ at most.
+        formula, penalty = ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if rule.smoothing else ("F/L(0)", "")
+        upper = value + rule.smoothing * rule.radius if rule.smoothing else value
+        bound = margin_bound(combiner.n_classes, formula, upper / at_zero, worst)
+        smoothing = {"σ": f"smoothing = {rule.smoothing:g}"} if rule.smoothing else {}
+        return Cost(
+            f"F, the worst case of the mean of L(m){penalty} over the ball, m the margins",
+            value,
+            (),
+            (replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,"),),
+            {
+                "L": f"{self.loss} loss, L(0) = {at_zero:.4g}",
+                "ball": f"{self.uncertainty}, of radius δ = {self.radius_:.4g} around these rows",
+                **smoothing,
+            },
+        )
+
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> WorstCase:
         radius, dim = self._radius(problem, scheme, seed, units)
         self.radius_, self.effective_dim_ = radius, dim
         rate = float(self.learning_rate)
         make = RealWorstCase if is_regressor(self._learner()) else WorstCase
-        return make(problem.n_classes, radius, self.uncertainty, self.loss, learning_rate=rate)
+        smoothing = float(self.smoothing)
+        return make(problem.n_classes, radius, self.uncertainty, self.loss, smoothing, learning_rate=rate)
 
     def _radius(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
         """Return δ and, where it was computed from them, the effective dimensions d."""
@@ -238,6 +283,8 @@ class DROBoostClassifier(AdditiveClassifier):
         return tags
 
     def _warn_of_a_large_radius(self) -> None:
+        if self.smoothing:  # at equal losses the worst case is p, so that a first step always pays
+            return
         if is_regressor(self._learner()):  # a real-valued first hypothesis has no error that could be weighed
             return
         K, error = len(self.classes_), float(self.trace_.weighted_loss[0])

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from tailboost._torch_rows import unpack
-from tailboost._typing import Ints
-from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows, check_group_arguments
-from tailboost.classifiers._mixture import ValidatedMixtureClassifier
-from tailboost.classifiers._plan import BUDGET_CONSTRAINTS, Plan, tied_by
-from tailboost.classifiers._target_game import warn_of_small
+from tailboost.classifiers._grouped import GroupedBoostClassifier
+from tailboost.classifiers._input import ValidationRows
+from tailboost.classifiers._plan import Plan, tied_by
 from tailboost.combiners import Mixture, WorstUnit
+from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.targets import SHRINKAGE, NamedUnits, Pools
+from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
 
 
 @documented
-class GroupDROBoostClassifier(ValidatedMixtureClassifier):
+class GroupDROBoostClassifier(GroupedBoostClassifier):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
 
     Round 1 is the balanced model (every group weighs the same); plain ERM joins the pool of the mixture, and
@@ -65,9 +60,9 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
     {{classes_}}
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
-    unit_pools_ : ndarray of shape (m,)
-        Number of the steering unit, the column of ``trace_.weights``, of each group in `fit`: small ones
-        share one (see ``min_unit_rows``).
+    {{unit_pools_}}
+    {{expected_unit_estimates_}}
+    {{expected_unit_intervals_}}
     {{ensemble_}}
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM, and the constants.
@@ -142,74 +137,22 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         self.verbose = verbose
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ValidatedMixtureClassifier._parameter_constraints,
-        **BUDGET_CONSTRAINTS,
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
+        **GroupedBoostClassifier._parameter_constraints,
         "combine": [StrOptions({"mixture", "average"})],
-        "min_unit_rows": [Interval(Integral, 1, None, closed="left")],
     }
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        groups_val: Any = None,
-        sample_weight_val: Any = None,
-        **fit_params: Any,
-    ) -> Self:
-        """Play the game over groups and combine the hypotheses.
-
-        Parameters
-        ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
-        {{groups}}
-            None means the classes are the groups.
-        X_val, y_val, groups_val, sample_weight_val : optional
-            An explicit validation set; needs ``validation="auto"``, and every group in it.
-        {{fit_params}}
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        {{fit_raises}}
-        """
+    def _check_arguments(self, groups: Any) -> None:
         if self.mean_budget is not None and self.combine == "average":
             raise ValueError("mean_budget needs combine='mixture': with 'average' no shares are chosen")
-        X, y = unpack(X, y)
-        validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
-        check_group_arguments(groups, validation)
-        if groups is None:
-            groups = y
-            if validation.X is not None:
-                validation = ValidationRows(validation.X, validation.y, validation.y, sample_weight_val)
-        self._fit(X, y, sample_weight, groups, validation, fit_params)
-        warn_of_small(self._kind, self.groups_.tolist(), self._pools)
-        return self
 
-    @property
-    def unit_pools_(self) -> Ints:
-        """Number of the steering unit, the column of ``trace_.weights``, of each group."""
-        return self._pools.of
+    def _groups_of_game(self, y: Any, groups: Any, validation: ValidationRows) -> tuple[Any, ValidationRows]:
+        if groups is not None:
+            return groups, validation
+        return y, validation if validation.X is None else replace(validation, groups=validation.y)
 
     def _name_units(self, problem: Problem) -> Problem:
         assert problem.groups is not None
-        self._kind = "class" if np.array_equal(problem.groups, problem.y) else "group"
-        named = NamedUnits.of(self._kind, problem.rows, self.classes_, self._group_names)
-        tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
-        self._pools = Pools.small(named, tables, self.min_unit_rows)
+        self._name("class" if np.array_equal(problem.groups, problem.y) else "group", problem)
         return problem
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
@@ -227,7 +170,7 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
         units = replace(units, shrinkage=SHRINKAGE / (judged.sizes(index, pools.count) + SHRINKAGE))
         even = self.combine == "average"
         combiner = Mixture(
-            WorstUnit(self._kind, shrinkage=SHRINKAGE, pools=pools.numbers),
+            WorstUnit(self._named.kind, shrinkage=SHRINKAGE, pools=pools.numbers),
             problem.n_classes,
             even=even,
             with_erm=not even,
@@ -244,16 +187,19 @@ class GroupDROBoostClassifier(ValidatedMixtureClassifier):
             raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
         return replace(rows, groups=rows.y)
 
-    def _unit_table(self) -> UnitTable | None:
+    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
         rows, objective = self.combiner_.pool.ledger.rows, self.objective_
         if not isinstance(objective, WorstUnit) or objective.by_class or rows.groups is None:
             return None
         measured = replace(objective, pools=None)  # each group by itself, however few its rows
-        errors = self.estimator_weights_ @ measured.losses(self.combiner_.pool.ledger)
-        if len(errors) != len(self.groups_):  # some have no row here
+        errors, names = self.estimator_weights_ @ measured.losses(self.combiner_.pool.ledger), self.groups_
+        if len(errors) != len(names):  # some have no row here
             return None
-        kind, names = objective.unit, self.groups_.tolist()
-        return UnitTable.of(kind, rows.words, names, rows.groups, randomised=errors)
+        estimates = UnitEstimates.of(elsewhere, rows.groups, len(names))
+        kind = objective.unit
+        return UnitTable.of(
+            kind, rows.words, names.tolist(), rows.groups, randomised=errors, estimates=estimates
+        )
 
     def _tied_to_rounds(self) -> str:
         return tied_by(self.eta)

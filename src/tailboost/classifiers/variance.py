@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -13,7 +14,8 @@ from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._warn import warn_user
-from tailboost.combiners import AdditiveEnsemble, SoftMargin
+from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
+from tailboost.combiners.additive_guarantee import Cost, margin_bound
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import StumpClassifier
@@ -27,6 +29,18 @@ from tailboost.validation import Scheme
 # α = 1/(C Σs) = 0.1 no weights of trees that err on 13 % of Adult beat a coin flip, and an optimum may err on
 # six rows of ten.
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
+
+
+def _penalised_cost(combiner: Additive, variance_weight: float) -> Cost:
+    """Return the variance-penalised cost; its root is no less than the mean of e^(−m)."""
+    value = float(np.exp(combiner.log_cost))
+    return Cost(
+        "V = (mean of e^(−m))² + λ · (variance of e^(−m)), m the margins",
+        value,
+        (),
+        (margin_bound(combiner.n_classes, "√V", float(np.sqrt(value)), combiner.training_error),),
+        {"λ": f"variance_weight = {variance_weight:g}"},
+    )
 
 
 @documented
@@ -70,6 +84,7 @@ class VadaBoostClassifier(AdditiveClassifier):
         step.
     {{n_iter_}}
     {{trace_}}
+    {{additive_guarantee_}}
     {{additive_gap_}}
     {{n_features_in_}}
 
@@ -130,6 +145,9 @@ class VadaBoostClassifier(AdditiveClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _cost(self) -> Cost:
+        return _penalised_cost(self.combiner_, self.variance_weight)
+
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> VadaBoost:
         rate = float(self.learning_rate)
         return VadaBoost(problem.n_classes, float(self.variance_weight), learning_rate=rate)
@@ -171,6 +189,7 @@ class EBBoostClassifier(AdditiveClassifier):
         Logarithm of the cost after each round; it starts from 0 and falls at every round that takes a step.
     {{n_iter_}}
     {{trace_}}
+    {{additive_guarantee_}}
     {{additive_gap_}}
     {{n_features_in_}}
 
@@ -239,6 +258,9 @@ class EBBoostClassifier(AdditiveClassifier):
     def _default_learner(self) -> Any:
         return StumpClassifier(variance_weight=self.variance_weight)
 
+    def _cost(self) -> Cost:
+        return _penalised_cost(self.combiner_, self.variance_weight)
+
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> EBBoost:
         rate = float(self.learning_rate)
         return EBBoost(problem.n_classes, float(self.variance_weight), learning_rate=rate)
@@ -296,6 +318,7 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
         Logarithm of AdaBoost's mean exponential loss after each round.
     {{n_iter_}}
     {{trace_}}
+    {{additive_guarantee_}}
     gap_ : float
         Duality gap of the program.
     {{n_features_in_}}
@@ -368,6 +391,27 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def _cost(self) -> Cost:
+        combiner, linear = self.combiner_, self.loss == "linear"
+        choice, weight = combiner.choice, self.C_ * self.game_.units.total
+        value = 0.0 if choice is None or choice.value is None else choice.value
+        symbols = {"Σs": "the sum of the sample weights of the rows fitted on", "ξ": "slacks"}
+        if linear:
+            name, alpha = "V = ρ − C Σ s ξ, made large", 1 / weight
+            # V is the mean margin of the worst α of the rows: above 0 only if fewer than α have none
+            bound = margin_bound(combiner.n_classes, "α, as V > 0", alpha, combiner.training_error)
+            bound = replace(bound, strict=True)
+            if value <= self.gap_:
+                bound = replace(bound, bound=None, note=bound.note or "V is not above 0")
+            symbols |= {"ρ": "the margin asked for", "α": f"1/(C Σs) = {alpha:.4g}"}
+        else:
+            # Σ s ξ / Σs, of which every row with m ≤ 0 has ξ ≥ 1
+            slack = (value - float(np.sum(self.estimator_weights_**2))) / weight
+            name = "V = ‖a‖² + C Σ s ξ"
+            bound = margin_bound(combiner.n_classes, "(V − ‖a‖²)/(C Σs)", slack, combiner.training_error)
+            symbols["a"] = "estimator_weights_"
+        return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
 
     def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdaBoost:
         return AdaBoost(problem.n_classes)

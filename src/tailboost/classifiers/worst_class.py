@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost._typing import Floats, Ints
-from tailboost.classifiers._base import with_callbacks
+from tailboost._typing import Floats
 from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows, check_group_arguments
-from tailboost.classifiers._mixture import ValidatedMixtureClassifier
-from tailboost.classifiers._plan import BUDGET_CONSTRAINTS, Plan, Schedule, tied_by
+from tailboost.classifiers._grouped import GroupedBoostClassifier
+from tailboost.classifiers._plan import Plan, Schedule, tied_by
 from tailboost.classifiers._target_game import (
+    Aims,
     GameKind,
     about_voters,
-    least_error_met,
-    reachable,
-    target_bound,
+    between,
     target_units,
-    useless,
-    warn_of_missed,
-    warn_of_small,
-    warn_of_unmeasured,
     with_least_allowed,
 )
-from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Vote, WorstUnit
+from tailboost.combiners import Ledger, MixtureEnsemble, WorstUnit
+from tailboost.combiners.elsewhere import Elsewhere
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
@@ -41,18 +33,14 @@ from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import (
     DECIMALS,
     SHRINKAGE,
-    NamedUnits,
-    Pools,
     TargetUnits,
     allowed_errors,
     edge_from_share,
+    restored,
+    storable,
 )
 from tailboost.validation import Scheme, judge_only_known_classes
 
-# Members between plain ERM and the balanced model, where one costs an argmax. On six tables × 3 splits they
-# lowered the largest test error at small budgets (.462 to .444 at .005 above the least mean error, .452 to
-# .422 at .01, .390 to .372 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
-BETWEEN = 7
 # Rounds without a lower value after which a game ends in which every round costs fits.
 PATIENCE = 10
 # Values this close are equal after rounding to DECIMALS.
@@ -60,7 +48,7 @@ TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
 @documented
-class WorstClassBoostClassifier(ValidatedMixtureClassifier):
+class WorstClassBoostClassifier(GroupedBoostClassifier):
     """Boosting towards a target for the error of every class: "no class more than 20 % wrong".
 
     The player weighs classes (or groups, or class × group cells). The learner is grown only until its
@@ -153,8 +141,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_proba`. Both are measured
-        on the rows of the choice; for the largest of these ``guarantee_.estimate`` says what to expect on
-        others, unless rounds vote.
+        on the rows of the choice; `unit_estimates_` says what to expect on others.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool
@@ -165,12 +152,13 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
         ``guarantee_.verdict``).
-    unit_pools_ : ndarray of shape (m,)
-        Number of the steering unit, the column of `unit_weights_`, of each unit: small ones share one (see
-        ``min_unit_rows``).
+    {{unit_estimates_}}
+    {{unit_intervals_}}
+    expected_unit_estimates_, expected_unit_intervals_ : ndarray
+        The same of the randomised classifier.
+    {{unit_pools_}}
     unit_weights_ : ndarray of shape (T, m)
-        The player's weights on the units that steer, fewer than m where small units were pooled; None with
-        more than 1,000.
+        Those of ``trace_``; None with more than 1,000 units.
     {{ensemble_}}
     estimators_ : list
         The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
@@ -209,18 +197,15 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ValidatedMixtureClassifier._parameter_constraints,
-        **BUDGET_CONSTRAINTS,
+        **GroupedBoostClassifier._parameter_constraints,
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, StrOptions({"auto"})],
         "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
         "q": [Interval(Real, 0, 1, closed="right")],
         "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "until_met": ["boolean"],
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
         "class_loss": [StrOptions({"auto", "indicator", "error"})],
         "combine": [StrOptions({"auto", "vote", "mixture"})],
         "units": [StrOptions({"auto", "class", "group", "cell"})],
-        "min_unit_rows": [Interval(Integral, 1, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
 
@@ -258,45 +243,7 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        groups_val: Any = None,
-        sample_weight_val: Any = None,
-        **fit_params: Any,
-    ) -> Self:
-        """Play the game and combine the hypotheses.
-
-        Parameters
-        ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
-        {{groups}}
-            Targets are for groups, or for class × group cells, then.
-        X_val, y_val, groups_val, sample_weight_val : optional
-            An explicit validation set; needs ``validation="auto"``.
-        {{fit_params}}
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        {{fit_raises}}
-        """
-        validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val)
-        check_group_arguments(groups, validation)
+    def _check_arguments(self, groups: Any) -> None:
         if groups is None and self.units in ("group", "cell"):
             raise ValueError(f"units={self.units!r} needs groups in fit")
         if groups is not None and self.units == "class":
@@ -304,24 +251,13 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         if self.until_met and self.max_error == "auto":
             raise ValueError("until_met=True needs max_error: without a target nothing is to be met")
         if self.mean_budget is not None and self.combine == "vote":
-            raise ValueError(
-                "mean_budget needs combine='mixture' (or 'auto'): a vote has no shares to choose"
-            )
-        self._fit(X, y, sample_weight, groups, validation, fit_params)
-        self._warn()
-        return self
+            raise ValueError("mean_budget needs combine='mixture' (or 'auto'): a vote chooses no shares")
 
-    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if isinstance(self.max_error, Mapping):
-            state["max_error"] = list(self.max_error.items())
-        return state
+        return {**super().__getstate__(), "max_error": storable(self.max_error)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if isinstance(self.max_error, list):
-            self.max_error = dict(self.max_error)
+        super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
     # -- which game ----------------------------------------------------------------------------------
 
@@ -335,11 +271,6 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
             combine=self.combine,
             limited=self.mean_budget is not None,
         )
-
-    @property
-    def unit_pools_(self) -> Ints:
-        """Number of the steering unit of each unit."""
-        return self._pools.of
 
     @property
     def units_(self) -> NDArray[Any]:
@@ -360,20 +291,12 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     def _name_units(self, problem: Problem) -> Problem:
         kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
-        groups = None if problem.groups is None else self._group_names
-        self._named = NamedUnits.of(kind, problem.rows, self.classes_, groups)
-        tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
-        self._pools = Pools.small(self._named, tables, self.min_unit_rows)
+        self._name(kind, problem)
         problem.groups = self._named.number(problem.rows).groups
         if problem.validation is not None:
             X_val, rows = problem.validation
             problem.validation = X_val, self._named.number(rows)
-        game = self._kind
-        if self.class_loss == "indicator" and game.gamma <= 0:
-            raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = {game.gamma:.4g} for {self._pools.count} units, "
-                "which is not positive: use class_loss='error', or give gamma"
-            )
+        self._kind.check(self._pools.count, self.q)
         self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
         self._few_cells = kind == "class" or few_cells(problem)
         return problem
@@ -397,30 +320,19 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
             shrinkage=0.0 if game.indicator else SHRINKAGE,
             pools=self._pools.numbers,
         )
-        self._coin = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
         # What is reported is by unit, also where several steer as one.
-        each = self._pools.each
-        self._measured = target_units(problem, scheme, each, self.max_error_, game.indicator)
-        if game.votes:
-            combiner: Vote | Mixture = Vote(objective, problem.n_classes, units)
-        else:
-            combiner = Mixture(
-                objective,
-                problem.n_classes,
-                with_erm=True,
-                with_constants=self.include_constants,
-                keep_answers=True,
-                mean_budget=self.mean_budget,
-            )
+        measured = target_units(problem, scheme, self._pools.each, self.max_error_, game.indicator)
+        coin = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
+        self._aims = Aims(self._named, self._pools, units, measured, coin)
+        K, budget = problem.n_classes, self.mean_budget
+        combiner = game.combiner(objective, units, K, self.include_constants, budget)
         demand = game.demand(units, T, stated=self.max_error != "auto")
         return Plan(units, Hedge(eta_for(self.eta, float(self._pools.count), T)), combiner, demand)
 
     def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
         yield from super()._extra_densities(plan)
         if self._by_argmax:  # from plain ERM to the balanced model, where the curve of budgets lies
-            for share in np.arange(BETWEEN, 0, -1) / (BETWEEN + 1):
-                w = plan.units.base ** (1.0 - share) * plan.units.mass**share
-                yield plan.units.density(w / w.sum())
+            yield from between(plan.units)
 
     def _rounds(self) -> int:
         return self._kind.rounds(self.n_estimators, self._pools.count)
@@ -446,52 +358,27 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
 
     # -- after the game ------------------------------------------------------------------------------
 
-    @property
-    def _targets(self) -> TargetUnits:
-        units = self.game_.units
-        assert isinstance(units, TargetUnits)
-        return units
-
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
-        game, units, rule, pool = self._kind, self._targets, self.game_.rule, self.combiner_.pool
+        game, rule = self._kind, self.game_.rule
         assert isinstance(rule, Hedge)
         self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
-        answers, y = pool.answers, pool.ledger.rows.y
-        if answers is None:  # `reweight` judged it on other rows
+        allowed = None if self.max_error == "auto" else self.max_error_
+        self._outcome = found = self._aims.outcome(self.combiner_, ensemble, self.classes_, allowed)
+        if found is None:  # `reweight` judged it on other rows
             for name in ("unit_errors_", "expected_unit_errors_", "bound_met_", "bound_met_randomized_"):
                 self.__dict__.pop(name, None)
             return
-        expected, predicted = ensemble.loss_of(answers, y), ensemble.scores_of(answers).argmax(axis=1)
-        self.expected_unit_errors_ = self._measured.errors(expected)
-        self.unit_errors_ = self._measured.errors(predicted != y)
-        self._pool_errors = units.errors(predicted != y)
-        reached, drawn = units.excess(self._pool_errors), units.excess(units.errors(expected))
-        allowed = float(units.allowed.max())
-        if self.max_error == "auto":
-            allowed = allowed if game.indicator else least_error_met(reached)
-            self.max_error_ = np.full(len(self.units_), round(allowed, DECIMALS))
-        self._useless = useless(predicted, reached, self._coin, self.classes_)
-        self.bound_met_ = bool(units.met(reached - allowed)) and not self._useless
-        self.bound_met_randomized_ = bool(units.met(drawn - allowed))
+        self.unit_errors_, self.expected_unit_errors_ = found.errors, found.drawn
+        self.bound_met_, self.bound_met_randomized_ = found.met, found.met_drawn
+        self.max_error_ = found.allowed
 
-    def _unit_table(self) -> UnitTable | None:
-        if not hasattr(self, "unit_errors_"):  # `reweight` judged it on other rows
-            return None
-        rows, errors, drawn = self.combiner_.pool.ledger.rows, self.unit_errors_, self.expected_unit_errors_
-        assert rows.groups is not None
-        keeps = self._targets.met
-        return UnitTable.of(
-            self._named.kind,
-            rows.words,
-            self.units_.tolist(),
-            rows.groups,
-            randomised=drawn,
-            predict=errors,
-            allowed=self.max_error_,
-            met=(keeps(errors - self.max_error_), keeps(drawn - self.max_error_)),
-        )
+    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
+        index, found = self.combiner_.pool.ledger.rows.groups, self._outcome
+        if found is None or index is None or self._regrouped:
+            return None  # `reweight` judged it on other rows, or by other groups
+        return found.table(index, elsewhere)
 
     @property
     def class_errors_(self) -> Floats:
@@ -501,30 +388,12 @@ class WorstClassBoostClassifier(ValidatedMixtureClassifier):
         return self.unit_errors_
 
     def _warn(self) -> None:
-        kind, units, errors, pools = self._named.kind, self.units_.tolist(), self.unit_errors_, self._pools
-        warn_of_unmeasured(kind, units, errors)
-        warn_of_small(kind, units, pools)
-        if not self.bound_met_:
-            words = self.combiner_.pool.ledger.rows.words
-            reason = "; ".join(filter(None, (self._useless, self.trace_.stop_reason, self._reachable())))
-            names, errors, allowed = pools.names(units), self._pool_errors, pools.strictest(self.max_error_)
-            warn_of_missed(kind, self._targets, names, errors, allowed, words, reason)
-
-    def _reachable(self) -> str:
-        """Say what mixtures of these members can reach; nothing of a vote, which is no mixture."""
-        combiner = self.combiner_
-        if not isinstance(combiner, Mixture) or combiner.even:
-            return ""
-        curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
-        worst, target = combiner.values(curve.mixture), float(self._targets.allowed.max())
-        return reachable(curve.mean, worst, least, target, str(combiner.objective))
+        super()._warn()
+        if self._outcome is not None:
+            self._outcome.warn(self.combiner_, self.trace_.stop_reason)
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
-        units, kind = self._targets, self._named.kind
+        units, kind = self._aims.targets, self._named.kind
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
-        if self.combiner_.pool.answers is not None:
-            words = self.combiner_.pool.ledger.rows.words
-            allowed = self._pools.strictest(self.max_error_)
-            observed = (*observed, target_bound(kind, units, self._pool_errors, allowed, words))
-        return promised, observed
+        return promised, observed if self._outcome is None else (*observed, self._outcome.bound())

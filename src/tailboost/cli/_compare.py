@@ -82,9 +82,10 @@ def demo(
             ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS),
         ):
             make_folder(out / folder)
-            taken = table.data.index
+            taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
             if rows < len(taken):
-                taken, _ = train_test_split(taken, train_size=rows, stratify=table.target, random_state=seed)
+                labels = table.target.loc[taken]
+                taken, _ = train_test_split(taken, train_size=rows, stratify=labels, random_state=seed)
             say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
             _compare(
                 table.data.loc[taken],

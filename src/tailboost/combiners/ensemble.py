@@ -152,21 +152,16 @@ class AdditiveEnsemble:
             add_vote(votes, float(a), k)
             yield votes
 
-    def _centred(self, votes: Floats) -> Floats:
-        # An answer adds a and takes a/(K−1) elsewhere; the votes hold a·K/(K−1) for the answer alone.
-        f: Floats = votes - votes.sum(axis=1, keepdims=True) / self.n_classes
-        return f
-
     def staged_scores(self, X: Any) -> Iterator[Floats]:
         """Yield ``f`` after each member, shape (n, K)."""
-        return map(self._centred, self._staged_votes(X))
+        return map(centred, self._staged_votes(X))
 
     def scores(self, X: Any) -> Floats:
         """Return ``f``, shape (n, K), rows summing to 0; in batches, to bound memory."""
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
         *_, votes = self._staged_votes(X)
-        return self._centred(votes)
+        return centred(votes)
 
 
 def _answers(members: list[Any], X: Any, chosen: Iterable[int] | None) -> Iterator[Ints]:
@@ -205,6 +200,25 @@ def add_vote(scores: Floats, step: float, answers: Ints) -> None:
         return
     K = scores.shape[1]
     scores[np.arange(len(scores)), answers] += step * K / (K - 1)
+
+
+def centred(votes: Floats) -> Floats:
+    """Return additive scores that sum to 0 in every row.
+
+    An answer adds a and takes a/(K−1) elsewhere, while votes hold a·K/(K−1) for the answer alone.
+    """
+    f: Floats = votes - votes.sum(axis=1, keepdims=True) / votes.shape[1]
+    return f
+
+
+def voted(answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int) -> Ints:
+    """Return the class number that some hypotheses vote for with their steps, shape (n,)."""
+    votes = np.zeros((n_rows, n_classes))
+    for step, answer in zip(steps, answers, strict=True):
+        if step > 0:
+            add_vote(votes, float(step), answer)
+    k: Ints = centred(votes).argmax(axis=1)
+    return k
 
 
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tailboost._html import html_details
 from tailboost._typing import Floats
+from tailboost.combiners.elsewhere import Elsewhere
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstUnit
@@ -308,6 +309,7 @@ def guarantee(
     bounds: Bounds,
     classes: Sequence[Any],
     names: Sequence[str] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Guarantee:
     """Return what was promised, observed and achieved by a mixture of the pool of a game.
 
@@ -328,6 +330,8 @@ def guarantee(
     names : sequence of str, optional
         What the members are called where there was no game; the one with the least mean loss is the one that
         the mixture is held against.
+    elsewhere : Elsewhere, optional
+        The judged rows under the choice made on others.
     """
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
     coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
@@ -368,7 +372,7 @@ def guarantee(
         is_coin_flip=achieved >= coin - COIN_TOLERANCE,
         beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
         symbols=_symbols(game, objective, K, (*promised, *observed)),
-        estimate=combiner.value_elsewhere(),
+        estimate=None if elsewhere is None else objective.of_losses(ledger, elsewhere.drawn),
         budget=_budget(combiner, mixture),
         chosen_by=_chosen_by(combiner),
     )

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners.ensemble import MixtureEnsemble
-from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
@@ -94,22 +93,16 @@ class Mixture:
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the optimal λ over the first ``n_rounds`` hypotheses (all by default) and the extras."""
-        return self._solve(self.pool.ledger, n_rounds)
-
-    def _solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         if self.mean_budget is not None:
-            return self._within(self.mean_budget, ledger, n_rounds)
-        solution = self.objective.solve(ledger, n_rounds)
-        return solution if self.randomized else replace(solution, **self._one(solution, ledger, n_rounds))
+            return self.within(self.mean_budget, n_rounds)
+        solution = self.objective.solve(self.pool.ledger, n_rounds)
+        return solution if self.randomized else replace(solution, **self._one(solution, n_rounds))
 
     def _one(
-        self,
-        solution: MixtureSolution | WithinSolution,
-        ledger: Ledger,
-        n_rounds: int | None,
-        budget: float = 1.0,
+        self, solution: MixtureSolution | WithinSolution, n_rounds: int | None, budget: float = 1.0
     ) -> dict[str, Any]:
         """Return the best member alone within a budget; its gap is what any sharing could gain."""
+        ledger = self.pool.ledger
         means, losses = ledger.mean_losses(n_rounds), self.objective.tail(ledger, n_rounds).losses
         assert isinstance(losses, np.ndarray)  # of units
         worst, inside = losses.max(axis=1), np.flatnonzero(means <= means.min() + budget)
@@ -119,18 +112,16 @@ class Mixture:
         value = float(worst[best])
         return {"mixture": alone, "value": value, "gap": value - solution.dual_value}
 
-    def _within(self, budget: float, ledger: Ledger, n_rounds: int | None = None) -> WithinSolution:
+    def within(self, budget: float, n_rounds: int | None = None) -> WithinSolution:
+        """Return the λ of least objective within any budget, and what more of it would be worth."""
+        ledger = self.pool.ledger
         means = ledger.mean_losses(n_rounds)
         losses, alpha, base = self.objective.tail(ledger, n_rounds)
         solution = least_worst_within(losses, means, float(means.min()) + budget, alpha, base)
         if self.randomized:
             return solution
-        one = self._one(solution, ledger, n_rounds, budget)
+        one = self._one(solution, n_rounds, budget)
         return replace(solution, mean=float(means @ one["mixture"]), **one)
-
-    def within(self, mean_budget: float) -> WithinSolution:
-        """Return the λ of least objective within any budget, and what more of it would be worth."""
-        return self._within(mean_budget, self.pool.ledger)
 
     def curve(self) -> Curve:
         """Return the least objective against the mean loss that is allowed, whatever the budget."""
@@ -167,20 +158,9 @@ class Mixture:
         """Return the objective of each of several mixtures, (B, T + E)."""
         return np.array([self.value(mixture) for mixture in mixtures])
 
-    def value_elsewhere(self) -> float | None:
-        """Return the objective where each half of the judged rows is judged by the λ chosen on the other.
-
-        None where nothing was chosen on the rows, or where members were fitted on them.
-        """
-        ledger = self.pool.ledger
-        half = ledger.rows.halves()
-        if self.even or ledger.rows.fitted or half is None:
-            return None
-        losses = np.empty(len(half))
-        for chosen_on in (half, ~half):
-            mixture = self._solve(ledger.part(chosen_on)).mixture
-            losses[~chosen_on] = ledger.part(~chosen_on).pool().combine(mixture)
-        return self.objective.of_losses(ledger, losses)
+    def part(self, chosen: Mask) -> Mixture | None:
+        """Return the combiner with the same members, judged on some of the rows; None where none chooses."""
+        return None if self.even else _with_pool(self, self.pool.part(chosen))
 
     def judged_on(self, X: Any, rows: Rows) -> Mixture:
         """Return the combiner with the same members, judged on other rows."""

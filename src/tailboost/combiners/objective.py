@@ -218,12 +218,10 @@ class WorstUnit:
 
     def of_losses(self, ledger: Ledger, losses: Floats) -> float:
         """Return the largest mean loss of a unit, its penalty added."""
-        row, unit = memberships(self._index(ledger.rows))
-        weight = ledger.rows.weight[row]
-        mass = np.bincount(unit, weights=weight)
-        used = np.flatnonzero(mass)
-        errors = np.bincount(unit, weights=weight * losses[row])[used] / mass[used]
-        return float((errors if self.penalty is None else errors + np.array(self.penalty)[used]).max())
+        index = self._index(ledger.rows)
+        errors = ledger.rows.means(index, int(index.max()) + 1, losses)
+        used = np.flatnonzero(~np.isnan(errors))
+        return float((errors[used] + self._penalties(used)).max())
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Solve the minimax problem over units, whose errors are shrunk where that is asked."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Ints
+from tailboost._typing import Ints, Mask
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
 from tailboost.game import Response
@@ -123,6 +123,12 @@ class Pool:
     def regrouped(self, groups: Ints) -> Pool:
         """Return a pool of the same members with other groups of the judged rows."""
         return replace(self.snapshot(), ledger=self.ledger.regrouped(groups))
+
+    def part(self, chosen: Mask) -> Pool:
+        """Return a pool of the same members, judged on some of the rows."""
+        said = None if self.said is None else [k[chosen] for k in self.said]
+        extras_said = [k[chosen] for k in self.extras_said]
+        return replace(self.snapshot(), ledger=self.ledger.part(chosen), said=said, extras_said=extras_said)
 
     def snapshot(self) -> Pool:
         """Return a copy that further rounds leave as it is."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats
-from tailboost.combiners.ensemble import add_vote
+from tailboost.combiners.ensemble import voted
 from tailboost.data import Rows
 from tailboost.solvers import BitLosses, soft_margin_weights
 from tailboost.solvers.soft_margin import SoftMarginSolution
@@ -30,6 +30,8 @@ class Choice:
         Duality gap of the program.
     price : float
         C, the price that was paid.
+    value : float or None
+        What the program came to; None where the constants are kept.
     warning : str
         What the user should know; empty where all is well.
     """
@@ -37,6 +39,7 @@ class Choice:
     weights: Floats
     gap: float
     price: float
+    value: float | None = None
     warning: str = ""
 
 
@@ -96,7 +99,7 @@ class SoftMargin:
                     f"errs on {error:.3g} of the training rows, the best constant on {error_of_constant:.3g}"
                 )
             elif error < least:
-                least, best = error, Choice(found.mixture, found.gap, price)
+                least, best = error, Choice(found.mixture, found.gap, price, found.value)
         if best is None:
             hint = "; C=None tries several prices" if len(self.prices) == 1 else ""
             price = self.prices[-1]
@@ -105,14 +108,14 @@ class SoftMargin:
                 f"best vote {refusal}{hint}. Noisy labels need a lower C with 'linear', a higher one with "
                 "'quadratic'"
             )
-            return Choice(np.zeros(len(answers)), 0.0, price, warning)
+            return Choice(np.zeros(len(answers)), 0.0, price, warning=warning)
         if least <= error_of_constant:
             return best
         warning = (
             f"soft margins: the vote errs on {least:.3g} of the held-out rows, the best constant on "
             f"{error_of_constant:.3g}"
         )
-        return Choice(best.weights, best.gap, best.price, warning)
+        return replace(best, warning=warning)
 
     def _solve(self, wrong: Any, price: float, weight: Floats) -> SoftMarginSolution:
         return soft_margin_weights(wrong, price, weight, loss=self.loss, n_classes=len(self.class_weight))
@@ -125,8 +128,5 @@ class SoftMargin:
 
 def _error(answers: list[NDArray[Any]], weights: Floats, rows: Rows, n_classes: int) -> float:
     """Return the error of a weighted vote on the judged rows."""
-    scores = np.zeros((len(rows.y), n_classes))
-    for a, answer in zip(weights, answers, strict=True):
-        if a > 0:
-            add_vote(scores, float(a), answer)
-    return float(np.average(scores.argmax(axis=1) != rows.y, weights=rows.weight))
+    wrong = voted(answers, weights, len(rows.y), n_classes) != rows.y
+    return float(np.average(wrong, weights=rows.weight))

@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 
 from tailboost._html import html_table
 from tailboost._typing import Floats, Ints
+from tailboost.combiners.elsewhere import UnitEstimates
 
 # More lines are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
 MOST_LINES = 30
+ELSEWHERE = "elsewhere (95 %)"
+NOTE = (
+    "elsewhere: each half of these rows judged by the choice made on the other half, with a 95 % interval "
+    "that allows for how choice and models change with the rows; an estimate that leaves out what else was "
+    "fitted to these rows (weights of the game, thresholds), not a certificate: tailboost.certify gives one"
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,10 @@ class UnitLine:
         Error of `predict`; None where it is not known, because the answers were not kept.
     randomised : float or None
         Expected error of the rule that draws a member for each decision.
+    predict_elsewhere, randomised_elsewhere : float or None
+        The same where each half of the rows is judged by the choice made on the other half.
+    predict_interval, randomised_interval : pair of floats or None
+        Interval about it, see `UnitEstimates`.
     met : {"", "yes", "no", "by predict alone", "by the randomised rule alone"}
         Which of the two keep to what is allowed; empty where that is not known.
     """
@@ -42,6 +53,10 @@ class UnitLine:
     predict: float | None
     randomised: float | None
     met: str
+    predict_elsewhere: float | None = None
+    predict_interval: tuple[float, float] | None = None
+    randomised_elsewhere: float | None = None
+    randomised_interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,11 +71,14 @@ class UnitTable:
         The rows.
     lines : tuple of UnitLine
         One per unit.
+    fresh : bool
+        Whether these rows had no part in the fit.
     """
 
     kind: str
     measured_on: str
     lines: tuple[UnitLine, ...]
+    fresh: bool = False
 
     @classmethod
     def of(
@@ -70,10 +88,12 @@ class UnitTable:
         names: Sequence[Any],
         index: Ints,
         *,
-        randomised: Floats,
+        randomised: Floats | None = None,
         predict: Floats | None = None,
         allowed: Floats | None = None,
         met: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+        estimates: UnitEstimates | None = None,
+        fresh: bool = False,
     ) -> Self:
         """Collect the lines.
 
@@ -89,6 +109,10 @@ class UnitTable:
             Errors, NaN where there was no row.
         met : pair of ndarrays of shape (m,), optional
             Whether `predict` and the randomised rule keep to what is allowed.
+        estimates : UnitEstimates, optional
+            The errors on rows that the choice was not made on.
+        fresh : bool, default=False
+            Whether the rows had no part in the fit.
         """
         flat = np.asarray(index).ravel()
         rows = np.bincount(flat[flat >= 0], minlength=len(names))
@@ -104,10 +128,30 @@ class UnitTable:
                 _known(predict, k),
                 _known(randomised, k),
                 "" if met is None or not rows[k] else words[bool(met[0][k]), bool(met[1][k])],
+                **_elsewhere(estimates, k),
             )
             for k, name in enumerate(names)
         )
-        return cls(kind, measured_on, lines)
+        return cls(kind, measured_on, lines, fresh)
+
+    def column(self, name: str) -> Floats | None:
+        """Return one attribute of all lines, NaN where it is not known; None where it is known of none.
+
+        Parameters
+        ----------
+        name : str
+            Attribute of `UnitLine` that holds a number or a pair of numbers.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, 2), or None
+        """
+        values = [getattr(line, name) for line in self.lines]
+        known = next((value for value in values if value is not None), None)
+        if known is None:
+            return None
+        unknown = np.full(np.shape(known), np.nan)
+        return np.array([unknown if value is None else value for value in values], dtype=np.float64)
 
     @property
     def _shown(self) -> list[UnitLine]:
@@ -121,14 +165,16 @@ class UnitTable:
 
     @property
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        heads = [self.kind, "rows", "allowed", "predict", "randomised rule", "met"]
+        heads = [self.kind, "rows", "allowed", "predict", ELSEWHERE, "randomised rule", ELSEWHERE, "met"]
         rows = [
             [
                 str(line.name),
                 f"{line.rows:,}",
                 _number(line.allowed),
                 _number(line.predict),
+                _estimate(line.predict_elsewhere, line.predict_interval),
                 _number(line.randomised),
+                _estimate(line.randomised_elsewhere, line.randomised_interval),
                 line.met,
             ]
             for line in self._shown
@@ -141,7 +187,8 @@ class UnitTable:
     def _caption(self) -> str:
         more = len(self.lines) - len(self._shown)
         hidden = f"; {more} more are in to_dict()" if more else ""
-        return f"error of each {self.kind}, measured on {self.measured_on}, not on fresh rows{hidden}"
+        rows = self.measured_on if self.fresh else f"{self.measured_on}, not on fresh rows"
+        return f"error of each {self.kind}, measured on {rows}{hidden}"
 
     def __str__(self) -> str:
         heads, rows = self._cells
@@ -152,14 +199,33 @@ class UnitTable:
             rest = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
             return "  ".join([first, *rest]).rstrip()
 
-        return "\n".join([f"{self._caption}:", *map(line, [heads, *rows])])
+        note = [NOTE] if ELSEWHERE in heads else []
+        return "\n".join([f"{self._caption}:", *map(line, [heads, *rows]), *note])
 
     def _repr_html_(self) -> str:
-        return html_table(*self._cells, caption=self._caption)
+        heads, rows = self._cells
+        note = f"; {NOTE}" if ELSEWHERE in heads else ""
+        return html_table(heads, rows, caption=self._caption + note)
 
 
 def _known(values: Floats | None, k: int) -> float | None:
     return None if values is None or np.isnan(values[k]) else float(values[k])
+
+
+def _elsewhere(estimates: UnitEstimates | None, k: int) -> dict[str, Any]:
+    """Return what a line says of rows that the choice was not made on."""
+    if estimates is None or np.isnan(estimates.drawn[k]):
+        return {}
+    known = {"randomised": (estimates.drawn, estimates.drawn_interval)}
+    if estimates.predict is not None and estimates.predict_interval is not None:
+        known["predict"] = estimates.predict, estimates.predict_interval
+    return {f"{who}_elsewhere": float(error[k]) for who, (error, _) in known.items()} | {
+        f"{who}_interval": (float(ends[k, 0]), float(ends[k, 1])) for who, (_, ends) in known.items()
+    }
+
+
+def _estimate(error: float | None, ends: tuple[float, float] | None) -> str:
+    return "–" if error is None or ends is None else f"{error:.3f} ({ends[0]:.2f}–{ends[1]:.2f})"
 
 
 def _number(value: float | None) -> str:

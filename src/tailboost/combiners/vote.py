@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners.ensemble import MixtureEnsemble, settle_ties
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import Objective
@@ -90,14 +90,19 @@ class Vote:
         self.pool.take(response)
         if self.units is None:
             return np.nan, 0.0
+        self._count(self.pool.n_rounds, self.pool.ledger.by_mean_loss())
+        return min(self.results)[0], 0.0
+
+    def _count(self, n_rounds: int, order: Ints) -> None:
+        """Note the errors of the majority after so many rounds; ties go to the first voter in the order."""
+        assert self.units is not None
         assert self.pool.said is not None
-        ledger = self.pool.ledger
-        wrong = self.tally.decide(self.pool.said, ledger.by_mean_loss()) != ledger.rows.y
-        mean = float(np.average(wrong, weights=ledger.rows.weight))
+        rows = self.pool.ledger.rows
+        wrong = self.tally.decide(self.pool.said[:n_rounds], order[order < n_rounds]) != rows.y
+        mean = float(np.average(wrong, weights=rows.weight))
         self.results.append(
             (round(self.units.excess(self.units.errors(wrong)), DECIMALS), round(mean, DECIMALS))
         )
-        return min(self.results)[0], 0.0
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
@@ -125,9 +130,20 @@ class Vote:
         """Return the objective of any mixture of the voters."""
         return self.objective.evaluate(self.pool.ledger, mixture)
 
-    def value_elsewhere(self) -> None:
-        """Without an estimate: how many rounds vote is chosen on all judged rows."""
-        return None
+    def part(self, chosen: Mask) -> Vote | None:
+        """Return the vote with the same voters, judged on some of the rows; None where all rounds vote."""
+        if self.units is None or not (units := self.units.part(chosen)).measured.any():
+            return None
+        new = replace(self, units=units)
+        new.pool, new.tally, new.results = (
+            self.pool.part(chosen),
+            Tally(int(chosen.sum()), self.n_classes),
+            [],
+        )
+        order = new.pool.ledger.by_mean_loss()
+        for n_rounds in range(1, self.pool.n_rounds + 1):
+            new._count(n_rounds, order)
+        return new
 
     def aiming_at(
         self, objective: Objective, groups: Ints | None = None, mean_budget: float | None = None

@@ -85,8 +85,12 @@ class Aim:
         of_units[used] = errors[0]
         return of_units
 
+    def keeps(self, errors: Floats) -> Mask:
+        """Whether the error of each unit is allowed, shape (m,); one that is not known is."""
+        assert self.allowed is not None
+        kept: Mask = np.nan_to_num(errors - self.allowed).round(DECIMALS) <= 0
+        return kept
+
     def met(self, errors: Floats) -> bool | None:
         """Whether errors of the units are all allowed; None without targets."""
-        if self.allowed is None:
-            return None
-        return bool((np.nan_to_num(errors - self.allowed).round(DECIMALS) <= 0).all())
+        return None if self.allowed is None else bool(self.keeps(errors).all())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._rows import hash_rows
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
@@ -24,14 +25,17 @@ from tailboost.classifiers._input import (
     judged_rows,
     label_numbers,
 )
+from tailboost.classifiers._known_rows import KnownRows
 from tailboost.classifiers._mixture import ResubstitutionWarning
 from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
+from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
+from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._members import losses_of, name_of
@@ -40,7 +44,7 @@ from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses
 
 
-class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
+class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
     """A mixture of members that are functions of models' probabilities.
 
     It is settled by `_settle` on probabilities of rows that the models were not fitted on, whoever made them.
@@ -238,6 +242,8 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
                 n = n_group_rows(groups)
                 new._name_groups(groups, n, np.ones(n, dtype=bool))
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
+            if judged.models.fitted:
+                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
         elif sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: give X and y with it")
         elif groups is not None:
@@ -339,7 +345,9 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
         """What was achieved, against the best member alone and against constants, in words."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            self._guarantee = guarantee(
+            answer = cache(self._answer) if self._aim.over_units else None
+            elsewhere = Elsewhere.of(self.combiner_, answer)
+            found = guarantee(
                 None,
                 self.combiner_,
                 self.estimator_weights_,
@@ -347,8 +355,45 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
                 ((), ()),
                 self.classes_.tolist(),
                 self.members_,
+                elsewhere,
             )
+            self._guarantee = replace(found, units=self._unit_table(elsewhere))
         return self._guarantee
+
+    def _answer(self, member: int) -> NDArray[Any]:
+        answers: NDArray[Any] = self.ensemble_.members[member].predict_table(self._judged.table)
+        return answers
+
+    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
+        aim, ledger = self._aim, self.combiner_.pool.ledger
+        errors = self.unit_errors_
+        if not aim.over_units or errors is None:
+            return None
+        index, m = aim.index(ledger.rows), len(aim.units.names)
+        drawn = ledger.rows.means(index, m, ledger.pool().combine(self.estimator_weights_))
+        return UnitTable.of(
+            aim.units.kind,
+            ledger.rows.words,
+            aim.units.names.tolist(),
+            index,
+            randomised=drawn,
+            predict=errors,
+            allowed=aim.allowed,
+            met=None if aim.allowed is None else (aim.keeps(errors), aim.keeps(drawn)),
+            estimates=UnitEstimates.of(elsewhere, index, m),
+        )
+
+    @property
+    def unit_estimates_(self) -> Floats | None:
+        """Error of `predict` on each unit, each half of the rows judged by the choice on the other half."""
+        table = self.guarantee_.units
+        return None if table is None else table.column("predict_elsewhere")
+
+    @property
+    def unit_intervals_(self) -> Floats | None:
+        """Intervals about `unit_estimates_`, shape (m, 2)."""
+        table = self.guarantee_.units
+        return None if table is None else table.column("predict_interval")
 
     def _shares(self, table: LogTable) -> Floats:
         """Return each label's share, ties settled, from log-probabilities of the models that have a share."""
@@ -365,8 +410,11 @@ class ProbabilityMixture(RandomizedClassifier, BaseEstimator):
                 "there are no models behind from_probabilities: give their probabilities of the new rows to "
                 "predict_from or predict_proba_from"
             )
-        X = checked_table(self, self, X)
+        X = self._checked(X)
         return np.concatenate([self._shares(models.transform(take(X, part))) for part in batches(X)])
+
+    def _checked(self, X: Any) -> Any:
+        return checked_table(self, self, X)
 
     def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Floats:
         """Return `predict_proba` for rows of which the models' probabilities are given.

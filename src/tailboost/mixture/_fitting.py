@@ -118,7 +118,7 @@ def _plan(problem: Problem, given: Any, seed: int) -> _Plan:
             )
         fold = folds(places, k)
         words = f"out-of-fold probabilities of the {n:,} training rows ({k} folds)"
-        rows = replace(train, words=words)
+        rows = replace(train, words=words, fold=fold.astype(np.uint8))
         return _Plan([fold == j for j in range(k)], np.ones(n, dtype=bool), rows, validation)
     held = held_out(places, validation)
     if not held.any() or held.all():

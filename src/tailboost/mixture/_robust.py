@@ -15,8 +15,9 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost._checks import refuse_missing
 from tailboost._probe import probe_rows
-from tailboost._rows import Sketch
+from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
+from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import (
     ValidationRows,
     check_group_arguments,
@@ -31,8 +32,10 @@ from tailboost.mixture._aim import OBJECTIVES
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import check_estimators, fit_models
 from tailboost.mixture._tables import Models, check_named
+from tailboost.targets import restored, storable
 
 
+@documented
 class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
     """Mix what any classifiers answer, so that the worst class, group, cell or tail errs least.
 
@@ -94,6 +97,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         The classes, groups or cells; None for a CVaR.
     unit_errors_ : ndarray of shape (m,)
         Error of `predict` on each, on the rows λ was chosen on: an estimate that is too low by the choice.
+    {{unit_estimates_}}
+    {{unit_intervals_}}
     bound_met_ : bool or None
         Whether these errors are all at most ``max_error``; None without one.
     gap_ : float
@@ -220,17 +225,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             return default_estimators()
         return list(self.estimators)
 
-    # skops cannot store a dict with the key None: max_error is stored as a list of pairs.
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if isinstance(self.max_error, Mapping):
-            state["max_error"] = list(self.max_error.items())
-        return state
+        return {**super().__getstate__(), "max_error": storable(self.max_error)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if isinstance(self.max_error, list):
-            self.max_error = dict(self.max_error)
+        super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -295,6 +294,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._settle(judged)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
+        given = () if problem.validation is None else (problem.validation[0],)
+        self.chosen_rows_ = tuple(Sketch.of(hash_rows(X_val)) for X_val in given)
         return self
 
     def _check_names(self, estimators: list[Any]) -> None:

@@ -20,6 +20,7 @@ from tailboost.classifiers import (
     GroupDROBoostClassifier,
     WorstClassBoostClassifier,
 )
+from tailboost.confidence import clopper_pearson_interval
 from tailboost.reproduce._experiment import (
     Cells,
     Experiment,
@@ -43,6 +44,22 @@ BUNDLED: dict[str, Callable[..., Any]] = {
     "breast cancer": load_breast_cancer,
     "digits": load_digits,
 }
+# Classes by their rows.
+ROWS = (
+    ("fewer than 10", 0, 10), ("10 to 29", 10, 30), ("30 to 99", 30, 100), ("100 and more", 100, 10**9),
+    ("all", 0, 10**9),
+)  # fmt: skip
+UNITS_HEADER = (
+    "rows of the class", "classes", "optimism", "left by the estimate", "width", "test error inside",
+    "inside but for the test's noise", "above but for it",
+)  # fmt: skip
+INTERVALS = (
+    ("group DRO over classes", "drawn", "the randomised classifier"),
+    ("worst class", "drawn", "the randomised classifier"),
+    ("worst class", "predict", "`predict`"),
+    ("worst class, target .3", "predict", "`predict`"),
+)
+TOLERANCE = 1e-9
 METHODS: dict[str, Callable[..., Any]] = {
     "AdaLPBoost, CVaR at .5": partial(AdaLPBoostClassifier, alpha=ALPHA),
     "group DRO over classes": GroupDROBoostClassifier,
@@ -69,6 +86,7 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
         if isinstance(clf, AdaLPBoostClassifier):
             return found | {"true": metrics.cvar_zero_one_loss(test.y, shares, ALPHA)}
         found["true"] = expected
+        found["units"] = _units(clf, test, labels, shares)
         if not isinstance(clf, WorstClassBoostClassifier):
             return found
         of_predict = max(metrics.class_errors(test.y, labels).values())
@@ -76,6 +94,60 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
         if clf.max_error != "auto":
             found |= {"bound met": bool(clf.bound_met_), "kept": bool(of_predict <= TARGET)}
         return found
+
+
+def _units(clf: Any, test: Data, labels: Any, shares: Any) -> list[dict[str, Any]]:
+    """Return what was said of each class on the rows of the choice, the estimate, and what came true."""
+    drawn = metrics.expected_class_errors(test.y, shares)
+    predicted = metrics.class_errors(test.y, labels)
+    found = []
+    for line in clf.guarantee_.units.lines:
+        n_test = int((test.y == line.name).sum())
+        if n_test and line.randomised is not None:
+            found.append(
+                {
+                    "rows": line.rows, "test rows": n_test,
+                    "drawn": [line.randomised, line.randomised_elsewhere, line.randomised_interval,
+                              drawn[line.name]],
+                    "predict": [line.predict, line.predict_elsewhere, line.predict_interval,
+                                predicted[line.name]],
+                }
+            )  # fmt: skip
+    return found
+
+
+def _covers(unit: dict[str, Any], who: str) -> tuple[bool, bool, bool]:
+    """Whether an interval has the test error in it; whether it is no farther off than by chance; and above.
+
+    A test error has noise of its own: the difference of two errors has the limits of the method that adds
+    the squares of the distances to theirs (Newcombe 1998).
+    """
+    _, estimate, ends, true = unit[who]
+    low, high = (float(end) for end in clopper_pearson_interval(true, unit["test rows"]))
+    above = true - estimate > np.hypot(ends[1] - estimate, true - low) + TOLERANCE
+    below = estimate - true > np.hypot(estimate - ends[0], high - true) + TOLERANCE
+    inside = ends[0] - TOLERANCE <= true <= ends[1] + TOLERANCE
+    return inside, not (above or below), bool(above)
+
+
+def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[Any]]:
+    """Return what became of the classes' intervals: by their rows, then of all."""
+    units = [u for cell in cells for u in cell["units"] if u[who][1] is not None]
+    body = []
+    for title, low, high in ROWS:
+        some = [u for u in units if low <= u["rows"] < high]
+        if not some:
+            continue
+        told = np.array([_covers(u, who) for u in some])
+        before = np.mean([u[who][3] - u[who][0] for u in some])
+        after = np.mean([u[who][3] - u[who][1] for u in some])
+        width = np.mean([u[who][2][1] - u[who][2][0] for u in some])
+        inside, fair, above = told.mean(axis=0)
+        body.append(
+            [title, len(some), f"{before:+.3f}", f"{after:+.3f}", f"{width:.2f}", f"{inside:.3f}",
+             f"{fair:.3f}", f"{above:.3f}"]
+        )  # fmt: skip
+    return body
 
 
 def play(settings: Settings, name: str) -> Report:
@@ -105,10 +177,19 @@ def _over_sets(by_table: dict[str, list[dict[str, Any]]], said: str, true: str =
     return [gap for gap in gaps if np.isfinite(gap)]
 
 
+def _of_set(cells: list[dict[str, Any]], who: str) -> str:
+    of_splits = [[u for u in cell["units"] if u[who][1] is not None] for cell in cells]
+    told = [_covers(u, who)[1] for units in of_splits for u in units]
+    if not told:
+        return "–"
+    worst = [max(units, key=lambda u: u[who][3])[who] for units in of_splits if units]
+    return f"{np.mean([w[3] - w[1] for w in worst]):+.3f}, {np.mean(told):.2f}"
+
+
 def _report(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]]]) -> Report:
     body, summary = [], dict[str, Any]()
     for title, by_table in found.items():
-        # Where rounds vote there is no estimate: both columns are about the sets that have one.
+        # Both columns are about the sets that have an estimate.
         estimated = {
             table: cells
             for table, cells in by_table.items()
@@ -142,6 +223,20 @@ def _report(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]]
         [table, *(f"{_gap(found[title][table], 'said'):+.3f}" for title in METHODS)] for table in found[title]
     ]
     parts.append("Optimism of `guarantee_.achieved` on each set:\n\n" + markdown(["set", *METHODS], each))
+    for title, who, words in INTERVALS:
+        cells = [cell for of_set in found[title].values() for cell in of_set]
+        body = _coverage(cells, who)
+        parts.append(f"Classes and their intervals, {title}, {words}:\n\n" + markdown(UNITS_HEADER, body))
+        summary[title][f"intervals of {who}"] = [dict(zip(UNITS_HEADER, row, strict=True)) for row in body]
+    by_set = [
+        [table, *(_of_set(found[title][table], who) for title, who, _ in INTERVALS)]
+        for table in found[INTERVALS[0][0]]
+    ]
+    heads = [f"{title}, {who}" for title, who, _ in INTERVALS]
+    parts.append(
+        "On each set: test minus estimate of the class with the largest test error, mean over the splits, "
+        "and the share of all classes whose interval covers:\n\n" + markdown(["set", *heads], by_set)
+    )
     summary["bound met"] = {
         "met": len(met),
         "kept": sum(met),

@@ -21,6 +21,7 @@ from tailboost.solvers.worst_case import Uncertainty
 # this length a step counts as none.
 _LEAST_STEP = 1e-10
 _STEP_ACCURACY = 1e-14
+LOG_LARGE = 200.0  # of a smoothing in units of the largest loss
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,14 @@ class WorstCase(Additive):
         The ball.
     loss : {"exponential", "logistic", "smoothed_hinge"}
         L.
+    smoothing : float
+        σ ≥ 0: with it F is max { Σ w_i L(m_i) − σ KL(w ‖ p) }, which has no kinks.
     """
 
     radius: float
     uncertainty: Uncertainty = "kl"
     loss: str = "exponential"
+    smoothing: float = 0.0
 
     useless: ClassVar[str] = "no step along the newest hypothesis lowers the worst-case loss"
 
@@ -62,10 +66,22 @@ class WorstCase(Additive):
         if isinstance(state, Solved):
             return state
         losses, log_top = scaled_losses(self.loss, np.where(state.base > 0, state.margins, np.inf))
-        solution = worst_case_weights(losses, self.uncertainty, radius=self.radius, base=state.base)
+        solution = worst_case_weights(
+            losses,
+            self.uncertainty,
+            radius=self.radius,
+            base=state.base,
+            smoothing=self._relative_smoothing(log_top),
+        )
         with np.errstate(divide="ignore"):
             log_cost = log_top + float(np.log(solution.value))
         return Solved(**vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap)
+
+    def _relative_smoothing(self, log_top: float) -> float:
+        """Return σ in units of the largest loss; where that is far smaller, w is p to the last digit."""
+        if self.smoothing == 0:
+            return 0.0
+        return float(np.exp(min(np.log(self.smoothing) - log_top, LOG_LARGE)))
 
     def start(self, units: Units) -> AdditiveState:
         """Start with zero margins, where every loss is the same and the worst case is p."""

@@ -5,6 +5,8 @@
     CVaR   w_i ≤ p_i/α, α = e^(−r)         the tail of mass α
 
 Radius 0 is p for all three; at a large radius all mass is on the units of largest loss, in proportion to p.
+With smoothing σ > 0, ⟨w, ℓ⟩ − σ KL(w ‖ p) is maximised over the KL or CVaR ball: the value is then
+differentiable in ℓ everywhere, where otherwise it has kinks (the idea of their Remark 1).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy.typing as npt
 
 from tailboost._numbers import base_measure, check_number, loss_vector
 from tailboost._typing import Floats
+from tailboost.solvers.regularized import Entropic
 from tailboost.solvers.tail_game import GAP, SolverError
 from tailboost.solvers.tails import tail
 
@@ -41,7 +44,7 @@ class WorstCaseSolution:
     unit_weights : ndarray of shape (n,)
         The maximiser w, on the simplex and in the ball.
     value : float
-        Worst-case loss ⟨w, ℓ⟩.
+        Worst-case loss ⟨w, ℓ⟩; with smoothing σ less σ KL(w ‖ p).
     dual_value : float
         Upper bound from the dual: no weights in the ball do more.
     gap : float
@@ -51,7 +54,7 @@ class WorstCaseSolution:
     n_iter : int
         Passes of the search for ``parameter``.
     method : str
-        "newton", "closed-form" or "limit" (all mass on the largest losses).
+        "newton", "closed-form", "limit" (all mass on the largest losses) or "smoothed".
     """
 
     unit_weights: Floats
@@ -69,6 +72,7 @@ def worst_case_weights(
     *,
     radius: float,
     base: npt.ArrayLike | None = None,
+    smoothing: float = 0.0,
 ) -> WorstCaseSolution:
     """Weights in a ball around the base measure that make the expected loss largest.
 
@@ -82,6 +86,9 @@ def worst_case_weights(
         Non-negative, on one scale: KL(w ‖ p) ≤ r, ½ Σ (w_i − p_i)²/p_i ≤ r, CVaR at α = e^(−r).
     base : array-like of shape (n,), optional
         Base measure; uniform by default.
+    smoothing : float, default=0.0
+        σ ≥ 0, in units of the losses: σ KL(w ‖ p) is taken from the loss. Not for "chi2". The value is
+        then lower by σ·radius at most.
 
     Returns
     -------
@@ -97,17 +104,23 @@ def worst_case_weights(
     if uncertainty not in _BALLS:
         raise ValueError(f"uncertainty must be one of {sorted(_BALLS)}, got {uncertainty!r}")
     radius = check_number(radius, "radius", 0, closed=True)
+    smoothing = check_number(smoothing, "smoothing", 0, closed=True)
+    if smoothing and uncertainty == "chi2":
+        raise ValueError("smoothing is for uncertainty 'kl' and 'cvar', got 'chi2'")
     units = _Units.build(losses, base)
     values, top, scale = units.values, units.top, units.scale
     if radius == 0 or scale == 0:
         w = base_measure(base, values.size)
         value = float(w @ values)
         return WorstCaseSolution(w, value, value, 0.0, 0.0 if uncertainty == "kl" else top, 0, "closed-form")
+    if smoothing and (smoothed := _smoothed(units, uncertainty, radius, smoothing)):
+        return smoothed
     if radius >= _LIMITS[uncertainty](units.largest):
         w = np.where(values == top, units.p / units.largest, 0.0)
         return WorstCaseSolution(w, top, top, 0.0, np.inf if uncertainty == "kl" else top, 0, "limit")
     w, gain, bound, parameter, n_iter, method = _BALLS[uncertainty](units, radius)
-    value, gap = top + scale * gain, scale * (bound - gain)
+    # Where smoothing leaves the tilt to the ball, KL(w ‖ p) is the radius, in the dual too.
+    value, gap = top + scale * gain - smoothing * radius, scale * (bound - gain)
     if not gap <= max(GAP * (1 + abs(value)), 1e-13 * (scale + abs(top))):
         raise SolverError(
             f"worst_case_weights: the gap {gap:.3g} is too large (n = {values.size}, "
@@ -315,3 +328,44 @@ _BALLS: dict[str, Callable[[_Units, float], tuple[Floats, float, float, float, i
     "cvar": _tail,
     "chi2": _chi2,
 }
+
+
+def _smoothed(units: _Units, uncertainty: str, radius: float, smoothing: float) -> WorstCaseSolution | None:
+    """Return the maximiser with smoothing; None where that of the ball alone is it.
+
+    Without a ball it is p tilted at temperature σ. Where that is outside of the KL ball, the ball decides the
+    temperature as ever; where it is above some caps, w_i = min(p_i/α, κ p_i e^(ℓ_i/σ)).
+    """
+    theta = units.scale / smoothing
+    w, gain, total = units.weights(partial(_tilt, np.exp, theta))
+    log_total = float(np.log(total))
+    if theta <= SMALL:  # a difference from 1
+        log_total = float(np.log1p(units.moments(partial(_tilt, np.expm1, theta))[0]))
+    # The largest w/p is e^(−log_total), that of the largest loss.
+    if (theta * gain - log_total if uncertainty == "kl" else -log_total) <= radius:
+        value = units.top + smoothing * log_total
+        return WorstCaseSolution(w, value, value, 0.0, 1 / smoothing, 1, "smoothed")
+    return None if uncertainty == "kl" else _smoothed_tail(units, radius, smoothing)
+
+
+def _smoothed_tail(units: _Units, radius: float, smoothing: float) -> WorstCaseSolution:
+    p = np.full(units.values.size, units.p) if isinstance(units.p, float) else units.p
+    used = p > 0
+    base, losses = p[used], units.values[used] - units.top
+    best = Entropic(base, float(np.exp(-radius)), 1 / smoothing)
+    found = best(losses)
+    value = float(found.w @ losses) - found.penalty
+    # Dual: min_η η + Σ max_{0 ≤ w ≤ p/α} w (ℓ − η) − σ w log(w/p); at η + σ(1 + log 1/α) the caps begin.
+    caps_from = best.guess
+    assert caps_from is not None
+    eta = caps_from - smoothing * (1 + radius)
+    log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
+    dual = eta + float((base * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
+    gap, rounding = dual - value, 1e-15 * smoothing + 1e-13 * (units.scale + abs(units.top))
+    if not gap <= max(GAP * (1 + abs(units.top + value)), rounding):
+        raise SolverError(f"worst_case_weights: the gap {gap:.3g} is too large (smoothing = {smoothing:g})")
+    w = np.zeros(units.values.size)
+    w[used] = found.w
+    return WorstCaseSolution(
+        w, units.top + value, units.top + dual, gap, units.top + caps_from, 1, "smoothed"
+    )

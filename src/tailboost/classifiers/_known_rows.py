@@ -1,0 +1,95 @@
+"""Rows that had a part in making a classifier are known again, from fingerprints kept with it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._rows import Sketch, hash_rows
+
+
+class SeenRowsError(ValueError):
+    """Rows that were to judge a classifier had a part in its making."""
+
+
+class KnownRows:
+    """What a fitted classifier says of rows that are to judge it.
+
+    Attributes
+    ----------
+    seen_rows_ : Sketch
+        Fingerprints of the rows that members were fitted on.
+    chosen_rows_ : tuple of Sketch
+        Those of other rows that the combination was chosen on.
+    """
+
+    seen_rows_: Sketch
+    chosen_rows_: tuple[Sketch, ...]
+
+    @abstractmethod
+    def _checked(self, X: Any) -> Any:
+        """Return a table in the form in which it was fitted on."""
+
+    def seen_share(self, X: Any) -> float:
+        """Return the share of some rows that members were fitted on: errors on such rows say little.
+
+        Rows are known by their content, labels aside, from fingerprints kept with the model
+        (``seen_rows_``, also in its file): of all training rows up to 50,000 different ones, else of a sample
+        of so many. Whoever has the model can so find out whether a row that he knows was among them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows; in a table with few different values fresh rows may equal others by chance.
+
+        Returns
+        -------
+        float
+            From 0 to 1, each row counting once; NaN where the sample has nothing to say, as of a few rows
+            beside millions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tailboost import AdaBoostClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
+        >>> clf.seen_share(X[::2])
+        1.0
+        """
+        check_is_fitted(self)
+        return self.seen_rows_.share(hash_rows(self._checked(X)))
+
+    def check_unseen(self, X: Any, name: str = "X") -> None:
+        """Raise if some rows had a part in making this classifier, so that its errors there prove little.
+
+        That is if more of them than chance explains (and than one in twenty) were fitted on or were among
+        the rows that members were judged on: ``X_val``, and rows given to ``reweight`` or
+        `tailboost.calibrate`. Rows are known as in `seen_share`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        name : str, default="X"
+            What to call them.
+
+        Raises
+        ------
+        SeenRowsError
+            Names the share of the rows.
+        """
+        check_is_fitted(self)
+        hashes = hash_rows(self._checked(X))
+        parts = (
+            ("members were fitted on", self.seen_rows_),
+            *(("the combination was chosen on", sketch) for sketch in self.chosen_rows_),
+        )
+        for words, sketch in parts:
+            if sketch.beyond_chance(hashes):
+                raise SeenRowsError(
+                    f"{name}: {words} {sketch.share(hashes):.0%} of these rows, and errors there are smaller "
+                    "than on new rows: give rows that had no part in making the classifier"
+                )

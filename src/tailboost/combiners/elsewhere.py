@@ -1,0 +1,168 @@
+"""What to expect on rows that a choice was not made on: each half judged by the choice on the other half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import memberships
+from tailboost.combiners.ensemble import MixtureEnsemble
+from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.vote import Vote
+from tailboost.confidence import clopper_pearson_interval
+from tailboost.data import Rows
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The judged rows, each under the weights that were chosen on the half it is not in.
+
+    The members stay as they are: what was fitted to these rows in making them is not seen here.
+
+    Parameters
+    ----------
+    rows : Rows
+        The judged rows.
+    half : ndarray of bool, shape (n,)
+        Which of the halves each is in.
+    drawn : ndarray of shape (n,)
+        Expected loss of the rule that draws a member.
+    wrong : ndarray of shape (n,) or None
+        Whether `predict` is wrong; None where the members' answers are not known.
+    """
+
+    rows: Rows
+    half: Mask
+    drawn: Floats
+    wrong: Mask | None
+
+    @classmethod
+    def of(cls, combiner: Mixture | Vote, answer: Callable[[int], Any] | None = None) -> Self | None:
+        """Choose on each half; None where nothing is chosen, or members were fitted on these rows.
+
+        Parameters
+        ----------
+        combiner : Mixture or Vote
+            The members and how they are combined.
+        answer : callable, optional
+            ``answer(member) -> class numbers or shares`` of all judged rows, shape (n,) or (n, K); by default
+            what is kept with the pool.
+        """
+        ledger = combiner.pool.ledger
+        half = ledger.rows.halves()
+        if half is None or ledger.rows.fitted:
+            return None
+        if answer is None and (kept := combiner.pool.answers) is not None:
+            answer = kept.__getitem__
+        drawn, wrong = np.empty(len(half)), None if answer is None else np.empty(len(half), dtype=np.bool_)
+        for judged in (~half, half):
+            part = combiner.part(~judged)
+            if part is None:
+                return None
+            ensemble = part.stage(part.pool.n_rounds)
+            drawn[judged] = ledger.part(judged).pool().combine(ensemble.weights)
+            if answer is not None and wrong is not None:
+                wrong[judged] = _predicted(ensemble, judged, answer) != ledger.rows.y[judged]
+        return cls(ledger.rows, half, drawn, wrong)
+
+
+def _predicted(ensemble: MixtureEnsemble, judged: Mask, answer: Callable[[int], Any]) -> Ints:
+    """Return the class numbers that an ensemble answers to some of the rows."""
+    used, rows = np.flatnonzero(ensemble.weights > 0).tolist(), np.flatnonzero(judged)
+    said = (answer(m)[rows] for m in used)
+    return ensemble.mix(said, len(rows), lambda m, some: answer(m)[rows[some]]).argmax(axis=1)
+
+
+@dataclass(frozen=True)
+class UnitEstimates:
+    """Errors of classes, groups or cells on rows that the choice was not made on, with intervals.
+
+    An interval is about the error of the final members. It reaches from the lowest to the highest end of the
+    95 % Clopper–Pearson intervals about three errors: on each half, under the choice made on the other, and
+    on both. So it is wider where the choice changes with the rows. Where losses are out of fold the members
+    are siblings of those that were measured: each interval is that of ``1/(1/n + ρ(1 + 1/F))`` rows, where n
+    is Kish's effective number, F that of the folds and ρ the intraclass correlation of the losses of a unit
+    within a fold, one for all units (see `fold_correlation`).
+
+    Attributes
+    ----------
+    drawn, predict : ndarray of shape (m,)
+        Error of the rule that draws a member, and of `predict`; NaN for a unit without a row.
+    drawn_interval, predict_interval : ndarray of shape (m, 2)
+        Intervals; [0, 1] without a row.
+    """
+
+    drawn: Floats
+    drawn_interval: Floats
+    predict: Floats | None = None
+    predict_interval: Floats | None = None
+
+    @classmethod
+    def of(cls, elsewhere: Elsewhere | None, index: Ints, n_units: int) -> Self | None:
+        """Return the estimates of units, of which each row is in those that ``index`` names."""
+        if elsewhere is None:
+            return None
+        rows, half = elsewhere.rows, elsewhere.half
+        sizes = rows.sizes(index, n_units)
+
+        def estimate(losses: Floats | Mask) -> tuple[Floats, Floats]:
+            both = rows.means(index, n_units, losses)
+            each = [rows.part(h).means(index[h], n_units, losses[h]) for h in (half, ~half)]
+            # A half without rows of a unit says nothing of its own.
+            errors = [np.where(np.isnan(e), np.nan_to_num(both), e).clip(0.0, 1.0) for e in (both, *each)]
+            n = sizes
+            if rows.fold is not None:
+                rho = fold_correlation(rows, index, n_units, losses)
+                n = sizes / (1.0 + sizes * rho * (1.0 + 1.0 / (1.0 + rows.fold.max())))
+            low, high = clopper_pearson_interval(errors, n)
+            return both, np.column_stack([low.min(axis=0), high.max(axis=0)])
+
+        of_predict = () if elsewhere.wrong is None else estimate(elsewhere.wrong)
+        return cls(*estimate(elsewhere.drawn), *of_predict)
+
+
+def fold_correlation(rows: Rows, index: Ints, n_units: int, losses: Floats | Mask) -> float:
+    """Return ρ: how alike the losses of a unit's rows are that one model was judged on, over all units.
+
+    Models of different folds err differently on a unit, beyond chance, where little decides which side of a
+    threshold it falls: the variance of an error e measured on the n rows of a fold is
+    ``e(1 − e)(1/n + ρ(1 − 1/n))``.
+    Estimated by moments from the sum of Pearson's statistics of the units; 0 where they vary no more than by
+    chance.
+
+    Parameters
+    ----------
+    rows : Rows
+        The judged rows, with their folds.
+    index : ndarray of shape (n,) or (n, c)
+        Their units, −1 for none.
+    n_units : int
+        m.
+    losses : ndarray of shape (n,)
+        In [0, 1].
+
+    Returns
+    -------
+    float
+        In [0, 1].
+    """
+    assert rows.fold is not None
+    row, unit = memberships(index)
+    n_folds = int(rows.fold.max()) + 1
+    cell, n_cells = unit * n_folds + rows.fold[row], n_units * n_folds
+    weight = rows.weight[row]
+    mass = np.bincount(cell, weights=weight, minlength=n_cells).reshape(n_units, n_folds)
+    sums = np.bincount(cell, weights=weight * losses[row], minlength=n_cells).reshape(n_units, n_folds)
+    total = mass.sum(axis=1, keepdims=True)
+    n = mass / np.where(total > 0, total, 1.0) * rows.sizes(index, n_units)[:, None]  # as if of weight 1
+    e = sums.sum(axis=1, keepdims=True) / np.where(total > 0, total, 1.0)
+    known = (n.sum(axis=1) > 1) & (e[:, 0] > 0) & (e[:, 0] < 1)
+    n, e, in_fold = n[known], e[known], (sums / np.where(mass > 0, mass, 1.0))[known]
+    all_rows, freedom = n.sum(axis=1), (n > 0).sum(axis=1) - 1.0
+    pearson = (n * (in_fold - e) ** 2 / (e * (1.0 - e))).sum(axis=1) * (all_rows - 1.0) / all_rows
+    slope = float((all_rows - (n**2).sum(axis=1) / all_rows - freedom).sum())
+    return float(np.clip((pearson - freedom).sum() / slope, 0.0, 1.0)) if slope > 0 else 0.0
