@@ -63,7 +63,7 @@ class Additive:
     choice: Choice | None = field(init=False, default=None)
     # The prefix that is kept, after the one kept before it, to which an interrupt may lead back.
     _kept: list[Prefix] = field(init=False, default_factory=list)
-    _settled: NDArray[Any] = field(init=False)
+    _settled: NDArray[Any] = field(init=False, repr=False)
     constant_alone: bool = field(init=False, default=False)  # no hypothesis was worth a step
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:

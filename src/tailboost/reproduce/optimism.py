@@ -130,7 +130,7 @@ def _covers(unit: dict[str, Any], who: str) -> tuple[bool, bool, bool]:
     return inside, not (above or below), bool(above)
 
 
-def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[Any]]:
+def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[str]]:
     """Return what became of the classes' intervals: by their rows, then of all."""
     units = [u for cell in cells for u in cell["units"] if u[who][1] is not None]
     body = []
@@ -144,7 +144,7 @@ def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[Any]]:
         width = np.mean([u[who][2][1] - u[who][2][0] for u in some])
         inside, fair, above = told.mean(axis=0)
         body.append(
-            [title, len(some), f"{before:+.3f}", f"{after:+.3f}", f"{width:.2f}", f"{inside:.3f}",
+            [title, f"{len(some)}", f"{before:+.3f}", f"{after:+.3f}", f"{width:.2f}", f"{inside:.3f}",
              f"{fair:.3f}", f"{above:.3f}"]
         )  # fmt: skip
     return body
@@ -225,9 +225,12 @@ def _report(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]]
     parts.append("Optimism of `guarantee_.achieved` on each set:\n\n" + markdown(["set", *METHODS], each))
     for title, who, words in INTERVALS:
         cells = [cell for of_set in found[title].values() for cell in of_set]
-        body = _coverage(cells, who)
-        parts.append(f"Classes and their intervals, {title}, {words}:\n\n" + markdown(UNITS_HEADER, body))
-        summary[title][f"intervals of {who}"] = [dict(zip(UNITS_HEADER, row, strict=True)) for row in body]
+        by_rows = _coverage(cells, who)
+        parts.append(f"Classes and their intervals, {title}, {words}:\n\n" + markdown(UNITS_HEADER, by_rows))
+        summary[title][f"intervals of {who}"] = [
+            {UNITS_HEADER[0]: rows, **dict(zip(UNITS_HEADER[1:], map(float, numbers), strict=True))}
+            for rows, *numbers in by_rows
+        ]
     by_set = [
         [table, *(_of_set(found[title][table], who) for title, who, _ in INTERVALS)]
         for table in found[INTERVALS[0][0]]

@@ -32,7 +32,7 @@ from tailboost.reproduce.worst_class_tables import without_rare_classes
 
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3
 LEAST_SHARE = 0.05
-WITHIN = 0.005
+WITHIN, WIDER = 0.005, 0.01
 CLASSES, CELLS = "classes", "cells"
 JOINT = "joint"
 #: Titles of the set, and the columns whose values make its groups.
@@ -207,9 +207,13 @@ class Pair:
         """Whether the opponent chooses thresholds on out-of-fold probabilities: "tuned" or "untuned"."""
         return "tuned" if "tuned" in self.opponent or "Threshold" in self.opponent else "untuned"
 
+    def dominated(self, rule: str, within: float = WITHIN) -> bool:
+        """Whether neither number of ours is above theirs by more than ``within``."""
+        return bool((self.ours[rule] <= self.theirs + within).all())
+
     def verdict(self, rule: str) -> str:
         """Return "better", "equal", "worse" or "elsewhere", by who dominates whom within `WITHIN`."""
-        we = bool((self.ours[rule] <= self.theirs + WITHIN).all())
+        we = self.dominated(rule)
         they = bool((self.theirs <= self.ours[rule] + WITHIN).all())
         return {(True, False): "better", (True, True): "equal", (False, True): "worse"}.get(
             (we, they), "elsewhere"
@@ -255,15 +259,19 @@ def _pairs(found: Mapping[str, Any], method: str) -> list[Pair]:
 
 
 def _row(pairs: list[Pair], rule: str) -> list[Any]:
-    """Return the share of pairs that ours dominates, the verdicts' counts and the mean differences."""
+    """Return the shares of pairs that ours dominates, the counts, and the mean differences."""
     verdicts = [pair.verdict(rule) for pair in pairs]
-    share = np.mean([verdict in ("better", "equal") for verdict in verdicts])
-    less = np.mean([pair.ours[rule] - pair.theirs for pair in pairs], axis=0)
+    shares = [f"{np.mean([pair.dominated(rule, w) for pair in pairs]):.0%}" for w in (WITHIN, WIDER)]
+    less = np.array([pair.ours[rule] - pair.theirs for pair in pairs])
+    won = [f"{(d < -WITHIN).sum()}/{(abs(d) <= WITHIN).sum()}/{(d > WITHIN).sum()}" for d in less.T]
     counts = [verdicts.count(verdict) for verdict in VERDICTS]
-    return [len(pairs), f"{share:.0%}", *counts, f"{less[0]:+.3f}", f"{less[1]:+.3f}"]
+    return [len(pairs), *shares, *counts, *won, *(f"{d:+.3f}" for d in less.mean(axis=0))]
 
 
-HEADER = ["cases", "dominated", *VERDICTS, "mean error, ours less theirs", "worst, ours less theirs"]
+HEADER = [
+    "cases", "dominated", f"within {WIDER:g}", *VERDICTS, "mean won/tied/lost", "worst won/tied/lost",
+    "mean, ours less theirs", "worst, ours less theirs",
+]  # fmt: skip
 
 
 def _by(pairs: list[Pair], key: Callable[[Pair], str]) -> dict[str, list[Pair]]:
@@ -283,7 +291,7 @@ def _report(settings: Settings, found: dict[str, Any]) -> Report:
     summary: dict[str, Any] = {"repeats": settings.repeats, "within": WITHIN, "cases": {}}
     kept = {method: _pairs(found, method) for method in OURS}
     for method, pairs in kept.items():
-        for rule in RULES:
+        for rule in _rules(pairs):
             body = [["all", *_row(pairs, rule)]]
             body += [[kind, *_row(some, rule)] for kind, some in _by(pairs, lambda pair: pair.kind).items()]
             body += [[title, *_row(some, rule)] for title, some in _by(pairs, lambda p: p.opponent).items()]
@@ -294,16 +302,22 @@ def _report(settings: Settings, found: dict[str, Any]) -> Report:
         row = [case]
         for method, pairs in kept.items():
             of_case = [pair for pair in pairs if pair.case == case]
-            row += [_row(of_case, rule)[1] for rule in RULES]
+            of_predict = _row(of_case, "predict")
+            row += [*of_predict[:3], *of_predict[-4:]]
             row.append(f"{np.mean([own[method]['fit_seconds'] for _, own in splits]):.1f}")
         theirs = [points["average, tuned"]["fit_seconds"] for points, _ in splits]
         body.append([*row, f"{np.mean(theirs):.1f}"])
         summary["cases"][case] = _numbers(kept, case)
-    header = (
-        ["case"] + [f"{m}: {what}" for m in OURS for what in (*RULES, "fit s")] + ["average, tuned: fit s"]
-    )
-    parts.append("## Share of opponents dominated, by case\n\n" + markdown(header, body))
+    shown = ("opponents", *HEADER[1:3], *HEADER[-4:], "fit s")
+    header = ["case"] + [f"{m}: {what}" for m in OURS for what in shown] + ["average, tuned: fit s"]
+    parts.append("## By case, predict\n\n" + markdown(header, body))
     return Report("\n\n".join(parts), summary, partial(_picture, kept))
+
+
+def _rules(pairs: list[Pair]) -> tuple[str, ...]:
+    """Return the rules to be told apart: one member alone does not draw."""
+    same = all(np.array_equal(*(pair.ours[rule] for rule in RULES)) for pair in pairs)
+    return RULES[:1] if same else RULES
 
 
 def _numbers(kept: Mapping[str, list[Pair]], case: str) -> dict[str, list[list[float]]]:
