@@ -282,7 +282,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         Returns
         -------
         ndarray of shape (len(alphas), n_members)
-            A row per α, in the order given, a column per member, in the order of ``estimators_``; rows sum to 1.
+            A row per α, in the order given, a column per member, in the order of ``estimators_``; rows sum
+            to 1.
 
         Examples
         --------
