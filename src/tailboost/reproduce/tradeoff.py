@@ -316,7 +316,8 @@ def _report(settings: Settings, found: dict[str, Any]) -> Report:
 
 def _rules(pairs: list[Pair]) -> tuple[str, ...]:
     """Return the rules to be told apart: one member alone does not draw."""
-    same = all(np.array_equal(*(pair.ours[rule] for rule in RULES)) for pair in pairs)
+    first, *others = RULES
+    same = all(np.array_equal(pair.ours[first], pair.ours[rule]) for pair in pairs for rule in others)
     return RULES[:1] if same else RULES
 
 
