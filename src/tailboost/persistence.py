@@ -308,7 +308,9 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, 
             "pickle stores it for those who trust the file"
         )
     names = _names(json.loads(members[_SCHEMA]))
-    record = {"format": _FORMAT, "versions": _versions(_consists_of(names)), "answers": _answered(model)}
+    # A library that is not here can be no part of the model: binned trees by scikit-learn need no XGBoost.
+    versions = {name: number for name, number in _versions(_consists_of(names)).items() if number}
+    record = {"format": _FORMAT, "versions": versions, "answers": _answered(model)}
     if notes is not None:
         record["notes"] = dict(notes)
     record["seal"] = _seal(members, record)

@@ -367,6 +367,22 @@ def test_package_imports_without_xgboost():
     assert float(out.stdout) > 0.9
 
 
+def test_a_model_made_without_xgboost_is_stored_and_read_without_it(tmp_path):
+    pytest.importorskip("skops")
+    code = (
+        "import sys; sys.modules['xgboost'] = None\n"
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "import tailboost, numpy as np\n"
+        "X = np.random.default_rng(0).normal(size=(60, 2)); y = (X[:, 0] > 0).astype(int)\n"
+        "clf = tailboost.AdaLPBoostClassifier(n_estimators=1, validation='train').fit(X, y)\n"
+        f"tailboost.save_model(clf, {str(tmp_path / 'm.skops')!r})\n"
+        f"again = tailboost.load_model({str(tmp_path / 'm.skops')!r})\n"
+        "print((again.predict(X) == clf.predict(X)).all())"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "True"
+
+
 @pytest.mark.parametrize("factor", [1e-30, 1e-9, 1e30])
 def test_scale_of_the_weights_only_changes_penalties(factor):
     X, y, weight = few_values(3, 2)
