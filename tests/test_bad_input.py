@@ -101,7 +101,7 @@ PARAMETERS = {
     "validation": (0, 1, 1.5, 0.0, -0.2, "test", None),
     "combine": ("mean", 1, None),
     "n_estimators": (0, -3, 2.5, "many", None),
-    "estimator": (3, "tree", RecordingClassifier),
+    "estimator": (3, "oak", RecordingClassifier),
     "outlier_fraction": (-0.1, 1, "few"),
     "include_constants": ("yes", 3),
     "class_weight": ("heavy", 3),
@@ -123,6 +123,8 @@ PARAMETERS = {
 def test_parameters(parameter, value, name, recorder):
     if parameter == "estimator" and isinstance(value, type):
         match, error = "estimator instance", TypeError
+    elif parameter == "estimator" and isinstance(value, str):  # learners have names
+        match, error = "estimator='oak'.*forest", ValueError
     else:
         match, error = f"'{parameter}' parameter", ValueError
     refused(lambda: make(name, recorder).set_params(**{parameter: value}).fit(X, Y), match, error)
