@@ -514,8 +514,8 @@ def everything(clf, X):
     """Return what users see of a fitted classifier."""
     seen = {"n_iter": clf.n_iter_, "rounds": len(clf.trace_), "members": len(clf.estimators_)}
     seen["stages"] = np.array(list(clf.staged_predict_proba(X))).tolist()
-    if hasattr(clf, "guarantee_"):
-        seen["guarantee"] = str(clf.guarantee_)
+    seen["guarantee"] = str(clf.guarantee_)
+    if hasattr(clf, "reweight"):
         seen["reweighted"] = clf.reweight(objective="worst_class").estimator_weights_.tolist()
     return seen
 
