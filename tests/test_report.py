@@ -25,12 +25,13 @@ from sklearn.tree import DecisionTreeClassifier
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
-from tailboost.report import Results, compare  # noqa: E402
+from tailboost.report import Results, compare, render  # noqa: E402
 from tailboost.report.charts import MOST_SHOWN, method_styles  # noqa: E402
 from tailboost.report.comparison import joint_groups  # noqa: E402
 from tailboost.report.findings import alike, comparison_table, duels, findings, guarantees  # noqa: E402
 from tailboost.report.results import holm, interval, resampled_p_value, summarise  # noqa: E402
 from tailboost.report.verdict import shown_first, verdict  # noqa: E402
+from tailboost.robustness import empirical_bernstein_bound  # noqa: E402
 
 
 @dataclass
@@ -1019,3 +1020,19 @@ def test_missing_values_are_filled_for_methods_that_take_none():
     results = compare(X, y == 1, methods=["ebboost"], alphas=[0.5], repeats=1, random_state=0)
     assert results.document["status"] == "complete"
     assert not results.document["methods"][0]["failures"]
+
+
+def test_the_mean_error_of_each_fit_is_bounded():
+    """The bound is the one of the rows held out, and the report says it of every split."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+    results = compare(X, y, methods=["forest", "coinflip"], alphas=(0.5,), repeats=2, random_state=0)
+    (forest,) = [m for m in results.document["methods"] if m["name"] == "forest"]
+    page = render(results)
+    for record in forest["repeats"]:
+        n, error = results.document["splits"][0]["n_test"], record["error"]
+        wrong = np.arange(n) < round(error * n)
+        bound = empirical_bernstein_bound(wrong)
+        assert record["error_bound"] == pytest.approx(bound)
+        assert f"{bound:.3f}" in page
+    assert "empirical Bernstein bound" in page

@@ -22,7 +22,7 @@ from tailboost.datasets import TableChangedWarning
 from tailboost.io import TableEncoder, takes_missing
 from tailboost.registry import METHODS, Method, get_method
 from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
-from tailboost.robustness import worst_case_profile
+from tailboost.robustness import empirical_bernstein_bound, worst_case_profile
 
 __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
 
@@ -442,7 +442,10 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
     )
     if method.name == COIN_FLIP:  # the rule has no deterministic answer
         return {**expected, "expected": expected}
-    errors = _errors_of(np.asarray(model.predict(split.X_test)), split)
+    predicted = np.asarray(model.predict(split.X_test))
+    errors = _errors_of(predicted, split)
+    if len(y) > 1:
+        errors["error_bound"] = empirical_bernstein_bound(predicted != y)
     if method.randomized:
         errors["expected"] = expected
     if hasattr(model, "guarantee_"):

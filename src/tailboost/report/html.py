@@ -165,6 +165,7 @@ def _confusions(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             {
                 "title": group[0]["title"],
                 "same": [m["title"] for m in group[1:]],
+                "bounds": [f"{r['error_bound']:.3f}" for r in group[0]["repeats"] if "error_bound" in r],
                 "shares": shares if len(classes) <= _MOST_CONFUSED else None,
                 "pairs": sorted(pairs, reverse=True)[:_MOST_CONFUSED],
             }
