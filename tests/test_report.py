@@ -1036,3 +1036,15 @@ def test_the_mean_error_of_each_fit_is_bounded():
         assert record["error_bound"] == pytest.approx(bound)
         assert f"{bound:.3f}" in page
     assert "empirical Bernstein bound" in page
+
+
+def test_a_mixture_of_models_is_compared_by_its_own_objective():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 3))
+    results = compare(
+        X, X.argmax(axis=1), methods=["robustmixture"], alphas=(0.3,), repeats=1, random_state=0
+    )
+    (mixture,) = [m for m in results.document["methods"] if m["name"] == "robustmixture"]
+    assert not mixture["failures"]
+    assert "at_alpha" not in mixture["repeats"][0]
+    assert mixture["repeats"][0]["tradeoff"]

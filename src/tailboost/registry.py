@@ -72,8 +72,8 @@ class Method:
 
     @property
     def uses_alpha(self) -> bool:
-        """Whether there is a parameter ``alpha``."""
-        return "alpha" in self._parameters
+        """Whether there is a parameter ``alpha`` that has a meaning by default."""
+        return "alpha" in self._parameters and "objective" not in self._parameters
 
     @property
     def uses_groups(self) -> bool:
