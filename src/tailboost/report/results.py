@@ -26,12 +26,12 @@ A record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together)
 with a probability of 5 % (`tailboost.robustness.empirical_bernstein_bound` of the rows held out). For
 randomised rules ``expected`` holds the same errors in expectation over the draw, and ``guarantee`` what the
 fit promised. ``worst_case`` says who carries the weight in the worst case a robust classifier was fitted
-against: its ``radius``, the weight of the ``heaviest_tenth`` of the rows, and the ``carriers``, see `tailboost.robustness.WeightShare`. ``confusion``,
-for up to 20 classes, counts the held-out rows by true class (rows) and answer of ``predict`` (columns).
-``tradeoff``, for methods that have one, lists ``mean_budget`` and the ``error``, ``worst_class_error`` and
-``worst_group_error`` of ``predict`` on the rows held out, for the same fitted model at each budget.
-``at_alpha`` {α: errors, expected, guarantee} is there for methods that depend on α; their errors outside of
-it are those at ``main_alpha``.
+against: its ``radius``, the weight of the ``heaviest_tenth`` of the rows, and the ``carriers``, see
+`tailboost.robustness.WeightShare`. ``confusion``, for up to 20 classes, counts the held-out rows by true
+class (rows) and answer of ``predict`` (columns). ``tradeoff``, for methods that have one, lists
+``mean_budget`` and the ``error``, ``worst_class_error`` and ``worst_group_error`` of ``predict`` on the rows
+held out, for the same fitted model at each budget. ``at_alpha`` {α: errors, expected, guarantee} is there
+for methods that depend on α; their errors outside of it are those at ``main_alpha``.
 """
 
 from __future__ import annotations
