@@ -587,6 +587,17 @@ class TestShell:
         assert all(5 < len(names) < 12 for names in asked)
         assert "'person' looks like an id" in result.stderr
 
+    def test_values_beyond_32_bits_raise_no_alarm(self, tmp_path):
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame({"a": rng.normal(size=80), "b": rng.normal(size=80), "y": np.arange(80) % 2})
+        table.loc[3, "a"] = 1e300
+        table.to_csv(tmp_path / "t.csv", index=False)
+        result = call(
+            "fit", tmp_path / "t.csv", "--target", "y", "--method", "forest", "--model", tmp_path / "m.skops"
+        )
+        assert "tell" not in result.stderr
+        assert result.exit_code in (0, 2), result.stderr
+
     def test_progress_of_compare_in_lines(self, csv, tmp_path):
         common = ("compare", csv, "--target", "outcome", "--drop", "born", "--drop", "person",
                   "--methods", "forest", "--repeats", "1", "--out", tmp_path)  # fmt: skip

@@ -22,6 +22,8 @@ def checked_labels(X: Any, y: ArrayLike) -> Labels:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
     check_consistent_length(X, y)
     labels: Labels = column_or_1d(y, warn=True)
+    if not len(labels):
+        raise ValueError("there are 0 rows; a fit needs at least one")
     check_classification_targets(labels)
     return labels
 

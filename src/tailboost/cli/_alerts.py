@@ -78,6 +78,7 @@ def _told_by(column: Any, y: Any) -> float:
         codes = column.where(column.map(counts).astype(float) >= 5).astype(object).fillna("")
         told = pd.Series(y).groupby(codes.to_numpy()).transform(lambda part: part.mode()[0]).to_numpy()
         return float(balanced_accuracy_score(y, told))
-    values = column.to_numpy(dtype=np.float64)[:, None]
+    # A tree asks the order of values alone, and takes none beyond those of 32 bits.
+    values = column.rank().to_numpy(dtype=np.float64)[:, None]
     tree = DecisionTreeClassifier(max_leaf_nodes=2 * classes, min_samples_leaf=2, random_state=0)
     return float(balanced_accuracy_score(y, tree.fit(values, y).predict(values)))

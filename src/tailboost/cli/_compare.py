@@ -29,6 +29,7 @@ from tailboost.cli._shared import (
     Target,
     Verbose,
     bad_input,
+    bar_console,
     command_line,
     console,
     exit_codes,
@@ -217,9 +218,8 @@ def _compare(
     results_file, report_file = (out / name for name in REPORT_FILES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     terminal = console(stderr=True)
-    with Progress(
-        *columns, console=terminal, transient=True, disable=is_quiet() or not terminal.is_terminal
-    ) as progress:
+    hidden = is_quiet() or not terminal.is_terminal
+    with Progress(*columns, console=bar_console(hidden=hidden), transient=True, disable=hidden) as progress:
         task = progress.add_task("starting")
 
         def keep(results: Results, done: int, total: int, what: str) -> None:

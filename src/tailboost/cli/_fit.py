@@ -39,6 +39,7 @@ from tailboost.cli._shared import (
     Target,
     Verbose,
     bad_input,
+    bar_console,
     check_output,
     console,
     exit_codes,
@@ -280,7 +281,8 @@ def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
         return
     terminal = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
+    hidden = not terminal.is_terminal
+    with Progress(*columns, console=bar_console(hidden=hidden), transient=True, disable=hidden) as progress:
         task = progress.add_task(f"fitting {method.title}", total=None)
         last = -np.inf
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -178,6 +179,11 @@ def console(*, stderr: bool = False) -> Console:
     terminal = Console(stderr=stderr, highlight=False)
     # In a file or a pipe a table need not fit the width of a screen.
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
+
+
+def bar_console(*, hidden: bool) -> Console:
+    """Return where a bar of progress is drawn: older versions of rich end a hidden bar with an empty line."""
+    return Console(file=io.StringIO()) if hidden else console(stderr=True)
 
 
 def tell(line: str) -> None:
