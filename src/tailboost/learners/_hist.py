@@ -305,6 +305,10 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         state: dict[str, Any] = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_booster"}
 
+    def __sklearn_is_fitted__(self) -> bool:
+        # Without this scikit-learn goes through all attributes, while another thread may add the booster.
+        return hasattr(self, "classes_")
+
     @property
     def booster_(self) -> Any:
         """The XGBoost model; do not change it, predictions of other threads may be using it."""
