@@ -20,7 +20,7 @@ $(READY_MIN): pyproject.toml constraints-min.txt
 	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,test]"
 	touch $@
 
-demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/*/report.html
+demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/index.html
 	$(BIN)/tailboost demo
 
 test: $(READY)  ## the fast test suite
