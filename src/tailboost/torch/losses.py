@@ -217,6 +217,11 @@ def vector_scaling(
 def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
     """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
 
+    Parameters
+    ----------
+    logits, y, class_counts
+        As for all losses; the counts are not used.
+
     References
     ----------
     .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
