@@ -20,7 +20,7 @@ $(READY_MIN): pyproject.toml constraints-min.txt
 	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,test]"
 	touch $@
 
-demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/*/report.html
+demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/index.html
 	$(BIN)/tailboost demo
 
 test: $(READY)  ## the fast test suite
@@ -43,6 +43,7 @@ lint: $(READY)
 
 docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python -m pytest -q tests/test_numpydoc.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 package: $(READY)  ## wheel and source, checked as a package index would
