@@ -13,6 +13,7 @@ from tailboost.solvers import (
     count_patterns,
     merge_patterns,
     minimize_cvar_mixture,
+    tail_game,
     words,
 )
 
@@ -121,6 +122,46 @@ def test_the_table_has_the_solution_of_the_units(n_members, alpha):
     w[used] = (solution.unit_weights[table.units] * weight)[used] / table.weight[table.units][used]
     np.testing.assert_allclose(w, units.unit_weights, atol=1e-9)
     check_mixture(units, losses, alpha, weight)
+
+
+@pytest.mark.parametrize("n_members", [1, 12, 20, 65])
+@pytest.mark.parametrize("kind", ["uniform", "weights", "zeros", "ties", "alike"])
+def test_words_give_the_solution_of_rows(n_members, kind, monkeypatch):
+    rng = np.random.default_rng(n_members)
+    kinds = rng.random((n_members, 700)) < rng.beta(0.5, 2, 700)
+    losses = kinds[:, rng.integers(0, 700, 9000)]
+    if kind == "ties" and n_members > 1:
+        losses[-1] = ~losses[0]
+    if kind == "alike":
+        losses[:] = losses[:, :1]
+    base = None if kind == "uniform" else rng.choice([0.5, 1.0, 2.0], 9000) + rng.random(9000)
+    if kind == "zeros":
+        base[rng.random(9000) < 0.4] = 0.0
+    solutions = {}
+    for name, pays in (("rows", 0.0), ("words", 2.0)):
+        monkeypatch.setattr(tail_game, "PAYS", pays)
+        monkeypatch.setattr(tail_game, "SAMPLE", 1024)  # so that rows are rows here
+        solutions[name] = minimize_cvar_mixture(losses, 0.13, base)
+    rows, words_ = solutions["rows"], solutions["words"]
+    check_mixture(words_, losses, 0.13, base)
+    assert words_.value == pytest.approx(rows.value, abs=1e-12)
+    np.testing.assert_allclose(words_.mixture, rows.mixture, atol=1e-9)
+    p = np.full(9000, 1 / 9000) if base is None else base / base.sum()
+    np.testing.assert_allclose(words_.unit_weights / p.max(), rows.unit_weights / p.max(), atol=1e-7)
+    # Rows of one word share its weight in proportion to p.
+    position = count_patterns(losses).units
+    share = np.bincount(position, words_.unit_weights) / np.bincount(position, p).clip(1e-300)
+    np.testing.assert_allclose(words_.unit_weights, p * share[position], rtol=1e-9, atol=1e-18)
+
+
+@pytest.mark.parametrize("n_members", [12, 24, 60])
+def test_the_estimate_of_how_many_patterns_there_are(n_members):
+    rng = np.random.default_rng(n_members)
+    losses = BitLosses.from_rows(rng.random((n_members, 60_000)) < rng.beta(0.5, 2, 60_000))
+    truth = len(count_patterns(losses))
+    sample = losses.select(units=np.arange(0, 60_000, 12)).patterns()[1]
+    # In patterns per unit, which is what the choice rests on; rather too many than too few.
+    assert -0.03 < (tail_game.more_patterns(sample, 60_000) - truth) / 60_000 < 0.1
 
 
 def test_many_equal_weights_do_not_drift():

@@ -86,14 +86,14 @@ def _by_sorting(key: npt.NDArray[np.uint64], index_bits: int) -> tuple[Ints, Int
     return unit[new], position
 
 
-def sums(position: Ints, weight: Floats, size: int) -> Floats:
-    """Sum the weights of the units at each of ``size`` positions, shape (size,).
+def sums(position: Ints, weight: Floats | float, size: int) -> Floats:
+    """Sum the weights of the units, or one for all, at each of ``size`` positions, shape (size,).
 
     Many equal numbers added one by one drift away from their sum, 10⁷ of them by 10⁻¹⁰ of it: so units are
     counted where all weigh the same, and else summed in blocks.
     """
-    if weight.min() == weight.max():
-        return np.bincount(position, minlength=size) * weight[0]
+    if isinstance(weight, float) or weight.min() == weight.max():
+        return np.bincount(position, minlength=size) * np.ravel(weight)[0]
     total, step = np.zeros(size), max(BLOCK, 4 * size)
     for start in range(0, position.size, step):
         total += np.bincount(position[start : start + step], weight[start : start + step], size)
