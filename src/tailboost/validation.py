@@ -103,11 +103,12 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 
 
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
-    """Return zero-one losses of class numbers, and (1 − y h)/2, y = ±1, of values h of two classes."""
+    """Return zero-one losses of class numbers, and (1 − h_y)/2 of values h; h_1 = −h_0 of two classes."""
     if not is_real(answers):
         wrong: NDArray[Any] = answers != y
         return wrong
-    losses: NDArray[Any] = 0.5 * (1.0 - (2.0 * y - 1.0) * answers)
+    h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
+    losses: NDArray[Any] = 0.5 * (1.0 - h)
     return losses
 
 
