@@ -135,14 +135,18 @@ class Sketch:
     @classmethod
     def of(cls, hashes: Hashes, most: int = MOST_KEPT) -> Self:
         """Return the sketch of rows by their hashes (see `hash_rows`); at most so many are kept."""
-        short, counts = np.unique(_short(hashes), return_counts=True)
+        return cls.counted(*np.unique(short_hashes(hashes), return_counts=True), most)
+
+    @classmethod
+    def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
+        """Return the sketch of rows by the different `short_hashes`, sorted, and how many rows have each."""
         kept = short[:most]
         limit = 2**32 - 1 if len(kept) == len(short) else int(kept[-1])
         return cls(kept, limit, float(counts[counts > 1].sum() / counts.sum()))
 
     def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Mark the known ones among those rows that a sketch of this limit samples."""
-        short = _short(hashes)
+        short = short_hashes(hashes)
         return np.isin(short[short <= self.limit], self.kept)
 
     def share(self, hashes: Hashes) -> float:
@@ -163,7 +167,8 @@ class Sketch:
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
 
 
-def _short(hashes: Hashes) -> NDArray[np.uint32]:
+def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
+    """Return the first half of each hash, by which a sketch knows rows."""
     return (hashes >> np.uint64(32)).astype(np.uint32)
 
 

@@ -1,0 +1,18 @@
+"""Boosting classifiers on Dask arrays and data frames."""
+
+from __future__ import annotations
+
+from tailboost.dask._classifiers import (
+    AdaLPBoostClassifier,
+    GroupDROBoostClassifier,
+    WorstClassBoostClassifier,
+)
+from tailboost.dask._cluster import ClusterError, WorkerLostWarning
+
+__all__ = [
+    "AdaLPBoostClassifier",
+    "ClusterError",
+    "GroupDROBoostClassifier",
+    "WorkerLostWarning",
+    "WorstClassBoostClassifier",
+]
