@@ -161,6 +161,15 @@ class Certificate:
     def bound(self, kind: Kind, unit: Any = None, rule: Rule = "predict") -> CertifiedBound:
         """Return one of the bounds.
 
+        Parameters
+        ----------
+        kind, unit, rule
+            As `CertifiedBound` has them; no unit where the kind has one bound alone.
+
+        Returns
+        -------
+        CertifiedBound
+
         Raises
         ------
         KeyError

@@ -304,6 +304,10 @@ class Trace:
 
     Attributes
     ----------
+    rounds : list of Round
+        The entries, from which the arrays are made.
+    unit_weights : list of ndarray of shape (m,) or None
+        The rows of ``weights``.
     weighted_loss : ndarray of shape (T,)
         ``⟨w^t, ℓ^t⟩``, the newest hypothesis' loss under the weights it was trained for, in [0, 1].
     effective_size : ndarray of shape (T,)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import datetime
-import difflib
 import io
 import json
 import time
@@ -23,6 +22,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from tailboost import datasets
 from tailboost._interrupts import ending_at_interrupts
+from tailboost._near import did_you_mean
 from tailboost.cli._alerts import alerts
 from tailboost.cli._compare import installed
 from tailboost.cli._inspect import print_evaluation
@@ -211,9 +211,8 @@ def _no_parameter(method: Method, name: str, known: dict[str, Any]) -> str:
         return (
             "--set: theta is 1 − max_error: give --max-error, the error allowed (theta=.8 is --max-error .2)"
         )
-    near = difflib.get_close_matches(name, known, n=1)
-    meant = f", did you mean {near[0]!r}?" if near else ";"
-    return f"--set: {method.name} has no parameter {name!r}{meant} It has {', '.join(sorted(known))}"
+    hint = did_you_mean(name, known)
+    return f"--set: {method.name} has no parameter {name!r}; {hint}It has {', '.join(sorted(known))}"
 
 
 def name_labels(classifier: Any, labels: Sequence[Any]) -> None:

@@ -275,10 +275,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def open_session(
         self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> HistSession:
-        """Open the data for any number of fits; labels are class numbers 0 … K − 1.
-
-        ``sample_weight`` is part of the protocol and not needed here.
-        """
+        """Open the data for any number of fits, see `tailboost.learners.protocols`; no weights are needed."""
         self._validate_params()
         return HistSession(self, X, y, n_classes)
 
