@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from sklearn.base import clone
-from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier
@@ -119,7 +118,7 @@ def test_the_same_game_as_on_one_machine(client):
 
 
 def test_the_result_is_an_ordinary_classifier(client, tmp_path):
-    X, y, groups, w = table(3)
+    X, y, groups, _ = table(3)
     Xd, yd, gd = blocks(3, X, y, groups)
     clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0).fit(
         Xd, yd, groups=gd, client=client
@@ -135,3 +134,53 @@ def test_the_result_is_an_ordinary_classifier(client, tmp_path):
     again = tb.load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(again.predict(X), local.predict(X))
     np.testing.assert_allclose(again.tradeoff().worst, local.tradeoff().worst)
+
+
+# -- judging -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, _, _ = table(4, n=600)
+    return tb.AdaLPBoostClassifier(TREES, n_estimators=3, alpha=0.6, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_certify_says_what_it_says_of_the_same_rows_in_memory(model, parts):
+    X, y, groups, _ = table(5, n=700)
+    options = {"alphas": [0.3], "shifts": [0.1], "max_error": {"a": 0.6, "b": 0.7, None: 0.9}}
+    here = tb.certify(model, X, y, groups=groups, **options)
+    Xd, yd, gd = blocks(parts, X, y, groups)
+    there = td.certify(model, Xd, yd, groups=gd, **options)
+    assert [b.name for b in there.bounds] == [b.name for b in here.bounds]
+    for a, b in zip(there.bounds, here.bounds, strict=True):
+        assert (a.n, a.target, a.certified) == (b.n, b.target, b.certified)
+        assert (a.estimate, a.upper) == (
+            pytest.approx(b.estimate, abs=1e-12),
+            pytest.approx(b.upper, abs=1e-12),
+        )
+    assert there.rows.kept.tolist() == here.rows.kept.tolist()
+
+
+def test_certify_knows_rows_that_were_fitted_on(model):
+    X, y, _, _ = table(4, n=600)
+    with pytest.raises(tb.SeenRowsError, match="members were fitted on 100% of these rows"):
+        td.certify(model, *blocks(5, X, y))
+
+
+def test_metrics_are_those_of_one_machine(model):
+    X, y, groups, w = table(6)
+    P, k = model.predict_proba(X), model.predict(X)
+    yd, gd, wd, Pd, kd = blocks(7, y, groups, w, P, k)
+    for name, args, lazy in (
+        ("class_errors", (y, k), (yd, kd)),
+        ("worst_class_error", (y, k), (yd, kd)),
+        ("expected_class_errors", (y, P), (yd, Pd)),
+        ("group_errors", (y, k, groups), (yd, kd, gd)),
+        ("worst_group_error", (y, k, groups), (yd, kd, gd)),
+        ("expected_group_errors", (y, P, groups), (yd, Pd, gd)),
+        ("cvar_zero_one_loss", (y, P, 0.2), (yd, Pd, 0.2)),
+    ):
+        here, there = getattr(tb.metrics, name), getattr(td.metrics, name)
+        assert there(*lazy) == pytest.approx(here(*args), abs=1e-12), name
+        assert there(*lazy, sample_weight=wd) == pytest.approx(here(*args, sample_weight=w), abs=1e-12), name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -138,6 +138,16 @@ class Sketch:
         return cls.counted(*np.unique(short_hashes(hashes), return_counts=True), most)
 
     @classmethod
+    def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]], most: int = MOST_KEPT) -> Self:
+        """Return the sketch of all rows from the different `short_hashes` of parts, and their counts.
+
+        Where a part gives the smallest ``most`` + 1 only, how many rows repeat others is estimated by these.
+        """
+        short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate([count for _, count in parts]))
+        return cls.counted(short, counts.astype(np.intp), most)
+
+    @classmethod
     def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
         """Return the sketch of rows by the different `short_hashes`, sorted, and how many rows have each."""
         kept = short[:most]
@@ -156,15 +166,26 @@ class Sketch:
 
     def beyond_chance(self, hashes: Hashes) -> bool:
         """Whether more rows are known than equal rows from the same source explain."""
-        known, r = self.knows(hashes), self.repeated
-        if not len(known):
+        known = self.knows(hashes)
+        return self.too_many(int(known.sum()), len(known))
+
+    def too_many(self, known: int, sampled: int) -> bool:
+        """Whether so many known among so many sampled rows are more than chance explains."""
+        if not sampled:
             return False
-        by_chance = r + max(CHANCE, STANDARD_ERRORS * float(np.sqrt(r * (1 - r) / len(known))))
-        return bool(known.mean() > min(by_chance, (1 + r) / 2))
+        r = self.repeated
+        by_chance = r + max(CHANCE, STANDARD_ERRORS * float(np.sqrt(r * (1 - r) / sampled)))
+        return known / sampled > min(by_chance, (1 + r) / 2)
 
     def overlaps(self, other: Sketch) -> bool:
         """Whether more rows of another sketch are known than equal rows from the same source explain."""
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
+
+
+def shortest(hashes: Hashes, most: int = MOST_KEPT) -> tuple[NDArray[np.uint32], Ints]:
+    """Return what `Sketch.merged` needs of a part of the rows: the smallest fingerprints and their counts."""
+    short, counts = np.unique(short_hashes(hashes), return_counts=True)
+    return short[: most + 1], counts[: most + 1]
 
 
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tailboost.dask import metrics
+from tailboost.dask._certify import certify
 from tailboost.dask._classifiers import (
     AdaLPBoostClassifier,
     GroupDROBoostClassifier,
@@ -15,4 +17,6 @@ __all__ = [
     "GroupDROBoostClassifier",
     "WorkerLostWarning",
     "WorstClassBoostClassifier",
+    "certify",
+    "metrics",
 ]

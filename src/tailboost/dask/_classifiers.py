@@ -114,9 +114,6 @@ class OnCluster(ValidatedMixtureClassifier):
             numbers = shifted[0] if len(shifted) == 1 else np.column_stack(shifted)
         sample = _worker.smallest([(seen.given, seen.given_hashes) for seen in looks], _worker.PROBED)
         checked_table(self, self._learner(), sample, np.zeros(n_rows_of(sample)))  # takes the columns' names
-        shorts = np.concatenate([seen.short for seen in looks])
-        short, place = np.unique(shorts, return_inverse=True)
-        counts = np.bincount(place, weights=np.concatenate([seen.counts for seen in looks]))
         problem = ClusterProblem(
             sample,
             Table((code, half), tally),
@@ -125,7 +122,7 @@ class OnCluster(ValidatedMixtureClassifier):
             factor,
             len(self.classes_),
             min(seen.least for seen in looks),
-            Sketch.counted(short, counts.astype(np.intp)),
+            Sketch.merged([seen.short for seen in looks]),
             sum(seen.digest for seen in looks) % 2**64,
         )
         self._sample = _worker.smallest([(seen.table, seen.hashes) for seen in looks], ROWS_FOR_CUTS)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from xgboost.collective import CommunicatorContext
 
 from tailboost._checks import n_rows_of, positions, refuse_missing
-from tailboost._rows import hash_rows, short_hashes
+from tailboost._rows import hash_rows, shortest
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.data import take
 from tailboost.learners._adjusted import LEAST_PROBABILITY
@@ -132,8 +132,8 @@ class Look:
         The different rows with the smallest hashes, as the learner reads them.
     given, given_hashes : table, ndarray
         A few rows as they were given, and their hashes.
-    short, counts : ndarray
-        Their fingerprints, and how many rows have each.
+    short : pair of ndarrays
+        Their smallest fingerprints, and how many rows have each.
     digest : int
         A sum over the rows that does not depend on their order.
     """
@@ -144,8 +144,7 @@ class Look:
     hashes: Hashes
     given: Any
     given_hashes: Hashes
-    short: NDArray[np.uint32]
-    counts: Ints
+    short: tuple[NDArray[np.uint32], Ints]
     digest: int
 
 
@@ -312,9 +311,8 @@ def look(fit: str, reading: Reading) -> Look:
     part.n_keys = int(np.prod(reading.radices, dtype=np.int64))
     digest = _digest(part.hashes, part.keys, part.weight)
     tally = part.split((part.hashes & np.uint64(1)).astype(np.int64), 2)
-    short, counts = np.unique(short_hashes(part.hashes), return_counts=True)
     least = float(part.weight.min())
-    return Look(tally, least, *sample.rows(), *given.rows(), short, counts, digest)
+    return Look(tally, least, *sample.rows(), *given.rows(), shortest(part.hashes), digest)
 
 
 def _combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:
