@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -22,8 +30,17 @@ N = 1500
 @pytest.fixture(scope="module")
 def client():
     """A cluster of two processes, one thread each."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+    with cluster(2) as client:
+        yield client
+
+
+@contextmanager
+def cluster(n_workers):
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
+    with (
+        distributed.LocalCluster(n_workers=n_workers, **options) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+    ):
         yield client
 
 
@@ -134,6 +151,216 @@ def test_the_result_is_an_ordinary_classifier(client, tmp_path):
     again = tb.load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(again.predict(X), local.predict(X))
     np.testing.assert_allclose(again.tradeoff().worst, local.tradeoff().worst)
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def frame(seed=7, n=900):
+    """A data frame with text, categories and missing values, and labels that are text."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "x": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "town": rng.choice(["Rome", "Oslo", "Bonn", "Lima"], n),
+            "size": pd.Categorical(rng.choice(["s", "m", "l"], n), ["s", "m", "l"]),
+            "z": rng.integers(0, 50, n),
+        }
+    )
+    signal = X["x"].fillna(1) + (X["town"] == "Oslo") + 0.02 * X["z"] + rng.logistic(size=n)
+    return X, pd.Series(np.where(signal > 1, "yes", "no"), name="y")
+
+
+def test_data_frames_are_read_as_on_one_machine(client):
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = frame()
+    args = {"n_estimators": 2, "alpha": 0.7, "validation": "train", "n_iter_no_change": None}
+    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y)
+    whole = dd.from_pandas(X.assign(y=y), npartitions=5)
+    Xd, yd = whole.drop(columns="y"), whole["y"]
+    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(Xd, yd, client=client)
+    assert many.classes_.tolist() == ["no", "yes"]
+    assert many.feature_names_in_.tolist() == list(X.columns)
+    np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
+    np.testing.assert_array_equal(many.predict(X), one.predict(X))
+    lazy = many.predict(Xd)
+    assert hasattr(lazy, "compute")
+    np.testing.assert_array_equal(np.asarray(lazy.compute()), one.predict(X))
+    np.testing.assert_allclose(np.asarray(many.predict_proba(Xd).compute()), one.predict_proba(X), atol=1e-12)
+
+
+def test_class_weights_and_rows_of_weight_0(client):
+    X, y, _, w = table(8, n=600)
+    w[::3] = 0
+    args = {"n_estimators": 2, "alpha": 0.5, "validation": "train", "class_weight": {0: 3.0, 1: 1.0, 2: 2.0}}
+    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y, w)
+    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(*blocks(4, X, y, w), client=client)
+    np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
+    np.testing.assert_array_equal(many.predict(X), one.predict(X))
+
+
+@pytest.mark.parametrize(
+    "params", [{"class_loss": "indicator", "max_error": 0.6, "gamma": 0.1}, {"units": "cell"}]
+)
+def test_targets_for_classes_and_cells(client, params):
+    X, y, groups, _ = table(9)
+    Xd, yd, gd = blocks(4, X, y, groups)
+    clf = td.WorstClassBoostClassifier(TREES, n_estimators=3, eta=1.0, random_state=0, **params)
+    clf.fit(Xd, yd, groups=gd if "units" in params else None, client=client)
+    assert isinstance(clf.bound_met_, bool)
+    assert len(clf.unit_errors_) == (9 if "units" in params else 3)
+    assert clf.to_local().guarantee_.units.kind == params.get("units", "class")
+
+
+# -- refusals ----------------------------------------------------------------------------------------------
+
+
+def test_what_a_cluster_cannot_do_is_refused_by_name(client):
+    X, y, _, _ = table(n=60)
+    Xd, yd = blocks(3, X, y)
+    ada = td.AdaLPBoostClassifier
+    for clf, args, says in (
+        (ada(TREES), (X, yd), "X is a ndarray: a Dask array or data frame is needed"),
+        (ada(TREES), (Xd, y), "y is a ndarray"),
+        (ada(TREES), (Xd, yd[:50]), "y has 50 entries, X has 60 rows"),
+        (ada(TREES), (Xd, None), "requires y to be passed"),
+        (ada("forest"), (Xd, yd), "RandomForestClassifier.*is not fitted on a cluster"),
+        (ada(HistBoostClassifier(backend="sklearn")), (Xd, yd), "backend='sklearn'"),
+        (ada(TREES, outlier_fraction=0.1), (Xd, yd), "outlier_fraction=0.1 is not available on a cluster"),
+        (ada(TREES, warm_start=True), (Xd, yd), "warm_start=True is not available"),
+        (ada(TREES, alpha=2.0), (Xd, yd), "The 'alpha' parameter"),
+        (ada(TREES), (Xd, yd * 0), "a classifier needs at least two"),
+        (ada(TREES), (Xd, yd * 0.37), "[Uu]nknown label type"),
+        (ada(TREES), (Xd * np.inf, yd), "X holds infinity"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=says):
+            clf.fit(*args, client=client)
+    with pytest.raises(ValueError, match="units='group' needs groups"):
+        td.WorstClassBoostClassifier(units="group").fit(Xd, yd, client=client)
+    assert not any(client.processing().values())
+
+
+def test_without_a_client_it_says_how_to_make_one():
+    X, y, _, _ = table(n=60)
+    with pytest.raises(ValueError, match="there is no Dask client: make one"):
+        td.AdaLPBoostClassifier(TREES).fit(*blocks(2, X, y))
+
+
+# -- a fit that goes on ------------------------------------------------------------------------------------
+
+
+def test_a_fit_goes_on_from_its_checkpoints(client, tmp_path, monkeypatch):
+    X, y, _, _ = table(10, n=600)
+    args = {"n_estimators": 3, "alpha": 0.5, "n_iter_no_change": None, "random_state": 0}
+    whole = td.AdaLPBoostClassifier(TREES, **args).fit(*blocks(3, X, y), client=client)
+    folder = tmp_path / "kept"
+    kept = td.AdaLPBoostClassifier(TREES, checkpoint_dir=folder, **args | {"n_estimators": 2})
+    kept.fit(*blocks(3, X, y), client=client)
+    assert len(list(folder.glob("models-*.npz"))) == 2
+    times = [path.stat().st_mtime_ns for path in sorted(folder.iterdir())]
+    again = kept.set_params(n_estimators=3).fit(*blocks(7, *shuffled(X, y)), client=client)
+    same_fit(again, whole, X)
+    assert [path.stat().st_mtime_ns for path in sorted(folder.iterdir())][:2] == times  # not fitted again
+    with pytest.raises(ValueError, match="alpha"):
+        kept.set_params(alpha=0.4).fit(*blocks(3, X, y), client=client)
+    with pytest.raises(ValueError, match="another checkpoint_dir"):
+        kept.set_params(alpha=0.5).fit(*blocks(3, X + 1.0, y), client=client)
+    first = sorted(folder.iterdir())[0]
+    first.write_bytes(first.read_bytes()[:-40])
+    with pytest.raises(ValueError, match="is damaged"):
+        kept.fit(*blocks(3, X, y), client=client)
+
+
+def asked(client):
+    """Return the questions that workers are at, by the names of their tasks."""
+    return {key for keys in client.processing().values() for key in keys if key.startswith("tailboost-ask")}
+
+
+def kill_in_round(client, pid, number):
+    """Kill a process while workers answer the question with this number."""
+    seen = set()
+    while len(seen) <= number * 2:  # two workers answer each question
+        seen |= asked(client)
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_killed_worker_costs_a_round_and_nothing_else():
+    X, y, _, _ = table(11, n=60_000)
+    trees = HistBoostClassifier(n_estimators=40)
+    clf = td.AdaLPBoostClassifier(trees, n_estimators=3, alpha=0.5, n_iter_no_change=None, random_state=0)
+    with cluster(2) as client:
+        whole = clone(clf).fit(*blocks(6, X, y), client=client)
+        victim = sorted(client.run(os.getpid).items())[0][1]
+        killer = threading.Thread(target=kill_in_round, args=(client, victim, 1))
+        killer.start()
+        with pytest.warns(td.WorkerLostWarning, match="was lost"):
+            clf.fit(*blocks(6, X, y), client=client)
+        killer.join()
+        same_fit(clf, whole, X)
+        time.sleep(1.0)
+        assert not any(client.processing().values())
+        held = client.run(lambda: len(sys.modules["tailboost.dask._worker"]._parts), on_error="return")
+        assert not any(
+            n for n in held.values() if isinstance(n, int)
+        )  # a worker started anew has no such module
+
+
+@pytest.mark.slow
+def test_four_workers_fit_what_one_fits():
+    X, y, groups, w = table(12, n=4000)
+    clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0)
+    fits = []
+    for n_workers, parts, arrays in (
+        (1, 1, (X, y, w, groups)),
+        (4, 40, shuffled(X, y, w, groups)),
+    ):
+        with cluster(n_workers) as client:
+            *rows, gd = blocks(parts, *arrays)
+            fits.append(clone(clf).fit(*rows, groups=gd, client=client))
+    same_fit(*fits, X)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+sys.path.insert(0, {tests!r})
+import test_dask as t
+def main():
+    X, y, _, _ = t.table(11, n=60_000)
+    with t.cluster(2) as client:
+        clf = t.td.AdaLPBoostClassifier(t.HistBoostClassifier(n_estimators=40), n_estimators=9,
+                                        n_iter_no_change=None, random_state=0)
+        def stop():
+            seen = set()
+            while len(seen) <= 4:
+                seen |= t.asked(client)
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=stop, daemon=True).start()
+        clf.fit(*t.blocks(6, X, y), client=client)
+        deadline = time.monotonic() + 20
+        while any(client.processing().values()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        print("rounds", clf.n_iter_, "left", sum(map(len, client.processing().values())))
+        again = t.clone(clf).set_params(n_estimators=1).fit(*t.blocks(6, X, y), client=client)
+        print("again", again.n_iter_)
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_rounds_and_leaves_no_tasks(tmp_path):
+    script = tmp_path / "fit.py"
+    script.write_text(INTERRUPTED.format(tests=os.path.dirname(__file__)))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert "left 0" in done.stdout, done.stderr[-2000:]
+    assert "rounds 2" in done.stdout
+    assert "again 1" in done.stdout
+    assert "FitInterruptedWarning" in done.stderr
 
 
 # -- judging -----------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost import classifiers as local
 from tailboost._checks import n_rows_of
@@ -32,7 +34,8 @@ from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.learners._table import ROWS_FOR_CUTS, TableReader
 from tailboost.validation import CROSS_FIT_UP_TO, HELD_OUT, LEAST_HELD_OUT, N_FOLDS, Scheme
 
-_X, _Y = "X", "y"
+# Combinations of class and groups that can be told apart further within 64 bits.
+MOST_STRATA = 2**40
 
 
 class OnCluster(ValidatedMixtureClassifier):
@@ -46,10 +49,8 @@ class OnCluster(ValidatedMixtureClassifier):
     _local: ClassVar[type[Any]]
     #: Parameters that have one allowed value here, and why.
     _fixed: ClassVar[dict[str, tuple[Any, str]]] = {
-        "warm_start": (
-            False,
-            "the rows leave the workers with the fit; raise n_estimators and use checkpoint_dir",
-        ),
+        "warm_start": (False, "the rows leave the workers with the fit; with checkpoint_dir it goes on"),
+        "n_jobs": (None, "each worker uses the threads it was started with"),
     }
 
     _remote: Rows
@@ -69,7 +70,7 @@ class OnCluster(ValidatedMixtureClassifier):
         self, client: Any, X: Any, y: Any, sample_weight: Any, groups: Any, fit: Callable[[], Any]
     ) -> None:
         self._refuse()
-        columns = (Column(_Y, y), Column("sample_weight", sample_weight), Column("groups", groups))
+        columns = (Column("y", y), Column("sample_weight", sample_weight), Column("groups", groups))
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         blocks = partitions(X, *columns)
@@ -93,6 +94,7 @@ class OnCluster(ValidatedMixtureClassifier):
         found = remote.read()
         self._reading = reading = _reading(found)
         self.classes_ = reading.classes
+        check_classification_targets(self.classes_)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y holds {len(self.classes_)} class(es) among the rows of positive weight; a classifier "
@@ -240,7 +242,13 @@ def _reading(found: list[Partition]) -> Reading:
     ]
     labels = np.unique(np.concatenate([p.labels for p in filled]))
     columns = zip(*(p.groups for p in filled), strict=True)
-    return Reading(reader, labels, tuple(np.unique(np.concatenate(column)) for column in columns))
+    groups = tuple(np.unique(np.concatenate(column)) for column in columns)
+    if (n := math.prod([len(labels), *map(len, groups)])) > MOST_STRATA:
+        raise ValueError(
+            f"{len(labels)} classes and {len(groups)} columns of groups cross to {n:,} combinations, more "
+            f"than the {MOST_STRATA:,} that can be numbered: give fewer columns of groups"
+        )
+    return Reading(reader, labels, groups)
 
 
 def _joint(column: int, categories: tuple[list[Any] | None, ...]) -> list[Any] | None:

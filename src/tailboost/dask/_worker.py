@@ -263,10 +263,11 @@ def read(fit: str, number: int, X: Any, y: Any, weight: Any, groups: Any, words:
     if not used.all():
         X, y, weight = take(X, used), y[used], weight[used]
         columns = [column[used] for column in columns]
-    path = part.folder / f"given-{number}.pkl"
-    with path.open("wb") as file:
-        pickle.dump((X, y, weight, columns), file, protocol=5)
-    part.files[number] = path
+    if len(y):
+        path = part.folder / f"given-{number}.pkl"
+        with path.open("wb") as file:
+            pickle.dump((X, y, weight, columns), file, protocol=5)
+        part.files[number] = path
     kinds = TableReader().fit(X).categories_
     return Partition(len(y), n, np.unique(y), [np.unique(column) for column in columns], kinds)
 
