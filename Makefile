@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := xgboost,app,torch,test,lint
+EXTRAS := xgboost,app,torch,dask,test,lint
 # The oldest versions have wheels for the oldest Python only.
 PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
