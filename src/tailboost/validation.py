@@ -21,8 +21,8 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
-from tailboost.learners.protocols import Session
-from tailboost.learners.session import grown, is_real, predict_members, stages
+from tailboost.learners.protocols import Partitioned, Session
+from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
 Look = tuple[NDArray[Any], Ints]
@@ -73,7 +73,7 @@ class Scheme(Protocol):
 class Stage:
     """The chosen stage of a growth: its number, from 1, its losses and its answers.
 
-    ``model`` is None if growth went on beyond it: the stage must then be grown again.
+    ``model`` is None if growth went on beyond it and changed it: the stage must then be grown again.
     """
 
     number: int
@@ -82,12 +82,18 @@ class Stage:
     model: Any
 
 
-def choose_stage(growing: Generator[Any], look: Callable[[Any], Look], goal: Goal | None) -> Stage:
-    """Draw stages until one reaches the goal, and take the first of those that came closest."""
+def choose_stage(
+    growing: Generator[Any], look: Callable[[Any], Look], goal: Goal | None, lasting: bool = False
+) -> Stage:
+    """Draw stages until one reaches the goal, and take the first of those that came closest.
+
+    ``lasting`` says that growth does not change the stages before.
+    """
     least, taken = np.inf, Stage(0, np.empty(0), np.empty(0, np.intp), None)
     with closing(growing):
         for n, model in enumerate(growing, 1):
-            taken = replace(taken, model=None)
+            if not lasting:
+                taken = replace(taken, model=None)
             losses, answers = look(model)
             distance = 0.0 if goal is None else goal(losses, answers)
             if n == 1 or distance < least:
@@ -117,7 +123,7 @@ def fit_to_all(
 ) -> Response:
     """Answer with a member fitted to all rows, whose losses, measured by ``look``, end its growth."""
     grow = goal is not None
-    stage = choose_stage(stages(session, weight, seed, grow=grow), look, goal)
+    stage = choose_stage(stages(session, weight, seed, grow=grow), look, goal, lasting(session))
     member = stage.model
     if member is None:
         member = grown(session, stage.number, weight, seed)
@@ -188,7 +194,8 @@ class HeldOut:
             answers = self.session.predict(model)
             return row_losses(answers, self.train.y)[rest], answers[self.held]
 
-        stage = choose_stage(stages(self.session, own, seed, rest, grow=grow), look, goal)
+        keep = lasting(self.session) and not self.refit
+        stage = choose_stage(stages(self.session, own, seed, rest, grow=grow), look, goal, keep)
         member = stage.model
         if self.refit:
             member = grown(self.session, stage.number, weight, seed, grow=grow)
@@ -380,6 +387,8 @@ def choose_scheme(
         return Resubstitution(session, train, replace(train, fitted=True))
     split = Split.of(problem, validation, seed, otherwise=", or validation='train'")
     judged = split.judged(train, "losses")
+    if isinstance(session, Partitioned):
+        session.leave_out(split.fold)
     if split.validation == "cv":
         return CrossFitted(session, train, judged, split.fold, n_jobs, memory)
     return HeldOut(session, train, judged, split.fold == 0, refit)

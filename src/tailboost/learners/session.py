@@ -16,7 +16,16 @@ from tailboost.learners._regressor import RegressorSession
 from tailboost.learners._sklearn import SklearnSession, set_seeds
 from tailboost.learners.protocols import Growing, Learner, Session
 
-__all__ = ["constant", "grown", "is_constant", "is_real", "open_session", "predict_members", "stages"]
+__all__ = [
+    "constant",
+    "grown",
+    "is_constant",
+    "is_real",
+    "lasting",
+    "open_session",
+    "predict_members",
+    "stages",
+]
 
 
 def open_session(
@@ -54,6 +63,11 @@ def stages(
         yield from session.stages(weight, seed, rows)
     else:
         yield session.fit(weight, seed, rows)
+
+
+def lasting(session: Session) -> bool:
+    """Return whether the stages of a learner's growth stay as they are when it grows on."""
+    return bool(getattr(session, "lasting_stages", False))
 
 
 def grown(
