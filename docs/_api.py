@@ -20,6 +20,7 @@ MODULES = {
     "metrics": "Metrics and scorers",
     "plotting": "Displays",
     "learners": "Base learners",
+    "dask": "Classifiers on Dask collections",
     "torch": "Nets as base learners",
     "torch.losses": "Losses of nets",
     "torch.nets": "Nets",
