@@ -13,8 +13,9 @@ INTRODUCTION = """
 API reference
 =============
 
-Every public name. Classifiers, learners and scorers have scikit-learn's interface; what all estimators share
-(``get_params``, ``set_params``, ``score``, metadata routing) is described there.
+Every name for users. Classifiers, learners and scorers have scikit-learn's interface; what all estimators
+share (``get_params``, ``set_params``, ``score``, metadata routing) is described there. The parts of a
+classifier (rules, the game, combiners) are described in their modules.
 """
 MODULES = {
     "metrics": "Metrics and scorers",
@@ -27,6 +28,12 @@ MODULES = {
     "robustness": "Robustness of any classifier",
     "solvers": "Solvers",
     "datasets": "Data sets",
+    "report": "Comparisons and reports",
+    "confidence": "Confidence bounds",
+    "decisions": "Decisions by a draw",
+    "persistence": "Model files",
+    "io": "Tables",
+    "registry": "Methods by name",
 }
 
 
