@@ -197,7 +197,7 @@ def _text(
         for how in (WEIGHTS, MIXTURE):
             for k, budget in enumerate(BUDGETS):
                 row, halves = of["all rows"][how][k], [h[how][k] for h in of["halves"]]
-                words = "none" if budget is None else f"{100 * budget:g} points"
+                words = "none" if budget is None else f"{100 * budget:g} point" + "s" * (budget != 0.01)
                 summary = _summary(budget, row, halves)
                 spread = [_range(summary.get(f"{what}, halves")) for what in ("worst", "mean")]
                 body.append([pool, how, words, *_numbers(row), _interval(row, y_test), *spread])
