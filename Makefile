@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := xgboost,app,torch,test,lint
+EXTRAS := xgboost,app,torch,dask,test,lint
 # The oldest versions have wheels for the oldest Python only.
 PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
@@ -20,7 +20,7 @@ $(READY_MIN): pyproject.toml constraints-min.txt
 	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,test]"
 	touch $@
 
-demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/*/report.html
+demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/index.html
 	$(BIN)/tailboost demo
 
 test: $(READY)  ## the fast test suite
@@ -46,6 +46,7 @@ lint: $(READY)
 
 docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python -m pytest -q tests/test_numpydoc.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 package: $(READY)  ## wheel and source, checked as a package index would

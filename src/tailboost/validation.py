@@ -21,7 +21,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
-from tailboost.learners.protocols import Session
+from tailboost.learners.protocols import Partitioned, Session
 from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
@@ -109,11 +109,12 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 
 
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
-    """Return zero-one losses of class numbers, and (1 − y h)/2, y = ±1, of values h of two classes."""
+    """Return zero-one losses of class numbers, and (1 − h_y)/2 of values h; h_1 = −h_0 of two classes."""
     if not is_real(answers):
         wrong: NDArray[Any] = answers != y
         return wrong
-    losses: NDArray[Any] = 0.5 * (1.0 - (2.0 * y - 1.0) * answers)
+    h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
+    losses: NDArray[Any] = 0.5 * (1.0 - h)
     return losses
 
 
@@ -386,6 +387,8 @@ def choose_scheme(
         return Resubstitution(session, train, replace(train, fitted=True))
     split = Split.of(problem, validation, seed, otherwise=", or validation='train'")
     judged = split.judged(train, "losses")
+    if isinstance(session, Partitioned):
+        session.leave_out(split.fold)
     if split.validation == "cv":
         return CrossFitted(session, train, judged, split.fold, n_jobs, memory)
     return HeldOut(session, train, judged, split.fold == 0, refit)

@@ -148,9 +148,9 @@ class TradeOff:
 
         Returns
         -------
-        mean, worst : ndarray of shape (B,)
-            A named pair. The worst need not fall from point to point: fresh rows differ, and `predict`
-            follows the shares only where they pass each other.
+        Points
+            A named pair of arrays of shape (B,), ``mean`` and ``worst``. The worst need not fall from point
+            to point: fresh rows differ, and `predict` follows the shares only where they pass each other.
 
         Raises
         ------

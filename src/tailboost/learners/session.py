@@ -51,7 +51,7 @@ def open_session(
         session: Session = estimator.open_session(X, y, n_classes, sample_weight)
         return session
     if is_regressor(estimator):
-        return RegressorSession(estimator, X, y, sample_weight)
+        return RegressorSession(estimator, X, y, n_classes, sample_weight)
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
 
 

@@ -213,15 +213,15 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         classifier
             Of the same class; this one is unchanged.
 
-        Warns
-        -----
-        ResubstitutionWarning
-            Where models were fitted on the rows given.
-
         Raises
         ------
         ValueError
             If an argument is not as described.
+
+        Warns
+        -----
+        ResubstitutionWarning
+            Where models were fitted on the rows given.
         """
         check_is_fitted(self)
         name = objective or ("cvar" if alpha is not None else self.objective)

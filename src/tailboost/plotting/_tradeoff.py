@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.plotting._style import STYLES, new_axes, next_style, styled, text_colour
+from tailboost.plotting._style import STYLES, Display, next_style, styled, text_colour
 
 # Points of a drawn curve: `predict` changes between the breakpoints too.
 _POINTS = 60
 _MARKERS = "sD^vPX*<>"
 
 
-class TradeOffDisplay:
+class TradeOffDisplay(Display):
     """Worst error against mean error along the budgets of one fit, with other classifiers as points.
 
     Solid: what `predict` does along the curve on given rows, which λ was not chosen on. Dashed: the curve
@@ -156,30 +156,7 @@ class TradeOffDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        name : str, default=None
-            Label; None takes the display's own.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        TradeOffDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is missing.
-        """
-        ax = new_axes(ax, "TradeOffDisplay")
-        name = self.name if name is None else name
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         style = {**next_style(ax, "trade-off"), "linestyle": "-", "linewidth": 2, "label": name}
         (self.line_,) = ax.plot(self.mean, self.worst, **styled(style, kwargs))
         colour = self.line_.get_color()
@@ -203,5 +180,3 @@ class TradeOffDisplay:
             )  # fmt: skip
         ax.set(xlabel="mean error", ylabel=self.objective)
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

@@ -389,6 +389,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d), (n, H, W) or (n, H, W, C), or torch Dataset
+            Rows of a table, or images; a Dataset has the labels too.
         y : array-like of shape (n,)
             Class labels; None takes those of a Dataset.
         sample_weight : array-like of shape (n,), optional

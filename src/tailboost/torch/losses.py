@@ -9,7 +9,6 @@ else: the mean over draws is the weighted mean. With p = softmax(z).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import partial
 
@@ -20,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tailboost._checks import check_number
+from tailboost._near import did_you_mean
 
 __all__ = [
     "LOSSES",
@@ -219,6 +219,11 @@ def vector_scaling(
 def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
     """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
 
+    Parameters
+    ----------
+    logits, y, class_counts
+        As for all losses; the counts are not used.
+
     References
     ----------
     .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
@@ -319,8 +324,7 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
             raise TypeError(f"loss must be a name or a callable (logits, y), got {loss!r}")
         return loss
     if loss not in LOSSES:
-        near = difflib.get_close_matches(loss, LOSSES, n=2)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        hint = did_you_mean(loss, LOSSES)
         raise ValueError(f"unknown loss {loss!r}; {hint}losses are {', '.join(LOSSES)}")
     counts = np.asarray(class_counts, dtype=np.float64)
     if counts.ndim != 1 or not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
