@@ -2,7 +2,8 @@
 
     python benchmarks/torch_steps.py [--device cuda] [--precision bfloat16] [--compile] [--out FILE]
 
-Prints, for each net, the rates (the best of the repeats, taken in turn) and their ratio to the bare loop's.
+Prints, for each net, the rates (the best of the repeats, taken in turn) and their ratio to the bare loop's,
+on a CPU by the seconds of the process: give it one thread.
 With --compile also that of the learner whose net is compiled, compilation apart.
 """
 
@@ -20,6 +21,11 @@ from torch.nn import functional
 from tailboost.torch import TorchClassifier, nets
 
 LR, MOMENTUM, BATCH = 0.01, 0.9, 128
+
+
+def clock(device):
+    """Return the seconds of this process on a CPU, whatever else runs there, else those that pass."""
+    return time.process_time() if device == "cpu" else time.perf_counter()
 
 
 def bare(net, X, y, steps, device, mixed):
@@ -59,14 +65,14 @@ def rates(name, factory, X, steps, arguments):
         for what in best:
             if what == "bare":
                 net = factory(sessions["learner"].feed.input_shape, 10)
-                began = time.perf_counter()
+                began = clock(arguments.device)
                 bare(net, channels_first, labels, steps, arguments.device, mixed)
             else:
                 training = sessions[what].begin(weight, 0, None)
                 training.advance(3)  # compiles
-                began = time.perf_counter()
+                began = clock(arguments.device)
                 training.advance(steps)  # waits for the device: it looks at the last loss
-            best[what] = max(best[what], steps / (time.perf_counter() - began))
+            best[what] = max(best[what], steps / (clock(arguments.device) - began))
     ratios = {what: rate / best["bare"] for what, rate in best.items() if what != "bare"}
     words = "   ".join(
         f"{what} {rate:8.1f}/s ({ratios[what]:.3f})" for what, rate in best.items() if what != "bare"

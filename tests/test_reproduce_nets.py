@@ -18,6 +18,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import AdaLPBoostClassifier, cli  # noqa: E402
 from tailboost.reproduce import Settings, artificial_nets, compas, images, post_processing  # noqa: E402
+from tailboost.reproduce import _image_tables as tables  # noqa: E402
 from tailboost.reproduce import worst_class_artificial as artificial  # noqa: E402
 from tailboost.reproduce._experiment import Cells  # noqa: E402
 from tailboost.reproduce._nets import ALPHAS, judge_game  # noqa: E402
@@ -249,6 +250,22 @@ def test_images_by_jobs_on_two_machines(tmp_path, monkeypatch, tiny):
     assert not left
     monkeypatch.undo()
     assert {"cross_entropy", "naive", *games} <= merged.keys()
+
+
+def test_theta_is_chosen_where_all_of_them_are_there():
+    """By the rows held out, ties to the larger, and for no seed that lacks one."""
+    held = {(0.3, 0): 0.5, (0.6, 0): 0.4, (0.3, 1): 0.2, (0.6, 1): 0.2, (0.3, 2): 0.1}
+    cells = {
+        ("CIFAR-10", tables.with_theta(theta), seed): {
+            "worst held out": error,
+            "seconds": 1.0,
+            "theta": theta,
+        }
+        for (theta, seed), error in held.items()
+    }
+    found = tables.by_method(cells, "CIFAR-10", (0.3, 0.6))[tables.WORST]
+    assert [(cell["theta"], cell["seconds"]) for cell in found] == [(0.6, 2.0), (0.6, 2.0)]
+    assert tables.WORST not in tables.by_method(cells, "CIFAR-10", (0.3, 0.6, 0.9))
 
 
 def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):

@@ -58,25 +58,33 @@ PUBLISHED_BY_THETA = {
     },
 }  # fmt: skip
 
+# Cells by data set, method and seed.
+Found = dict[tuple[str, str, int], dict[str, Any]]
+
 
 def with_theta(theta: float) -> str:
     """Return the name of worst-class boosting with a θ."""
     return f"{BY_THETA}{theta:g}"
 
 
-def add_chosen(by_method: dict[str, list[dict[str, Any]]]) -> None:
-    """Add worst-class boosting as published: for each seed the θ whose vote is best on the rows held out."""
-    games = [cells for method, cells in by_method.items() if method.startswith(BY_THETA)]
-    n = min((len(cells) for cells in games), default=0)
-    # Ties go to the larger target.
-    chosen = [
-        min((cells[k] for cells in reversed(games)), key=lambda c: c["worst held out"]) for k in range(n)
-    ]
-    if chosen:
-        by_method[WORST] = [
-            cell | {"seconds": round(sum(cells[k]["seconds"] for cells in games), 1)}
-            for k, cell in enumerate(chosen)
-        ]
+def by_method(cells: Found, title: str, thetas: Sequence[float]) -> dict[str, list[dict[str, Any]]]:
+    """Return the cells of a data set by method, in the order of the seeds.
+
+    Worst-class boosting as published is added: for each seed with all θ the one whose vote is best on the
+    rows held out.
+    """
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for (of, method, seed), cell in cells.items():
+        if of == title:
+            found.setdefault(method, {})[seed] = cell
+    games = [found.get(with_theta(theta), {}) for theta in thetas]
+    for seed in sorted(set.intersection(*map(set, games))):
+        played = [by_seed[seed] for by_seed in games]
+        # Ties go to the larger target.
+        chosen = min(reversed(played), key=lambda cell: cell["worst held out"])
+        seconds = round(sum(cell["seconds"] for cell in played), 1)
+        found.setdefault(WORST, {})[seed] = chosen | {"seconds": seconds}
+    return {method: [by_seed[seed] for seed in sorted(by_seed)] for method, by_seed in found.items()}
 
 
 def label_of(method: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,8 +44,9 @@ from tailboost.reproduce._image_tables import (
     PUBLISHED,
     REACHED,
     TITLES,
+    Found,
     about,
-    add_chosen,
+    by_method,
     label_of,
     picture,
     summarised,
@@ -422,11 +424,14 @@ class Job:
     method: str
     scale: str
     seed: int
+    protocol: Protocol
 
     @property
     def key(self) -> dict[str, Any]:
-        """The key of its cell."""
-        return {"data": self.title, "method": self.method, "scale": self.scale, "seed": self.seed}
+        """The key of its cell; cells of another protocol, perhaps from another machine, are other cells."""
+        protocol = hashlib.sha256(repr(self.protocol).encode()).hexdigest()[:8]
+        named = {"data": self.title, "method": self.method, "scale": self.scale, "seed": self.seed}
+        return named | {"protocol": protocol}
 
     @property
     def names(self) -> set[str]:
@@ -437,8 +442,9 @@ class Job:
 def _jobs(settings: Settings, titles: Sequence[str]) -> Iterator[Job]:
     for seed in range(settings.repeats):
         for title in titles:
-            for method in methods(TASKS[title], _protocol(settings, title)):
-                yield Job(title, method, settings.scale, seed)
+            protocol = _protocol(settings, title)
+            for method in methods(TASKS[title], protocol):
+                yield Job(title, method, settings.scale, seed, protocol)
 
 
 def _protocol(settings: Settings, title: str) -> Protocol:
@@ -460,29 +466,10 @@ def play(settings: Settings, name: str, tasks: tuple[str, ...]) -> Report:
     there, absent = _present(settings, tasks)
     jobs = list(_jobs(settings, there))
     _check_only(settings, jobs)
-    wanted = {name.casefold() for name in settings.only}
-    cells = Cells(settings, name, total=len(jobs))
-    prepared = functools.lru_cache(maxsize=2)(partial(_prepared, settings))  # the two splits of a seed
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {title: {} for title in there}
-    left: list[Job] = []
-    for job in jobs:
-        chosen = (not wanted or wanted & job.names) and settings.seed in (None, job.seed)
-        if job.key not in cells and (settings.late or not chosen):
-            left.append(job)
-            continue
-        data, protocol = (
-            partial(prepared, job.title, job.seed, job.method == GAME),
-            _protocol(settings, job.title),
-        )
-        cell = partial(_cell, settings, f"{name}-{job.title}", protocol, data, job.method, job.seed)
-        try:
-            found[job.title].setdefault(job.method, []).append(cells.get(job.key, cell))
-        except OutOfTime:
-            left.append(job)
+    cells, left = _computed(settings, name, jobs)
     if left and settings.max_time is not None:
         settings.say(f"{len(left)} of {len(jobs)} cells are left; the same call goes on from here")
-    for title in there:
-        add_chosen(found[title])
+    found = {title: by_method(cells, title, _protocol(settings, title).thetas) for title in there}
     text = [about(settings), *(table(title, found[title], settings) for title in there), *absent]
     return Report(
         "\n\n".join([*text, *_left(left)]),
@@ -490,13 +477,34 @@ def play(settings: Settings, name: str, tasks: tuple[str, ...]) -> Report:
             "settings": {"scale": settings.scale, "repeats": settings.repeats, "alphas": ALPHAS},
             "protocols": {title: vars(_protocol(settings, title)) for title in there},
             "budgets": BUDGETS,
-            "results": {title: summarised(by_method) for title, by_method in found.items()},
+            "results": {title: summarised(of) for title, of in found.items()},
             "published: worst / mean, %": {title: PUBLISHED[title] for title in there if title in PUBLISHED},
             "left out": absent,
-            "not computed": [", ".join(map(str, job.key.values())) for job in left],
+            "not computed": [f"{job.title}, {job.method}, {job.seed}" for job in left],
         },
-        partial(picture, {title: by_method for title, by_method in found.items() if by_method}),
+        partial(picture, {title: of for title, of in found.items() if of}),
     )
+
+
+def _computed(settings: Settings, name: str, jobs: Sequence[Job]) -> tuple[Found, list[Job]]:
+    """Return the cells that are there, computed now or before, and the jobs that are not done."""
+    wanted = {name.casefold() for name in settings.only}
+    cells = Cells(settings, name, total=len(jobs))
+    prepared = functools.lru_cache(maxsize=2)(partial(_prepared, settings))  # the two splits of a seed
+    found: Found = {}
+    left: list[Job] = []
+    for job in jobs:
+        chosen = (not wanted or wanted & job.names) and settings.seed in (None, job.seed)
+        if job.key not in cells and (settings.late or not chosen):
+            left.append(job)
+            continue
+        data = partial(prepared, job.title, job.seed, job.method == GAME)
+        cell = partial(_cell, settings, f"{name}-{job.title}", job.protocol, data, job.method, job.seed)
+        try:
+            found[job.title, job.method, job.seed] = cells.get(job.key, cell)
+        except OutOfTime:
+            left.append(job)
+    return found, left
 
 
 def _prepared(settings: Settings, title: str, seed: int, game: bool) -> Data:

@@ -171,8 +171,13 @@ def play(settings: Settings, name: str) -> Report:
 
 
 def _summary(budget: float | None, chosen: dict[str, Any], halves: list[dict[str, Any]]) -> dict[str, Any]:
-    spread = {f"{what} of halves": [h[what] for h in halves] for what in ("worst", "mean")} if halves else {}
-    return {"mean budget": budget, **chosen, **spread}
+    """Return the figures of a choice, with mean, least and most over the halves."""
+    found = {"mean budget": budget, **chosen}
+    for what in ("worst", "mean"):
+        if halves:
+            x = np.array([half[what] for half in halves])
+            found[f"{what}, halves"] = [round(float(v), 5) for v in (x.mean(), x.min(), x.max())]
+    return found
 
 
 def _interval(found: Mapping[str, Any], y_test: NDArray[Any]) -> str:
@@ -192,8 +197,9 @@ def _text(
         for how in (WEIGHTS, MIXTURE):
             for k, budget in enumerate(BUDGETS):
                 row, halves = of["all rows"][how][k], [h[how][k] for h in of["halves"]]
-                words = "none" if budget is None else f"{100 * budget:g} points"
-                spread = [_range([h[what] for h in halves]) for what in ("worst", "mean")]
+                words = "none" if budget is None else f"{100 * budget:g} point" + "s" * (budget != 0.01)
+                summary = _summary(budget, row, halves)
+                spread = [_range(summary.get(f"{what}, halves")) for what in ("worst", "mean")]
                 body.append([pool, how, words, *_numbers(row), _interval(row, y_test), *spread])
     header = ["pool", "after training", "budget on the mean", "worst class", "mean", "95 % of that class"]
     header += [f"worst, {settings.repeats} halves", "mean"]
@@ -212,11 +218,11 @@ def _numbers(row: Mapping[str, Any]) -> list[str]:
     return [f"{100 * row[what]:.1f}" for what in ("worst", "mean")]
 
 
-def _range(values: Sequence[float]) -> str:
-    if not values:
+def _range(spread: Sequence[float] | None) -> str:
+    if spread is None:
         return ""
-    x = 100 * np.array(values)
-    return f"{x.mean():.1f} ({x.min():.1f} … {x.max():.1f})"
+    mean, least, most = (100 * error for error in spread)
+    return f"{mean:.1f} ({least:.1f} … {most:.1f})"
 
 
 EXPERIMENTS = (
