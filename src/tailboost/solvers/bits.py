@@ -234,8 +234,17 @@ class BitLosses:
     def covariance(self, d: Floats, rough: int | None = None) -> Floats:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T).
 
-        With ``rough``, where that will do to steer a step: in single precision for many units and, unless
-        it is 0, estimated from that number of units.
+        Parameters
+        ----------
+        d : ndarray of shape (m,)
+            Weights of the units, ≥ 0.
+        rough : int ≥ 0, optional
+            Where that will do to steer a step: in single precision for many units and, unless it is 0,
+            estimated from that number of units.
+
+        Returns
+        -------
+        ndarray of shape (T, T)
         """
         return _covariance(self, d, rough)
 
