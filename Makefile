@@ -2,13 +2,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := xgboost,app,torch,test,lint
+EXTRAS := xgboost,app,torch,dask,test,lint
 # The oldest versions have wheels for the oldest Python only.
 PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
 READY_MIN := $(VENV_MIN)/.ready
 
-.PHONY: demo test test-min slow fuzz lint docs package ci clean
+.PHONY: demo test test-min test-gpu slow fuzz lint docs package ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,7 +20,7 @@ $(READY_MIN): pyproject.toml constraints-min.txt
 	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,test]"
 	touch $@
 
-demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/*/report.html
+demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/index.html
 	$(BIN)/tailboost demo
 
 test: $(READY)  ## the fast test suite
@@ -28,6 +28,9 @@ test: $(READY)  ## the fast test suite
 
 test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyproject.toml declares
 	OMP_NUM_THREADS=1 $(VENV_MIN)/bin/python -m pytest -n 2
+
+test-gpu: $(READY)  ## the tests of nets on a GPU, and those that take what device there is
+	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/test_torch_*.py tests/test_reproduce_nets.py
 
 slow: $(READY)  ## the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
@@ -43,7 +46,9 @@ lint: $(READY)
 
 docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m pytest -q tests/test_numpydoc.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python tools/check_links.py docs/_build/html
 
 package: $(READY)  ## wheel and source, checked as a package index would
 	$(BIN)/python -m pip install --quiet build twine

@@ -27,7 +27,7 @@ from tailboost.baselines import (
     tune_group_weights,
     weights_of_rows,
 )
-from tailboost.registry import METHODS, OPPONENTS, get_method
+from tailboost.registry import get_method
 from tailboost.report import compare
 from tailboost.report.comparison import joint_groups
 
@@ -248,11 +248,6 @@ class TestComparison:
             "without groups it is xgboost-balanced",
             "without groups it is xgboost-tuned",
         ]
-
-
-def test_opponents_are_methods():
-    assert set(OPPONENTS) <= set(METHODS)
-    assert not any(METHODS[name].ours for name in OPPONENTS)
 
 
 @pytest.mark.parametrize(

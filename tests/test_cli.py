@@ -683,6 +683,10 @@ class TestDemo:
         for name, document in (("wine", wine), ("credit", credit)):
             assert document["data"]["n_rows"] == 300
             assert document["data"]["name"] in (tmp_path / name / "report.html").read_text()
+        page = (tmp_path / "index.html").read_text()
+        assert "wine/report.html" in page
+        assert "credit/report.html" in page
+        assert str(tmp_path / "index.html") in result.stdout
 
     @pytest.mark.slow
     def test_as_shipped(self, tmp_path):
@@ -706,7 +710,7 @@ class TestShell:
     def test_version_and_help(self):
         from tailboost import __version__
 
-        assert __version__ in call("--version").stdout
+        assert call("--version").stdout.startswith(f"tailboost {__version__}\npython ")
         for command in ("demo", "compare", "fit", "predict", "list"):
             assert command in call().stdout
             assert call(command, "--help").exit_code == 0

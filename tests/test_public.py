@@ -43,7 +43,7 @@ def test_a_public_name_says_what_it_is(module, name):
 
 
 def test_dir_shows_what_is_public():
-    assert set(dir(tb)) == {*tb.__all__, "torch", "__version__"}
+    assert set(dir(tb)) == {*tb.__all__, "dask", "torch", "__version__"}
     assert len(tb.__all__) == len(set(tb.__all__))
 
 

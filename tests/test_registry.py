@@ -59,5 +59,5 @@ def test_a_randomised_rule_gives_shares():
 
 
 def test_a_part_of_a_name_finds_it():
-    with pytest.raises(ValueError, match="did you mean ocoboost"):
+    with pytest.raises(ValueError, match="did you mean 'ocoboost'"):
         get_method("oco")

@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
-from tailboost.report import Results, compare, render  # noqa: E402
+from tailboost.report import Chapter, Results, compare, render, render_overview  # noqa: E402
 from tailboost.report.charts import MOST_SHOWN, method_styles  # noqa: E402
 from tailboost.report.comparison import joint_groups  # noqa: E402
 from tailboost.report.findings import alike, comparison_table, duels, findings, guarantees  # noqa: E402
@@ -1005,6 +1005,44 @@ class TestHTML:
         assert "the 10 classes that are hardest" in " ".join(source.split())
         assert "±" not in re.sub(r"<pre>.*?</pre>", "", source, flags=re.DOTALL)
         assert "null" not in "".join(re.findall(r">[^<]*<", source))
+
+
+def test_an_overview_has_both_verdicts_and_runs_nothing(results):
+    pytest.importorskip("jinja2")
+    other = copy.deepcopy(results.document)
+    other["data"]["name"] = "<b>other</b>"
+    chapters = [Chapter(results, "one/report.html", "From <here>."), Chapter(other, "two/report.html")]
+    source = render_overview("Two tables", chapters)
+    page = Page()
+    page.feed(source)
+    text = " ".join("".join(page.text).split())
+    said = verdict(results.document)
+    for words in (said.sentence, said.price):
+        assert text.count(" ".join(words.split())) == 2
+    assert "From <here>." in text
+    assert "<b>other</b>" in text
+    assert not {"script", "link", "b>other<"} & set(page.tags)
+    assert [v for _, k, v in page.attributes if k == "href"] == ["one/report.html", "two/report.html"]
+    assert not [a for a in page.attributes if a[1] == "src" or a[1].startswith("on")]
+    policy = next(v for _, k, v in page.attributes if k == "content" and "default-src" in v)
+    assert policy.startswith("default-src 'none'; script-src 'none'; ")
+    ids = [v for _, k, v in page.attributes if k == "id"]
+    assert len(ids) == len(set(ids))
+    assert len(source.encode()) < 150_000
+    # Each table has its own methods, so a colour means something within its chapter alone.
+    styles = "".join(page.scripts)
+    assert "#c1 .m0{color" in styles
+    assert "#c2 .m0{color" in styles
+
+
+def test_an_overview_of_nothing_that_finished():
+    pytest.importorskip("jinja2")
+    X, y = load_iris(return_X_y=True)
+    broken = compare(X, y, methods=[Method("broken", Fails)], repeats=1, random_state=0)
+    source = render_overview("One table", [Chapter(broken, "report.html")])
+    assert "There is no verdict" in source
+    assert "Read first" in source
+    assert 'href="report.html"' in source
 
 
 def test_binary_methods_are_left_out_where_there_are_more_classes():

@@ -26,7 +26,7 @@ def run(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["credit"], "unknown experiment 'credit'; did you mean credit-default"),
+        (["credit"], "unknown experiment 'credit'; did you mean 'credit-default'"),
         (["domain-shift"], "--data: domain-shift needs a folder of data sets"),
         (["domain-shift", "--data", "/nowhere"], "--data: '/nowhere' is not a folder"),
     ],

@@ -27,5 +27,9 @@ def test_it_draws_from_the_seed_and_without_padding_mirrors_only():
     first = crop_and_flip(x)
     torch.manual_seed(1)
     assert torch.equal(first, crop_and_flip(x))
+    own = torch.Generator().manual_seed(1)
+    before = torch.get_rng_state()
+    assert torch.equal(first, crop_and_flip(x, generator=own))
+    assert torch.equal(torch.get_rng_state(), before)
     for image, got in zip(x, crop_and_flip(x, padding=0), strict=True):
         assert torch.equal(got, image) or torch.equal(got, image.flip(2))

@@ -37,7 +37,7 @@ X = X.astype(np.float32)
 
 
 def learner(**params):
-    given = {"steps": 15, "warmup_steps": 10, "batch_size": 16, "learning_rate": 0.05}
+    given = {"steps": 15, "warmup_steps": 10, "batch_size": 16, "learning_rate": 0.05, "device": "cpu"}
     return TorchClassifier(nets.mlp_100_100, **(given | params))
 
 

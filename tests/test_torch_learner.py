@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import shutil
+import threading
 from dataclasses import replace
 from functools import partial
 
@@ -29,7 +30,13 @@ from tailboost._rows import hash_rows
 from tailboost.learners.session import open_session
 from tailboost.torch import TorchClassifier, nets
 from tailboost.torch._data import Feed
-from tailboost.torch.losses import influence_balanced
+from tailboost.torch._learner import TorchSession
+from tailboost.torch._training import Training, is_mixed, may_draw
+from tailboost.torch.augment import crop_and_flip
+from tailboost.torch.losses import LOSSES, influence_balanced
+
+GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
+DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
 
 X, Y = noisy(3, n=200, d=4, K=3)
 X = X.astype(np.float32)
@@ -37,7 +44,7 @@ ONES = np.ones(len(Y))
 
 
 def learner(module=nets.mlp_100_100, **params):
-    given = {"steps": 20, "batch_size": 16, "learning_rate": 0.05, "random_state": 0}
+    given = {"steps": 20, "batch_size": 16, "learning_rate": 0.05, "random_state": 0, "device": "cpu"}
     return TorchClassifier(module, **(given | params))
 
 
@@ -118,9 +125,10 @@ def test_the_same_seed_gives_the_same_net_and_leaves_pytorchs_generator_alone(op
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
 
-def test_it_is_plain_training():
+@pytest.mark.parametrize("device", DEVICES)
+def test_it_is_plain_training(device):
     """The same rows, the same first weights, a loop written down: the same net."""
-    ours = learner(steps=10, milestones=(0.5, 0.8), weight_decay=0.01, warmup_steps=4)
+    ours = learner(steps=10, milestones=(0.5, 0.8), weight_decay=0.01, warmup_steps=4, device=device)
     weight = np.random.default_rng(0).exponential(size=len(Y))
     fitted = ours.fit(X, Y, sample_weight=weight)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
@@ -143,7 +151,9 @@ def test_it_is_plain_training():
         optimizer.step()
     with torch.no_grad():
         np.testing.assert_allclose(
-            fitted.member_.net()(torch.from_numpy(X)).numpy(), net(torch.from_numpy(X)).numpy(), atol=1e-6
+            fitted.member_.net().cpu()(torch.from_numpy(X)).numpy(),
+            net(torch.from_numpy(X)).numpy(),
+            atol=1e-6 if device == "cpu" else 1e-4,
         )
 
 
@@ -263,7 +273,26 @@ def test_training_goes_through_what_torch_compile_returns(monkeypatch):
     assert compiled.member_.digest == plain.member_.digest
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_trains_on_the_device(name, device):
+    clf = learner(loss=name, steps=3, warmup_steps=2, device=device).fit(X, Y)
+    assert next(clf.member_.net().parameters()).device.type == device
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+def test_precision_auto_is_float32_for_a_small_net_wherever_it_is(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    with torch.device("meta"):  # only counted
+        small, large = nets.resnet32((3, 32, 32), 10), nets.wrn_28_10((3, 32, 32), 10)
+    assert [is_mixed("auto", net, gpu) for net in (small, large)] == [False, True]
+    assert not is_mixed("auto", large, cpu)
+    assert is_mixed("bfloat16", small, cpu)
+    assert not is_mixed("float32", large, gpu)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_mixed_precision(device):
     pictures, labels = images(300)
     params = {"steps": 150, "batch_size": 32, "warmup_steps": 20, "augment": jitter, "device": device}
@@ -325,6 +354,37 @@ def test_growth_ends_at_the_fit(growth):
     assert len({m.digest for m in stages}) == len(stages)
 
 
+@pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
+@pytest.mark.parametrize("validation", [0.3, "train", "given"])
+def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
+    """A step size that spoils the net after its best stage: the same members, in fewer steps."""
+    given = {"X_val": X[::2], "y_val": Y[::2]} if validation == "given" else {}
+    net = learner(steps=60, growth=3, learning_rate=0.8, momentum=0.0)
+    clf = tb.WorstClassBoostClassifier(
+        net, n_estimators=2, class_loss="error", max_error=0.05, random_state=0,
+        validation="auto" if given else validation, n_iter_no_change=None,
+    )  # fmt: skip
+    taken, advance = [], Training.advance
+
+    def counted(training, steps):
+        taken.append(steps)
+        advance(training, steps)
+
+    monkeypatch.setattr(Training, "advance", counted)
+    members, steps = {}, {}
+    for kept in (True, False):
+        monkeypatch.setattr(TorchSession, "lasting_stages", kept)
+        fitted = clone(clf).fit(X, Y, **given)
+        members[kept] = [m.digest for m in fitted.estimators_ if hasattr(m, "digest")]
+        steps[kept] = sum(taken)
+        taken.clear()
+    assert members[True] == members[False]
+    if validation == 0.3:  # its members are fitted again, on all rows
+        assert steps[True] == steps[False]
+    else:
+        assert steps[True] < steps[False]
+
+
 def test_growth_in_lockstep():
     s = session(module=Dropout, growth=5)
     held = np.arange(len(Y)) % 2 == 0
@@ -348,6 +408,70 @@ def test_the_session_predicts_what_the_member_does():
     np.testing.assert_array_equal(s.predict(member), member.predict(X))
     np.testing.assert_array_equal(s.predict(member, rows), member.predict(X)[rows])
     np.testing.assert_array_equal(member.predict_proba(X).argmax(axis=1), member.predict(X))
+
+
+# -- threads ------------------------------------------------------------------------------------------
+
+
+def meeting(threads):
+    """An augmentation in which trainings wait for each other, so that one after the other they would fail."""
+    barrier = threading.Barrier(threads, timeout=60)
+
+    def meet(x, generator=None):
+        if generator is not None:  # a training's; when a session is opened it is tried without
+            barrier.wait()
+        return crop_and_flip(x, generator=generator)
+
+    return meet
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_threads_train_side_by_side_and_get_the_nets_of_one_after_the_other(device):
+    pictures, labels = images()
+    net, before = partial(nets.small_cnn, channels=4), torch.get_rng_state()
+    tables = [learner(net, augment=crop_and_flip, random_state=k, device=device) for k in range(4)]
+    alone = [clf.fit(pictures, labels).member_ for clf in tables]
+    meet = meeting(4)
+    sessions = [
+        clone(clf).set_params(augment=meet).open_session(pictures, labels, 3, np.ones(120))
+        for clf in tables
+    ]  # fmt: skip
+    found = {}
+    workers = [
+        threading.Thread(target=lambda k=k, s=s: found.update({k: s.fit(np.ones(120), s.seed)}))
+        for k, s in enumerate(sessions)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert torch.equal(torch.get_rng_state(), before)
+    if device == "cpu":
+        assert [found[k].digest for k in range(4)] == [member.digest for member in alone]
+    else:
+        for k in range(4):
+            np.testing.assert_allclose(
+                found[k].predict_proba(pictures), alone[k].predict_proba(pictures), atol=1e-2
+            )
+
+
+def test_trainings_that_draw_from_pytorchs_generators_get_the_same_nets_in_threads():
+    fits = [learner(Dropout, augment=jitter, steps=60, random_state=k) for k in range(4)]
+    alone = [clone(clf).fit(X, Y).member_.digest for clf in fits]
+    workers = [threading.Thread(target=clf.fit, args=(X, Y)) for clf in fits]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [clf.member_.digest for clf in fits] == alone
+
+
+def test_which_nets_may_draw():
+    quiet = [nets.mlp_100_100((4,), 3), nets.resnet32((3, 8, 8), 3), nets.wrn_28_1((3, 8, 8), 3)]
+    assert not any(may_draw(net) for net in quiet)
+    assert may_draw(nn.Sequential(nn.Linear(4, 3), nn.Dropout()))
+    assert may_draw(nn.GRU(4, 3))
+    assert may_draw(nn.Sequential(Dropout((4,), 3)))  # a class of its own may do anything
 
 
 # -- games --------------------------------------------------------------------------------------------
@@ -376,10 +500,14 @@ def test_every_game_takes_nets_and_images(name):
     np.testing.assert_array_equal(clone(clf).fit(dataset).predict_proba(dataset), one)
 
 
-def test_a_net_learns_images():
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("precision", ["auto", "bfloat16"])
+def test_a_net_learns_images(precision, device):
+    """With a step small enough: at .05 some seeds, in each precision, end at a third of the rows."""
     pictures, labels = images(400)
     test, truth = images(200, seed=1)
-    net = learner(partial(nets.small_cnn, channels=8), steps=200, batch_size=32)
+    params = {"steps": 300, "learning_rate": 0.02, "precision": precision, "device": device}
+    net = learner(partial(nets.small_cnn, channels=8), batch_size=32, **params)
     clf = tb.AdaLPBoostClassifier(net, n_estimators=2, validation=0.2, random_state=0).fit(pictures, labels)
     assert clf.score(test, truth) > 0.9
 

@@ -68,6 +68,22 @@ def test_published_formula(name):
     assert make_loss(name, COUNTS)(z, y).item() == pytest.approx(TRUTH[name], rel=2e-5)
 
 
+GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta", pytest.param("cuda", marks=GPU)])
+@pytest.mark.parametrize("name", LOSSES)
+def test_constants_go_where_the_logits_are(name, device):
+    """The device "meta" computes shapes alone: it refuses what lies elsewhere, and what depends on values."""
+    z, y = torch.tensor(Z, device=device, requires_grad=True), torch.tensor(Y, device=device)
+    for loss in (make_loss(name, COUNTS)(z, y), LOSSES[name](z, y, torch.tensor(COUNTS, dtype=torch.int64))):
+        loss.backward()
+        assert loss.device == z.grad.device == z.device
+        assert (loss.shape, loss.dtype) == ((), torch.float64)
+        if device != "meta":
+            assert loss.item() == pytest.approx(TRUTH[name], rel=1e-6)
+
+
 def test_influence_with_features():
     value = influence_balanced(*tensors(), features=torch.tensor(H)).item()
     assert value == pytest.approx(1000 * np.mean(INVERSE[Y] * ib(H) * CE), rel=1e-12)

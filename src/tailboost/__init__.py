@@ -54,15 +54,17 @@ __all__ = [
     "solvers",
 ]
 __all__ += classifiers.__all__
+# Packages that need an extra, imported only when asked for.
+_EXTRAS = ("dask", "torch")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "torch", "__version__"]
+    return [*__all__, *_EXTRAS, "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    if name == "torch":  # an extra, imported only when asked for
+    if name in _EXTRAS:
         from importlib import import_module
 
-        return import_module("tailboost.torch")
+        return import_module(f"tailboost.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,8 +5,6 @@ A message begins with the name of the argument, says what is expected and what w
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -38,7 +36,6 @@ __all__ = [
     "check_same_kind",
     "check_vector",
     "check_weights",
-    "did_you_mean",
     "distinct_labels",
     "finite",
     "label_column",
@@ -49,14 +46,6 @@ __all__ = [
     "refuse_missing",
     "relative_weights",
 ]
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean …? " with the known names near one that is not known; empty if none is near."""
-    names = list(known)
-    inside = [other for other in names if len(name) > 2 and name.lower() in other]
-    near = difflib.get_close_matches(name.lower(), names, n=3) or inside[:3]
-    return f"did you mean {' or '.join(near)}? " if near else ""
 
 
 def n_rows_of(X: Any) -> int:
@@ -238,7 +227,7 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
     present = np.unique(index[weight > 0])
     if len(present) < 2:
         raise ValueError(
-            f"y holds one class only ({classes[present[0]]!r}) among the rows that weigh something; "
+            f"y holds one class only ({classes.tolist()[present[0]]!r}) among the rows that weigh something; "
             "at least two are needed"
         )
     return X, classes, index.astype(np.intp), weight

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -135,14 +135,28 @@ class Sketch:
     @classmethod
     def of(cls, hashes: Hashes, most: int = MOST_KEPT) -> Self:
         """Return the sketch of rows by their hashes (see `hash_rows`); at most so many are kept."""
-        short, counts = np.unique(_short(hashes), return_counts=True)
+        return cls.counted(*np.unique(short_hashes(hashes), return_counts=True), most)
+
+    @classmethod
+    def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]], most: int = MOST_KEPT) -> Self:
+        """Return the sketch of all rows from the different `short_hashes` of parts, and their counts.
+
+        Where a part gives the smallest ``most`` + 1 only, how many rows repeat others is estimated by these.
+        """
+        short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate([count for _, count in parts]))
+        return cls.counted(short, counts.astype(np.intp), most)
+
+    @classmethod
+    def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
+        """Return the sketch of rows by the different `short_hashes`, sorted, and how many rows have each."""
         kept = short[:most]
         limit = 2**32 - 1 if len(kept) == len(short) else int(kept[-1])
         return cls(kept, limit, float(counts[counts > 1].sum() / counts.sum()))
 
     def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Mark the known ones among those rows that a sketch of this limit samples."""
-        short = _short(hashes)
+        short = short_hashes(hashes)
         return np.isin(short[short <= self.limit], self.kept)
 
     def share(self, hashes: Hashes) -> float:
@@ -152,18 +166,30 @@ class Sketch:
 
     def beyond_chance(self, hashes: Hashes) -> bool:
         """Whether more rows are known than equal rows from the same source explain."""
-        known, r = self.knows(hashes), self.repeated
-        if not len(known):
+        known = self.knows(hashes)
+        return self.too_many(int(known.sum()), len(known))
+
+    def too_many(self, known: int, sampled: int) -> bool:
+        """Whether so many known among so many sampled rows are more than chance explains."""
+        if not sampled:
             return False
-        by_chance = r + max(CHANCE, STANDARD_ERRORS * float(np.sqrt(r * (1 - r) / len(known))))
-        return bool(known.mean() > min(by_chance, (1 + r) / 2))
+        r = self.repeated
+        by_chance = r + max(CHANCE, STANDARD_ERRORS * float(np.sqrt(r * (1 - r) / sampled)))
+        return known / sampled > min(by_chance, (1 + r) / 2)
 
     def overlaps(self, other: Sketch) -> bool:
         """Whether more rows of another sketch are known than equal rows from the same source explain."""
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
 
 
-def _short(hashes: Hashes) -> NDArray[np.uint32]:
+def shortest(hashes: Hashes, most: int = MOST_KEPT) -> tuple[NDArray[np.uint32], Ints]:
+    """Return what `Sketch.merged` needs of a part of the rows: the smallest fingerprints and their counts."""
+    short, counts = np.unique(short_hashes(hashes), return_counts=True)
+    return short[: most + 1], counts[: most + 1]
+
+
+def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
+    """Return the first half of each hash, by which a sketch knows rows."""
     return (hashes >> np.uint64(32)).astype(np.uint32)
 
 

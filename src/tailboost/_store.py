@@ -68,11 +68,6 @@ def write(path: Path, content: bytes, what: str, *, durable: bool = True) -> Non
         raise OSError(error.errno, message, str(path)) from error
 
 
-def write_text(path: Path, text: str, what: str) -> None:
-    """`write` a text in UTF-8."""
-    write(path, text.encode(), what)
-
-
 def _sync_folder(folder: Path) -> None:
     """Make the rename itself last, on systems where a folder can be opened and synchronised."""
     with suppress(OSError):

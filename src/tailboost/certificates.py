@@ -161,6 +161,15 @@ class Certificate:
     def bound(self, kind: Kind, unit: Any = None, rule: Rule = "predict") -> CertifiedBound:
         """Return one of the bounds.
 
+        Parameters
+        ----------
+        kind, unit, rule
+            As `CertifiedBound` has them; no unit where the kind has one bound alone.
+
+        Returns
+        -------
+        CertifiedBound
+
         Raises
         ------
         KeyError
@@ -424,12 +433,19 @@ class Scored:
     known: bool
 
 
-def _final(model: Any, X: Any) -> tuple[Any, Any]:
+def last_step(model: Any) -> Any:
+    """Return the classifier at the end of a search or a pipeline."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    return last_step(model[-1]) if isinstance(model, Pipeline) else model
+
+
+def final_step(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the classifier at the end of a search or a pipeline, and the rows as they reach it."""
     while hasattr(model, "best_estimator_"):
         model = model.best_estimator_
     if isinstance(model, Pipeline):
-        final, X = _final(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
+        final, X = final_step(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
         return final, X
     return model, X
 
@@ -453,17 +469,20 @@ def scored_rows(model: Any, X: Any, y: Any) -> Scored:
     if X is None:
         raise ValueError("X is needed: model is a classifier")
     check_length(labels, "y", n_rows_of(X))
-    final, table = _final(model, X)
+    final, table = final_step(model, X)
     known = hasattr(final, "seen_rows_")
     if known:
         final.check_unseen(table)
     classes = label_column(model.classes_, "classes_") if hasattr(model, "classes_") else np.unique(labels)
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
-    rules: list[Rule] = ["predict"]
-    rules += ["randomised"] if hasattr(final, "predict_randomized") else []
-    losses = {rule: rule_losses(model, X, labels, classes, rule) for rule in rules}
+    losses = {rule: rule_losses(model, X, labels, classes, rule) for rule in rules_of(final)}
     return Scored(labels, classes, losses, hash_rows(_as_table(X)), known)
+
+
+def rules_of(final: Any) -> list[Rule]:
+    """Return the rules that a classifier has."""
+    return ["predict", "randomised"] if hasattr(final, "predict_randomized") else ["predict"]
 
 
 def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule) -> Floats:
@@ -669,12 +688,39 @@ def certify(
     >>> cert.certified
     False
     """
-    check_number(confidence, "confidence", 0, 1, below=True)
-    tails = [check_alpha(alpha, "each of alphas") for alpha in np.atleast_1d(np.asarray(alphas)).tolist()]
-    radii = np.atleast_1d(np.asarray(shifts)).tolist()
-    radii = [check_number(radius, "each of shifts", 0, closed=True) for radius in radii]
+    asked = Asked.of(confidence, alphas, shifts)
     X, y, groups, model = _weighted(model, X, y, groups, sample_weight)
     scored = scored_rows(model, X, y)
+    hashes = scored.hashes
+    sketch = None if hashes is None else Sketch.of(hashes)
+    return certificate_of(
+        scored, groups, max_error, asked, model if hasattr(model, "predict") else None, sketch
+    )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a certificate is asked for, checked."""
+
+    confidence: float
+    tails: list[float]
+    radii: list[float]
+
+    @classmethod
+    def of(cls, confidence: float, alphas: Sequence[float], shifts: Sequence[float]) -> Asked:
+        """Check what `certify` was asked for."""
+        check_number(confidence, "confidence", 0, 1, below=True)
+        tails = [check_alpha(alpha, "each of alphas") for alpha in np.atleast_1d(np.asarray(alphas)).tolist()]
+        radii = np.atleast_1d(np.asarray(shifts)).tolist()
+        radii = [check_number(radius, "each of shifts", 0, closed=True) for radius in radii]
+        return cls(float(confidence), tails, radii)
+
+
+def certificate_of(
+    scored: Scored, groups: Any, max_error: Any, asked: Asked, model: Any, sketch: Sketch | None
+) -> Certificate:
+    """Return the certificate of rows whose losses are known; see `certify`."""
+    tails, radii, confidence = asked.tails, asked.radii, asked.confidence
     units = units_of(scored, groups)
     targets = targets_of(max_error, units)
     kinds: list[str] = ["mean", "class", *(["group", "cell"] if groups is not None else [])]
@@ -688,15 +734,7 @@ def certify(
             bounds += _tail_bounds(scored, found, tails, radii, level)
         elif found:
             bounds += _worst(found, scored.losses)
-    hashes = scored.hashes
-    return Certificate(
-        bounds,
-        float(confidence),
-        len(scored.y),
-        _notes(scored, kinds),
-        model if hasattr(model, "predict") else None,
-        None if hashes is None else Sketch.of(hashes),
-    )
+    return Certificate(bounds, confidence, len(scored.y), _notes(scored, kinds), model, sketch)
 
 
 def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:

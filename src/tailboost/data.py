@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, column_or_1d
 
 from tailboost._checks import n_rows_of, positions, refuse_missing
-from tailboost._rows import draw_lots, fingerprint, hash_rows
+from tailboost._rows import Sketch, draw_lots, fingerprint, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost._units import memberships, strata_of
 
@@ -49,6 +49,29 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Alike:
+    """What is behind each of the rows of a table where it stands for several that nothing tells apart.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n,)
+        How many they are.
+    squares : ndarray of shape (n,)
+        Sum of the squares of their weights.
+    half : ndarray of bool, shape (n,)
+        Which half they are in, by their content.
+    """
+
+    rows: Floats
+    squares: Floats
+    half: Mask
+
+    def part(self, chosen: Mask) -> Alike:
+        """Return it for some of the rows."""
+        return Alike(self.rows[chosen], self.squares[chosen], self.half[chosen])
+
+
+@dataclass(frozen=True)
 class Rows:
     """The rows on which members are judged.
 
@@ -71,6 +94,8 @@ class Rows:
         Whether members were fitted on these very rows and their losses are not out of fold.
     fold : ndarray of shape (n,), uint8, optional
         Which of a member's siblings judged the row, where losses are out of fold.
+    alike : Alike, optional
+        What is behind each row, where it stands for several.
     """
 
     y: Ints
@@ -81,6 +106,7 @@ class Rows:
     given: Given | None = None
     fitted: bool = False
     fold: NDArray[np.uint8] | None = None
+    alike: Alike | None = None
 
     @property
     def base(self) -> Floats:
@@ -98,7 +124,14 @@ class Rows:
             lots=None if self.lots is None else self.lots[chosen],
             given=None if self.given is None else self.given.part(chosen),
             fold=None if self.fold is None else self.fold[chosen],
+            alike=None if self.alike is None else self.alike.part(chosen),
         )
+
+    def counts(self, index: Ints, n_units: int) -> Ints:
+        """Return the number of rows of each unit, shape (m,); a row counts in each of its units."""
+        row, unit = memberships(index)
+        rows = None if self.alike is None else self.alike.rows[row]
+        return np.bincount(unit, weights=rows, minlength=n_units).astype(np.intp)
 
     def sizes(self, index: Ints, n_units: int) -> Floats:
         """Return how many rows the mean over each unit rests on: Kish's effective size of its different rows.
@@ -123,8 +156,9 @@ class Rows:
         if self.lots is not None:  # of rows that draw the same lot, those of a small unit are the same row
             pairs, same = np.unique(unit * LOTS + self.lots[row], return_inverse=True)
             weight, unit = np.bincount(same, weights=weight).astype(np.float64), pairs // LOTS
+        squared = weight**2 if self.alike is None else self.alike.squares[row]
         total = np.bincount(unit, weights=weight, minlength=n_units)
-        squares = np.bincount(unit, weights=weight**2, minlength=n_units)
+        squares = np.bincount(unit, weights=squared, minlength=n_units)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
 
     def means(self, index: Ints, n_units: int, losses: Floats | Mask) -> Floats:
@@ -147,10 +181,13 @@ class Rows:
 
     def halves(self) -> Mask | None:
         """Draw one half of every class and unit by content; None where a half has nothing to choose by."""
-        if self.lots is None:
+        if self.alike is not None:
+            half = self.alike.half
+        elif self.lots is None:
             return None
-        strata = strata_of(self.y, self.groups)
-        half: Mask = draw_lots(self.lots.astype(np.uint64), strata, self.weight) % 2 == 0
+        else:
+            strata = strata_of(self.y, self.groups)
+            half = draw_lots(self.lots.astype(np.uint64), strata, self.weight) % 2 == 0
         inside = half if self.groups is None else half[memberships(self.groups)[0]]
         return half if inside.any() and not inside.all() else None
 
@@ -275,6 +312,11 @@ class Problem:
         """Return how many different rows (of some), labels included, there are: a row said twice is one."""
         keys = self.hashes * np.uint64(self.n_classes) + self.y.astype(np.uint64)
         return len(np.unique(keys if among is None else keys[among]))
+
+    @property
+    def sketch(self) -> Sketch:
+        """Fingerprints of the rows."""
+        return Sketch.of(self.hashes)
 
     @property
     def rows(self) -> Rows:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tailboost._checks import did_you_mean
+from tailboost._near import did_you_mean
 from tailboost.baselines import (
     CoinFlip,
     balanced_forest,
@@ -212,16 +212,18 @@ METHODS: dict[str, Method] = {
     )
 }  # fmt: skip
 
-#: What every report should show beside ours, next to the coin flip. Not the tuned average: on the credit
-#: default clients it took longer than the tuned forest and did no better.
-OPPONENTS = (
-    "erm", "forest", "forest-balanced", "forest-tuned",
-    "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells", "xgboost-groups",
-)  # fmt: skip
-
 
 def get_method(name: str) -> Method:
     """Return a method by name.
+
+    Parameters
+    ----------
+    name : str
+        One of ``METHODS``, see `tailboost list`.
+
+    Returns
+    -------
+    Method
 
     Raises
     ------

@@ -22,7 +22,7 @@ from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
 from tailboost.learners.protocols import Partitioned, Session
-from tailboost.learners.session import grown, is_real, predict_members, stages
+from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
 Look = tuple[NDArray[Any], Ints]
@@ -73,7 +73,7 @@ class Scheme(Protocol):
 class Stage:
     """The chosen stage of a growth: its number, from 1, its losses and its answers.
 
-    ``model`` is None if growth went on beyond it: the stage must then be grown again.
+    ``model`` is None if growth went on beyond it and changed it: the stage must then be grown again.
     """
 
     number: int
@@ -82,12 +82,18 @@ class Stage:
     model: Any
 
 
-def choose_stage(growing: Generator[Any], look: Callable[[Any], Look], goal: Goal | None) -> Stage:
-    """Draw stages until one reaches the goal, and take the first of those that came closest."""
+def choose_stage(
+    growing: Generator[Any], look: Callable[[Any], Look], goal: Goal | None, lasting: bool = False
+) -> Stage:
+    """Draw stages until one reaches the goal, and take the first of those that came closest.
+
+    ``lasting`` says that growth does not change the stages before.
+    """
     least, taken = np.inf, Stage(0, np.empty(0), np.empty(0, np.intp), None)
     with closing(growing):
         for n, model in enumerate(growing, 1):
-            taken = replace(taken, model=None)
+            if not lasting:
+                taken = replace(taken, model=None)
             losses, answers = look(model)
             distance = 0.0 if goal is None else goal(losses, answers)
             if n == 1 or distance < least:
@@ -103,11 +109,12 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 
 
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
-    """Return zero-one losses of class numbers, and (1 − y h)/2, y = ±1, of values h of two classes."""
+    """Return zero-one losses of class numbers, and (1 − h_y)/2 of values h; h_1 = −h_0 of two classes."""
     if not is_real(answers):
         wrong: NDArray[Any] = answers != y
         return wrong
-    losses: NDArray[Any] = 0.5 * (1.0 - (2.0 * y - 1.0) * answers)
+    h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
+    losses: NDArray[Any] = 0.5 * (1.0 - h)
     return losses
 
 
@@ -116,7 +123,7 @@ def fit_to_all(
 ) -> Response:
     """Answer with a member fitted to all rows, whose losses, measured by ``look``, end its growth."""
     grow = goal is not None
-    stage = choose_stage(stages(session, weight, seed, grow=grow), look, goal)
+    stage = choose_stage(stages(session, weight, seed, grow=grow), look, goal, lasting(session))
     member = stage.model
     if member is None:
         member = grown(session, stage.number, weight, seed)
@@ -187,7 +194,8 @@ class HeldOut:
             answers = self.session.predict(model)
             return row_losses(answers, self.train.y)[rest], answers[self.held]
 
-        stage = choose_stage(stages(self.session, own, seed, rest, grow=grow), look, goal)
+        keep = lasting(self.session) and not self.refit
+        stage = choose_stage(stages(self.session, own, seed, rest, grow=grow), look, goal, keep)
         member = stage.model
         if self.refit:
             member = grown(self.session, stage.number, weight, seed, grow=grow)

@@ -83,8 +83,8 @@ def test_names_in_a_mixture_of_models():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("xgbost", r"estimator='xgbost' is no learner; did you mean xgboost\?"),
-        ("Forest", r"did you mean forest"),
+        ("xgbost", r"estimator='xgbost' is no learner; did you mean 'xgboost'\?"),
+        ("Forest", r"did you mean 'forest'"),
         ("worstclassboost", r"names are erm, tree, stump, forest, extra, xgboost, or pass a classifier"),
         ("", "names are"),
     ],

@@ -297,11 +297,7 @@ class BaseBoostClassifier(
                 data = problem.fingerprint(self.classes_)
                 goes_on = self._goes_on(data)
                 identity = self._run.identity if goes_on else self._identity(data, self._draw_entropy())
-                checkpoints = resources.enter_context(
-                    Checkpoints.open(
-                        self.checkpoint_dir, identity, learner=self.estimator, interrupted=interrupted
-                    )
-                )
+                checkpoints = resources.enter_context(self._checkpoints(identity, interrupted))
                 scheme = self._open_scheme(problem, routed, identity.entropy, checkpoints.remember)
                 if not goes_on:
                     self._run = self._new_run(problem, checkpoints.scheme(scheme), identity)
@@ -309,7 +305,7 @@ class BaseBoostClassifier(
                 self._restore(before)
                 raise
             self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
-            self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
+            self.seen_rows_ = problem.sketch  # by them rows that were fitted on are known
             judged = () if problem.validation is None else (problem.validation[0],)
             self.chosen_rows_ = tuple(Sketch.of(hash_rows(X_val)) for X_val in judged)
             try:
@@ -327,6 +323,11 @@ class BaseBoostClassifier(
         if stop is not None and stop.early:
             warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
         return problem
+
+    def _checkpoints(self, identity: Identity, interrupted: Callable[[], bool]) -> Checkpoints:
+        """Open the folder of the rounds."""
+        folder, learner = self.checkpoint_dir, self.estimator
+        return Checkpoints.open(folder, identity, learner=learner, interrupted=interrupted)
 
     def _restore(self, attributes: dict[str, Any]) -> None:
         self.__dict__.clear()
@@ -365,7 +366,7 @@ class BaseBoostClassifier(
             context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
 
         def oracle(turn: Turn) -> Response | Stop:
-            answer = run.plan.respond(scheme, game, turn)
+            answer = self._respond(run, scheme, turn)
             if isinstance(answer, Response):
                 keep(answer.member, self.checkpoint_dir)
             return answer
@@ -402,6 +403,10 @@ class BaseBoostClassifier(
             context.call_on_fit_task_end(
                 estimator=self, X=problem.X, y=problem.y, reconstruction_attributes=self._snapshot
             )
+
+    def _respond(self, run: Run, scheme: Scheme, turn: Turn) -> Response | Stop:
+        """Return the learner's answer in a round."""
+        return run.plan.respond(scheme, run.game, turn)
 
     def _settle(self) -> None:
         run = self._run

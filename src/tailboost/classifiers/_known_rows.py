@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._rows import Sketch, hash_rows
+from tailboost._typing import Ints
 
 
 class SeenRowsError(ValueError):
@@ -81,15 +83,45 @@ class KnownRows:
         SeenRowsError
             Names the share of the rows.
         """
+        self.refuse_known(self.count_known(X), name)
+
+    def count_known(self, X: Any) -> Ints:
+        """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows. Counts of parts of them add up.
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+        """
         check_is_fitted(self)
         hashes = hash_rows(self._checked(X))
-        parts = (
-            ("members were fitted on", self.seen_rows_),
-            *(("the combination was chosen on", sketch) for sketch in self.chosen_rows_),
-        )
-        for words, sketch in parts:
-            if sketch.beyond_chance(hashes):
+        known = [sketch.knows(hashes) for sketch in (self.seen_rows_, *self.chosen_rows_)]
+        return np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
+
+    def refuse_known(self, counts: Ints, name: str = "X") -> None:
+        """Raise if the counts of `count_known` are more than chance explains.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (m, 2)
+            Of all rows.
+        name : str, default="X"
+            What to call the rows.
+
+        Raises
+        ------
+        SeenRowsError
+            Names the share of the rows.
+        """
+        words = ["members were fitted on", *["the combination was chosen on"] * len(self.chosen_rows_)]
+        sketches = (self.seen_rows_, *self.chosen_rows_)
+        for why, sketch, (known, sampled) in zip(words, sketches, counts.tolist(), strict=True):
+            if sketch.too_many(known, sampled):
                 raise SeenRowsError(
-                    f"{name}: {words} {sketch.share(hashes):.0%} of these rows, and errors there are smaller "
+                    f"{name}: {why} {known / sampled:.0%} of these rows, and errors there are smaller "
                     "than on new rows: give rows that had no part in making the classifier"
                 )

@@ -109,15 +109,15 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         classifier
             Of the same class; this one is unchanged.
 
-        Warns
-        -----
-        ResubstitutionWarning
-            Where members were fitted on the rows (see `seen_share`): they err less there than on fresh rows.
-
         Raises
         ------
         ValueError
             If an argument is not as described, or a group has no row whose loss is known.
+
+        Warns
+        -----
+        ResubstitutionWarning
+            Where members were fitted on the rows (see `seen_share`): they err less there than on fresh rows.
         """
         check_is_fitted(self)
         alpha = getattr(self, "alpha", None) if alpha is None and objective in (None, "cvar") else alpha

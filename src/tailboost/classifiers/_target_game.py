@@ -18,7 +18,7 @@ from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.guarantee import Bound
 from tailboost.combiners.units import UnitTable
-from tailboost.data import Problem
+from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.rules.hedge import theory_rounds
 from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits
@@ -268,8 +268,8 @@ class Outcome:
         allowed = self.aims.pools.strictest(self.allowed)
         return target_bound(self.aims.named.kind, self.aims.targets, self.of_pools, allowed, self.judged_on)
 
-    def table(self, index: Ints, elsewhere: Elsewhere | None) -> UnitTable:
-        """Return the errors of the units, of which each row is in those that ``index`` names."""
+    def table(self, rows: Rows, index: Ints, elsewhere: Elsewhere | None) -> UnitTable:
+        """Return the errors of the units, of which each of the rows is in those that ``index`` names."""
         named, keeps = self.aims.named, self.aims.targets.met
         return UnitTable.of(
             named.kind,
@@ -281,6 +281,7 @@ class Outcome:
             allowed=self.allowed,
             met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed)),
             estimates=UnitEstimates.of(elsewhere, index, len(named.names)),
+            counts=rows.counts(index, len(named.names)),
         )
 
 

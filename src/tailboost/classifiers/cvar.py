@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from tailboost._typing import Mask
 from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import ValidationRows
@@ -46,8 +47,12 @@ class _CVaRClassifier(ValidatedMixtureClassifier):
     def _rule(self, units: Units) -> Rule[Any]:
         """Return the weight player."""
 
+    def _units(self, problem: Problem, among: Mask | None) -> Units:
+        """Return the rows (of some) as the units of the game."""
+        return Units.samples(problem.weight, among)
+
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        units = Units.samples(problem.weight, scheme.player_rows)
+        units = self._units(problem, scheme.player_rows)
         combiner = Mixture(
             CVaR(self.alpha),
             problem.n_classes,

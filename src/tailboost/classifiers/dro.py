@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples
 
@@ -39,8 +38,10 @@ class DROBoostClassifier(AdditiveClassifier):
     AdaBoost. For more than two classes ``y_i f(x_i)`` is the true class's score, scores summing to 0.
 
     A regressor as the learner, such as ``DecisionTreeRegressor(max_depth=3)``, makes this functional gradient
-    descent for two classes: each round projects the gradient of F on the regressor's functions, least squares
-    in the weights of the rows, and takes the exact minimiser along that real-valued h.
+    descent: each round projects the gradient of F in the scores on the regressor's functions, least squares
+    in the weights of the rows, and takes the exact minimiser along that real-valued h. For more than two
+    classes h has a value per class, of one regressor with as many outputs or else of one regressor each. An
+    h that raises the scores of all true classes at once has no minimiser; it gets the step 1.
 
     A ball around the training rows cannot tell a hard row from a mislabelled one: label noise within the
     radius takes the weight.
@@ -49,7 +50,7 @@ class DROBoostClassifier(AdditiveClassifier):
     ----------
     estimator : classifier, regressor or str, optional
         The base learner or its name (see `tailboost.learners.named`); None is `HistTreeClassifier`, one
-        binned tree of depth 5. A regressor needs two classes.
+        binned tree of depth 5.
     n_estimators : int, default=50
         Largest number of rounds; the fit ends earlier when no step lowers F.
     radius : float ≥ 0 or "auto", default="auto"
@@ -120,6 +121,11 @@ class DROBoostClassifier(AdditiveClassifier):
     credit default clients (3,000 training rows, 50 rounds, 20 splits) the test exponential loss was 2.43 at
     radius 0, 1.49 at 0.0073 and 0.775 at 0.2, the accuracy 0.790, 0.791 and 0.794; ``learning_rate=0.1`` with
     the radius from the data had 0.736 and 0.816, so try that first (``tailboost reproduce credit-default``).
+
+    Give regression trees leaves of many rows where there are more than two classes: in a leaf without one of
+    them the true scores of all others can rise for ever. On three random halves of the digits (50 rounds of
+    depth 3, ``learning_rate=0.3``, radius 0.02) the test accuracy was 0.871, with ``min_samples_leaf=20``
+    0.917; of classification trees it was 0.914.
 
     References
     ----------
@@ -199,13 +205,7 @@ class DROBoostClassifier(AdditiveClassifier):
             raise ValueError(
                 f"smoothing={self.smoothing:g} is for uncertainty='kl' and 'cvar', got uncertainty='chi2'"
             )
-        problem = super()._problem(X, y, sample_weight, groups, validation)
-        if is_regressor(self._learner()) and problem.n_classes > 2:
-            raise ValueError(
-                "Only binary classification is supported with a regressor as the learner: "
-                f"estimator={self.estimator!r}, and y has {problem.n_classes} classes"
-            )
-        return problem
+        return super()._problem(X, y, sample_weight, groups, validation)
 
     def _cost(self) -> Cost:
         combiner, rule = self.combiner_, self.game_.rule
@@ -275,12 +275,6 @@ class DROBoostClassifier(AdditiveClassifier):
         self.worst_case_weights_ = np.zeros(_num_samples(X))
         self.worst_case_weights_[problem.used[played]] = rule.player(AdditiveState(units.base, margins))
         return problem
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        if is_regressor(self._learner()):
-            tags.classifier_tags.multi_class = False
-        return tags
 
     def _warn_of_a_large_radius(self) -> None:
         if self.smoothing:  # at equal losses the worst case is p, so that a first step always pays

@@ -198,7 +198,13 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         estimates = UnitEstimates.of(elsewhere, rows.groups, len(names))
         kind = objective.unit
         return UnitTable.of(
-            kind, rows.words, names.tolist(), rows.groups, randomised=errors, estimates=estimates
+            kind,
+            rows.words,
+            names.tolist(),
+            rows.groups,
+            randomised=errors,
+            estimates=estimates,
+            counts=rows.counts(rows.groups, len(names)),
         )
 
     def _tied_to_rounds(self) -> str:

@@ -376,10 +376,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.max_error_ = found.allowed
 
     def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
-        index, found = self.combiner_.pool.ledger.rows.groups, self._outcome
-        if found is None or index is None or self._regrouped:
+        rows, found = self.combiner_.pool.ledger.rows, self._outcome
+        if found is None or rows.groups is None or self._regrouped:
             return None  # `reweight` judged it on other rows, or by other groups
-        return found.table(index, elsewhere)
+        return found.table(rows, rows.groups, elsewhere)
 
     @property
     def class_errors_(self) -> Floats:

@@ -43,9 +43,10 @@ from tailboost.cli._shared import (
     warn,
 )
 from tailboost.registry import Method, get_method
-from tailboost.report import Results, compare, render
+from tailboost.report import Chapter, Results, compare, render, render_overview
 from tailboost.report.comparison import checked_alphas
 from tailboost.report.findings import comparison_table, findings
+from tailboost.report.verdict import verdict
 
 # Chosen so that the demo ends within three minutes on two cores.
 WITHOUT_GROUPS = (
@@ -57,6 +58,14 @@ WITH_GROUPS = (
     "erm", "forest", "forest-balanced", "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")
+WINE = (
+    "Red and white wines of five grades by taste, two of the grades rare. UCI Machine Learning Repository, "
+    "set 186 (Cortez and others, 2009), CC BY 4.0."
+)
+CREDIT = (
+    "Clients of a credit card who pay next month or default, with groups by sex, age and education. UCI "
+    "Machine Learning Repository, set 350 (Yeh and Lien, 2009), CC BY 4.0."
+)
 DEMO_ROWS = 12000
 DEMO_REPEATS = 5
 
@@ -73,14 +82,15 @@ def demo(
     """Compare ours with plain methods on two bundled tables: wine grades and credit default clients.
 
     The wines have five classes, two of them rare; the clients have two classes and groups (sex, age band,
-    education). The reports are wine/report.html and credit/report.html in the folder.
+    education). index.html in the folder has both verdicts and leads to the reports.
     """
     with exit_codes(verbose, quiet):
         command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
         wine, credit = datasets.load_wine_quality(), datasets.load_credit_default()
-        for folder, name, table, groups, methods in (
-            ("wine", "wine grades", wine, None, WITHOUT_GROUPS),
-            ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS),
+        chapters: list[Chapter] = []
+        for folder, name, table, groups, methods, about in (
+            ("wine", "wine grades", wine, None, WITHOUT_GROUPS, WINE),
+            ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS, CREDIT),
         ):
             make_folder(out / folder)
             taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
@@ -88,7 +98,7 @@ def demo(
                 labels = table.target.loc[taken]
                 taken, _ = train_test_split(taken, train_size=rows, stratify=labels, random_state=seed)
             say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
-            _compare(
+            results = _compare(
                 table.data.loc[taken],
                 table.target_names[table.target.loc[taken]],
                 None if groups is None else groups.loc[taken],
@@ -101,6 +111,10 @@ def demo(
                 data_name=name,
                 command=command,
             )
+            chapters.append(Chapter(results, f"{folder}/{REPORT_FILES[1]}", about))
+            _write(out / "index.html", render_overview("tailboost demo: two tables", chapters))
+            _end(results)
+        say(f"Both on one page, to begin with: {out / 'index.html'}")
 
 
 def compare_methods(
@@ -139,7 +153,7 @@ def compare_methods(
         for alert in alerts(table.data, table.target, table.groups):
             warn(alert)
         make_folder(out)
-        _compare(
+        results = _compare(
             table.data,
             table.target,
             table.groups if group else None,
@@ -164,6 +178,7 @@ def compare_methods(
                 seed=seed,
             ),
         )
+        _end(results)
 
 
 def installed(name: str) -> Method:
@@ -214,7 +229,7 @@ def _compare(
     jobs: int,
     data_name: str,
     command: str,
-) -> None:
+) -> Results:
     results_file, report_file = (out / name for name in REPORT_FILES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     terminal = console(stderr=True)
@@ -242,11 +257,19 @@ def _compare(
                 command=command,
                 on_progress=keep,
             )
-    page = render(results)
-    with bad_input("--out: "):
-        write_output(report_file, page)
+    _write(report_file, render(results))
     _print_results(results)
     say(f"Numbers: {results_file}\nReport:  {report_file}")
+    return results
+
+
+def _write(path: Path, page: str) -> None:
+    with bad_input("--out: "):
+        write_output(path, page)
+
+
+def _end(results: Results) -> None:
+    """End the command with the exit code of a comparison that is not whole."""
     if results.document["status"] == "interrupted":
         raise typer.Exit(fail("stopped by Ctrl-C; the finished fits are kept", INTERRUPTED))
     if failed := [m["title"] for m in results.document["methods"] if m["failures"]]:
@@ -279,5 +302,7 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if rows:
         console().print(table)
+    if (said := verdict(results.document)) is not None:
+        tell(f"In short: {said.sentence} {said.price}")
     for finding in findings(results.document):
         tell(f"- {finding.text}")

@@ -197,14 +197,16 @@ def shares(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes:
 def add_vote(scores: Floats, step: float, answers: Ints) -> None:
     """Add a hypothesis to additive scores of shape (n, K), in place: ``a·K/(K−1)`` to the class it answers.
 
-    Up to a constant per row that is ``a·z`` with z = 1 for the answer and −1/(K−1) for the rest. Of two
-    classes a hypothesis may answer its value h for class 1 instead, and −h for class 0.
+    Up to a constant per row that is ``a·z`` with z = 1 for the answer and −1/(K−1) for the rest. A hypothesis
+    may answer values h of all classes instead, or of two classes that of class 1, with −h for class 0.
     """
-    if is_real(answers):
-        scores[:, 1] += 2.0 * step * answers
-        return
     K = scores.shape[1]
-    scores[np.arange(len(scores)), answers] += step * K / (K - 1)
+    if answers.ndim == 2:
+        scores += step * answers
+    elif is_real(answers):
+        scores[:, 1] += 2.0 * step * answers
+    else:
+        scores[np.arange(len(scores)), answers] += step * K / (K - 1)
 
 
 def centred(votes: Floats) -> Floats:

@@ -94,6 +94,7 @@ class UnitTable:
         met: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
         estimates: UnitEstimates | None = None,
         fresh: bool = False,
+        counts: Ints | None = None,
     ) -> Self:
         """Collect the lines.
 
@@ -113,9 +114,11 @@ class UnitTable:
             The errors on rows that the choice was not made on.
         fresh : bool, default=False
             Whether the rows had no part in the fit.
+        counts : ndarray of shape (m,), optional
+            Rows of each unit, where those of ``index`` stand for several.
         """
         flat = np.asarray(index).ravel()
-        rows = np.bincount(flat[flat >= 0], minlength=len(names))
+        rows = np.bincount(flat[flat >= 0], minlength=len(names)) if counts is None else counts
         words = {
             (True, True): "yes", (False, False): "no",
             (True, False): "by predict alone", (False, True): "by the randomised rule alone",

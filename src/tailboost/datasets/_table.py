@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from tailboost._near import did_you_mean
 from tailboost.datasets._bunch import import_pandas
 from tailboost.datasets._files import checked_names, is_csv, read_raw
 from tailboost.datasets._schema import NUMBERS, TableSchema, as_written, refuse_kinds, text
@@ -177,9 +177,8 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
             f"{message}: its only column is {names[0][:60]!r}; separate values by commas, or say what "
             "separates them (sep)"
         )
-    folded = {candidate.casefold(): candidate for candidate in names}
-    if near := [folded[c] for c in difflib.get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.6)]:
-        return f"{message}; did you mean {' or '.join(map(repr, near))}?"
+    if hint := did_you_mean(str(name), names):
+        return f"{message}; {hint.strip()}"
     return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"
 
 

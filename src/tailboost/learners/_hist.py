@@ -81,6 +81,44 @@ def _load(content: bytes) -> Any:
     return booster
 
 
+def training_params(
+    model: _HistClassifier,
+    y: Ints,
+    weight: Floats,
+    n_classes: int,
+    *,
+    n_rows: int,
+    bins: int,
+    threads: int,
+) -> tuple[dict[str, Any], float]:
+    """Return XGBoost's parameters for a fit, and the power of 2 by which it has to multiply the weights.
+
+    Parameters
+    ----------
+    model : learner
+    y, weight : ndarray of shape (n,)
+        Class numbers and weights, of the rows or of parts of them that are of one class.
+    n_classes : int
+        K.
+    n_rows : int
+        Number of rows behind them.
+    bins, threads : int
+        Of the binned table.
+    """
+    exponent = np.frexp(weight.sum())[1]
+    usual = EXPONENTS[0] <= exponent <= EXPONENTS[1]
+    scale = 1.0 if usual else float(np.ldexp(1.0, np.frexp(n_rows)[1] - exponent))
+    params = {
+        "tree_method": "hist", "max_bin": bins, "max_depth": model.max_depth,
+        "min_child_weight": model.min_child_weight, "nthread": threads, "verbosity": 0,
+        **model._booster_params(y, weight, n_classes),
+    }  # fmt: skip
+    for penalty in ("min_child_weight", "reg_lambda"):
+        scaled = min(params[penalty] * scale, HEAVIEST)
+        params[penalty] = 0.0 if scaled * HEAVIEST < 1.0 else scaled  # no denormal numbers
+    return params, scale
+
+
 def softmax_gradients(margin: NDArray[np.float32], y: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return gradient and diagonal Hessian of the softmax loss as XGBoost takes them, shape (n, K) each."""
     p = np.exp(margin - margin.max(axis=1, keepdims=True))
@@ -179,18 +217,10 @@ class HistSession:
     def _by_xgboost(self, weight: Floats, rows: Mask | None) -> Iterator[_HistClassifier]:
         model = self._new_model()
         used = weight if rows is None else np.where(rows, weight, 0.0)
-        exponent = np.frexp(used.sum())[1]
-        usual = EXPONENTS[0] <= exponent <= EXPONENTS[1]
-        scale = 1.0 if usual else np.ldexp(1.0, np.frexp(len(used))[1] - exponent)
+        params, scale = training_params(
+            model, self.y, used, self.n_classes, n_rows=len(used), bins=self.bins, threads=self.threads
+        )
         scaled_weight = used * scale
-        params = {
-            "tree_method": "hist", "max_bin": self.bins, "max_depth": model.max_depth,
-            "min_child_weight": model.min_child_weight, "nthread": self.threads, "verbosity": 0,
-            **model._booster_params(self.y, used, self.n_classes),
-        }  # fmt: skip
-        for penalty in ("min_child_weight", "reg_lambda"):
-            scaled = min(params[penalty] * scale, HEAVIEST)
-            params[penalty] = 0.0 if scaled * HEAVIEST < 1.0 else scaled  # no denormal numbers
         model._booster = booster = xgboost.Booster(params, [self.data])
         try:
             for i in range(model._n_iterations()):

@@ -15,7 +15,9 @@ from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
 
 
 def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
-    """Yield the class numbers each member predicts for the rows of ``X``, shape (n,); of a regressor, values.
+    """Yield the class numbers each member predicts for the rows of ``X``, shape (n,).
+
+    Of a regressor these are values, shape (n,) or (n, K).
 
     Members that share a prepared table have it prepared once, and one-tree members are asked together.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from tailboost._checks import did_you_mean
+from tailboost._near import did_you_mean
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._stumps import StumpClassifier
 

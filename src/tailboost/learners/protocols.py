@@ -50,8 +50,9 @@ class Growing(Protocol):
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
         """Yield members of growing strength; the last one is that of ``fit``.
 
-        The next ``next()`` may change the yielded member; the last one is final. Sessions must allow other
-        fits, finished or not, in between.
+        The next ``next()`` may change the yielded member; the last one is final. A session whose attribute
+        ``lasting_stages`` is True says that it changes none: the best one is then kept, not grown again.
+        Sessions must allow other fits, finished or not, in between.
         """
 
 

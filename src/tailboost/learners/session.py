@@ -16,7 +16,16 @@ from tailboost.learners._regressor import RegressorSession
 from tailboost.learners._sklearn import SklearnSession, set_seeds
 from tailboost.learners.protocols import Growing, Learner, Session
 
-__all__ = ["constant", "grown", "is_constant", "is_real", "open_session", "predict_members", "stages"]
+__all__ = [
+    "constant",
+    "grown",
+    "is_constant",
+    "is_real",
+    "lasting",
+    "open_session",
+    "predict_members",
+    "stages",
+]
 
 
 def open_session(
@@ -42,7 +51,7 @@ def open_session(
         session: Session = estimator.open_session(X, y, n_classes, sample_weight)
         return session
     if is_regressor(estimator):
-        return RegressorSession(estimator, X, y, sample_weight)
+        return RegressorSession(estimator, X, y, n_classes, sample_weight)
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
 
 
@@ -54,6 +63,11 @@ def stages(
         yield from session.stages(weight, seed, rows)
     else:
         yield session.fit(weight, seed, rows)
+
+
+def lasting(session: Session) -> bool:
+    """Return whether the stages of a learner's growth stay as they are when it grows on."""
+    return bool(getattr(session, "lasting_stages", False))
 
 
 def grown(

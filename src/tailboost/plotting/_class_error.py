@@ -13,14 +13,14 @@ from sklearn.metrics import zero_one_loss
 
 from tailboost import metrics
 from tailboost._checks import check_number
-from tailboost.plotting._style import BLUE, STYLES, VERMILLION, new_axes, styled, text_colour
+from tailboost.plotting._style import BLUE, STYLES, VERMILLION, Display, styled, text_colour
 
 _MAX_LABELLED = 30
 # Marks what displays of this kind drew on shared axes.
 _GID = "class errors"
 
 
-class ClassErrorDisplay:
+class ClassErrorDisplay(Display):
     """Bars of the error in each class, or in each group, with intervals and the mean as a line.
 
     One classifier has its worst class marked; drawn on the axes of another display (``ax=``) each has a
@@ -216,40 +216,20 @@ class ClassErrorDisplay:
         display = cls(errors, mean=mean, kind=kind, name=name, intervals=intervals)
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display.
+    def _figsize(self) -> tuple[float, float]:
+        return 6.4, min(1.4 + 0.32 * len(self.errors), 12.0)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure, its height by the number of bars.
-        name : str, default=None
-            Title; None takes the display's own.
-        **kwargs : dict
-            For matplotlib's ``barh``.
-
-        Returns
-        -------
-        ClassErrorDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is missing.
-        """
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         m = len(self.errors)
-        ax = new_axes(ax, "ClassErrorDisplay", figsize=(6.4, min(1.4 + 0.32 * m, 12.0)))
         earlier = _bars_on(ax)
         names = [str(unit) for unit in self.errors]
         if earlier and names != [text.get_text() for text in ax.get_yticklabels()]:
             raise ValueError(f"these axes hold errors of other {self.kind}s, or of more than {_MAX_LABELLED}")
         widths = np.array(list(self.errors.values()))
         best, worst = np.nanmin(widths), np.nanmax(widths)
-        label = self.name if name is None else name
         shade = STYLES[len(earlier) % len(STYLES)][0]
         colours = [VERMILLION if width == worst > best and not earlier else shade for width in widths]
-        style = {"color": colours, "height": 0.7, "gid": _GID, "label": label or f"model {len(earlier) + 1}"}
+        style = {"color": colours, "height": 0.7, "gid": _GID, "label": name or f"model {len(earlier) + 1}"}
         self.bars_ = ax.barh(np.arange(m), np.nan_to_num(widths), **styled(style, kwargs, bars=True))
         spans = [self.intervals.get(unit, (math.nan, math.nan)) for unit in self.errors]
         lows, highs = np.array(spans, dtype=np.float64).T
@@ -270,9 +250,7 @@ class ClassErrorDisplay:
         if earlier:
             _share(ax, [*earlier, self.bars_])
         else:
-            ax.set_title(label)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+            ax.set_title(name)
 
 
 def _binomial_intervals(

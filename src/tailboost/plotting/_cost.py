@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
-from tailboost.plotting._style import new_axes, next_style, styled, text_colour
+from tailboost.plotting._style import Display, next_style, styled, text_colour
 from tailboost.rules.vada import variance_cost
 
 _OTHER_LAMBDA = 0.5
 
 
-class CostDisplay:
+class CostDisplay(Display):
     """Log of the variance-penalised cost against rounds, with its parts; several estimators in one picture.
 
     The cost is ``(Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²)`` over the margins m of rows with weights
@@ -161,24 +161,27 @@ class CostDisplay:
         ImportError
             matplotlib is missing.
         """
-        ax = new_axes(ax, "CostDisplay")
-        label = self.name if name is None else name
-        rounds = np.arange(len(self.log_cost))
-        label = f"λ = {self.variance_weight:g}" if label is None else f"{label}, λ = {self.variance_weight:g}"
-        style = next_style(ax, "cost") | {"linestyle": "-", "label": label}
-        (self.line_,) = ax.plot(rounds, self.log_cost, **styled(style, kwargs))
+        super().plot(ax, name=name, **kwargs)
         self.mean_line_ = self.variance_line_ = None
         if parts:
-            thin = {"color": self.line_.get_color(), "linewidth": 1}
-            (self.mean_line_,) = ax.plot(rounds, self.log_mean, linestyle="--", **thin)
-            # A variance below the rounding error of the squared mean is none, as before the first round.
-            least = self.log_mean + np.log(np.finfo(np.float64).eps)
-            shown = np.where(self.log_variance > least, self.log_variance, np.nan)
-            (self.variance_line_,) = ax.plot(rounds, shown, linestyle=":", **thin)
-        ax.set(xlabel="rounds", ylabel="log cost")
-        self._legend(ax, parts)
-        self.ax_, self.figure_ = ax, ax.figure
+            self._draw_parts()
+        self._legend(self.ax_, parts)
         return self
+
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        label = ", ".join(filter(None, [name, f"λ = {self.variance_weight:g}"]))
+        style = next_style(ax, "cost") | {"linestyle": "-", "label": label}
+        (self.line_,) = ax.plot(np.arange(len(self.log_cost)), self.log_cost, **styled(style, kwargs))
+        ax.set(xlabel="rounds", ylabel="log cost")
+
+    def _draw_parts(self) -> None:
+        rounds = np.arange(len(self.log_cost))
+        thin = {"color": self.line_.get_color(), "linewidth": 1}
+        (self.mean_line_,) = self.ax_.plot(rounds, self.log_mean, linestyle="--", **thin)
+        # A variance below the rounding error of the squared mean is none, as before the first round.
+        least = self.log_mean + np.log(np.finfo(np.float64).eps)
+        shown = np.where(self.log_variance > least, self.log_variance, np.nan)
+        (self.variance_line_,) = self.ax_.plot(rounds, shown, linestyle=":", **thin)
 
     @staticmethod
     def _legend(ax: Any, parts: bool) -> None:

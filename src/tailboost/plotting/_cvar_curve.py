@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import zero_one_loss
 
 from tailboost import metrics
-from tailboost.plotting._style import new_axes, next_style, reference_line, styled
+from tailboost.plotting._style import Display, next_style, reference_line, styled
 
 _ALPHAS = np.geomspace(0.01, 1.0, 101)
 _TICKS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
 
 
-class CVaRCurveDisplay:
+class CVaRCurveDisplay(Display):
     """CVaR of the expected zero-one loss against the tail mass α, beside the coin flip.
 
     Make one with `from_estimator` or `from_predictions`. Several may share the axes: the coin-flip line, at
@@ -220,8 +220,19 @@ class CVaRCurveDisplay:
         ImportError
             matplotlib is missing.
         """
-        ax = new_axes(ax, "CVaRCurveDisplay")
-        style = {**next_style(ax, "CVaR curve"), "linewidth": 2, "label": self.name if name is None else name}
+        super().plot(ax, name=name, **kwargs)
+        ax = self.ax_
+        ax.set_xscale(xscale)
+        low, high = ax.get_xlim()
+        ticks = _TICKS[(low <= _TICKS) & (high >= _TICKS)]
+        if xscale == "log" and low > _TICKS[0] / 3 and len(ticks) > 1:  # else keep matplotlib's ticks
+            ax.set_xticks(ticks)
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.minorticks_off()
+        return self
+
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        style = {**next_style(ax, "CVaR curve"), "linewidth": 2, "label": name}
         (self.line_,) = ax.plot(self.alphas, self.values, **styled(style, kwargs))
         colour = self.line_.get_color()
         self.band_ = None
@@ -231,26 +242,11 @@ class CVaRCurveDisplay:
             )
         self.predict_line_ = None
         if self.error is not None:
-            deterministic = np.minimum(1.0, self.error / self.alphas)
             (self.predict_line_,) = ax.plot(
-                self.alphas,
-                deterministic,
-                color=colour,
-                linewidth=1.2,
-                linestyle=":",
-                label=f"{style['label'] or ''} predict".strip(),
-            )
-        self.coin_line_ = reference_line(
-            ax, 1 - 1 / self.n_classes, f"coin flip ({1 - 1 / self.n_classes:.3g})"
-        )
-        ax.set_xscale(xscale)
-        low, high = ax.get_xlim()
-        ticks = _TICKS[(low <= _TICKS) & (high >= _TICKS)]
-        if xscale == "log" and low > _TICKS[0] / 3 and len(ticks) > 1:  # else keep matplotlib's ticks
-            ax.set_xticks(ticks)
-            ax.xaxis.set_major_formatter("{x:g}")
-            ax.minorticks_off()
+                self.alphas, np.minimum(1.0, self.error / self.alphas), color=colour, linewidth=1.2,
+                linestyle=":", label=f"{name or ''} predict".strip(),
+            )  # fmt: skip
+        coin = 1 - 1 / self.n_classes
+        self.coin_line_ = reference_line(ax, coin, f"coin flip ({coin:.3g})")
         ax.set(xlabel="tail mass α", ylabel="CVaR of 0/1 loss", ylim=(0, 1.02))
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

@@ -10,10 +10,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_length, check_weights, n_rows_of
-from tailboost.plotting._style import new_axes, next_style, styled, text_colour
+from tailboost.plotting._style import Display, next_style, styled, text_colour
 
 
-class MarginDisplay:
+class MarginDisplay(Display):
     """Share of the rows with at most a margin, against the margin; several estimators in one picture.
 
     The margin of a row is ``f_y(x)/Σ_t a_t``, the true class's score with the steps summing to 1: 1 where all
@@ -122,30 +122,8 @@ class MarginDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        name : str, default=None
-            For the legend; None takes the display's own.
-        **kwargs : dict
-            For matplotlib's ``step``.
-
-        Returns
-        -------
-        MarginDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is missing.
-        """
-        ax = new_axes(ax, "MarginDisplay")
-        style = next_style(ax, "margins") | {"label": self.name if name is None else name}
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        style = next_style(ax, "margins") | {"label": name}
         (self.line_,) = ax.step(
             np.append(self.margins[0], self.margins),
             np.append(0.0, self.shares),
@@ -159,5 +137,3 @@ class MarginDisplay:
         ax.set(xlabel="margin", ylabel="share of rows with at most this margin", ylim=(0, 1.02))
         if self.line_.get_label() and not self.line_.get_label().startswith("_"):
             ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

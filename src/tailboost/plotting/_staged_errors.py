@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost import metrics
-from tailboost.plotting._style import new_axes, reference_line, styled, unit_styles
+from tailboost.plotting._style import Display, reference_line, styled, unit_styles
 
 _MAX_MARKED = 30
 
 
-class StagedClassErrorDisplay:
+class StagedClassErrorDisplay(Display):
     """Lines of the error in each class, or in each group, after every round, with the allowed error.
 
     Make one with `from_estimator`.
@@ -142,29 +142,7 @@ class StagedClassErrorDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        name : str, default=None
-            Title; None takes the display's own.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        StagedClassErrorDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is missing.
-        """
-        ax = new_axes(ax, "StagedClassErrorDisplay")
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         T = len(self.errors)
         common = {"marker": "o" if T <= _MAX_MARKED else "", "markersize": 4, "linewidth": 2}
         worst = np.argsort(-np.nan_to_num(self.errors[-1]), kind="stable")
@@ -182,8 +160,6 @@ class StagedClassErrorDisplay:
             ylabel=f"error rate per {self.kind}",
             xlim=(0.5, T + 0.5),
             ylim=(0, max(1.1 * top, 0.01)),
-            title=self.name if name is None else name,
+            title=name,
         )
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

@@ -11,12 +11,12 @@ from sklearn.utils import column_or_1d
 
 from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
 from tailboost._typing import Floats, Ints
-from tailboost.plotting._style import new_axes, next_style, styled
+from tailboost.plotting._style import Display, next_style, styled
 
 _POINTS = 201
 
 
-class StepCostDisplay:
+class StepCostDisplay(Display):
     """The variance-penalised cost V of a round against the step a, and its upper bound U [1]_, figure 1.
 
     With w the weights of the round, z = e^(−a) where its hypothesis is right and e^(a/(K−1)) where it is
@@ -134,27 +134,7 @@ class StepCostDisplay:
         display = cls(steps, (1 - lam) * (w @ z) ** 2 + lam * (square @ z**2), u @ z**2, step=float(a[t]))
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot`` of the cost.
-
-        Returns
-        -------
-        StepCostDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is missing.
-        """
-        ax = new_axes(ax, "StepCostDisplay")
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         style = next_style(ax, "step cost") | {"label": "cost V"}
         (self.cost_line_,) = ax.plot(self.steps, self.cost, **styled(style, kwargs))
         style = next_style(ax, "step cost") | {"label": "bound U"}
@@ -167,10 +147,8 @@ class StepCostDisplay:
             color=self.cost_line_.get_color(),
             label="step taken",
         )
-        ax.set(xlabel="step a", ylabel="cost, with weights that sum to 1")
+        ax.set(xlabel="step a", ylabel="cost, with weights that sum to 1", title=name)
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
 def _margins_around(estimator: Any, X: Any, index: Ints, t: int) -> tuple[Floats, Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -31,8 +31,54 @@ def unit_styles(units: Iterable[Any], ranked: NDArray[Any]) -> list[dict[str, An
     return styles
 
 
-def new_axes(ax: Any, caller: str, figsize: tuple[float, float] | None = None) -> Any:
-    """Return `ax`, or the axes of a new figure; only this function imports matplotlib."""
+class Display:
+    """A picture that can be drawn again and on other axes.
+
+    Subclasses keep what is drawn, and draw it in ``_draw`` on axes, under a name, with options of the caller
+    for matplotlib.
+    """
+
+    name: str | None = None
+    ax_: Any
+    figure_: Any
+
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def _figsize(self) -> tuple[float, float] | None:
+        """Return width and height of a new figure in inches; None takes matplotlib's."""
+        return None
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        name : str, default=None
+            Title, or label in the legend; None takes the display's own.
+        **kwargs : dict
+            For the function of matplotlib that draws it, ``plot`` for lines and ``barh`` for bars.
+
+        Returns
+        -------
+        Display
+            The display itself.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is missing.
+        """
+        ax = _axes(ax, type(self).__name__, self._figsize())
+        self._draw(ax, self.name if name is None else name, kwargs)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _axes(ax: Any, caller: str, figsize: tuple[float, float] | None) -> Any:
+    """Return `ax`, or the axes of a new figure; only here matplotlib's drawing is imported."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

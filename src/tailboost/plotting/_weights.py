@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from tailboost.plotting._style import BLUE, VERMILLION, new_axes, styled, unit_styles
+from tailboost.plotting._style import BLUE, VERMILLION, Display, styled, unit_styles
 
 _MAX_MARKED = 30
 
 
-class WeightTrajectoryDisplay:
+class WeightTrajectoryDisplay(Display):
     """The player's weights per class or group where kept, otherwise how concentrated they were.
 
     Make one with `from_estimator`.
@@ -114,29 +114,7 @@ class WeightTrajectoryDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        name : str, default=None
-            Title; None takes the display's own.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        WeightTrajectoryDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is missing.
-        """
-        ax = new_axes(ax, "WeightTrajectoryDisplay")
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         T = len(self.weighted_loss)
         rounds = np.arange(1, T + 1)
         common = {"marker": "o" if T <= _MAX_MARKED else "", "markersize": 4, "linewidth": 2}
@@ -158,8 +136,6 @@ class WeightTrajectoryDisplay:
             xlabel="round",
             ylabel="share" if self.weights is None else "weight",
             ylim=(0, 1.02 * top),
-            title=self.name if name is None else name,
+            title=name,
         )
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

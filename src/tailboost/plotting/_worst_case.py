@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost import robustness
-from tailboost.plotting._style import new_axes, next_style, reference_line, styled
+from tailboost.plotting._style import Display, next_style, reference_line, styled
 from tailboost.robustness import Loss
 from tailboost.solvers.worst_case import Uncertainty
 
@@ -23,7 +23,7 @@ _NAMES = {
 }
 
 
-class WorstCaseDisplay:
+class WorstCaseDisplay(Display):
     """Worst-case loss of a classifier against the radius of the shift, and the shift that breaks a target.
 
     The axis of the radius is drawn as its square root, in which worst cases start out as straight lines.
@@ -147,34 +147,11 @@ class WorstCaseDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        name : str, default=None
-            Label; None takes the display's own.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        WorstCaseDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is missing.
-        """
-        ax = new_axes(ax, "WorstCaseDisplay")
-        label = self.name if name is None else name
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         if self.shift is not None:
             broken = "no shift" if np.isinf(self.shift) else f"shift {self.shift:.3g}"
-            label = f"{label or ''} ({broken} breaks {self.target:g})".strip()
-        style = {**next_style(ax, "worst case"), "linewidth": 2, "label": label}
+            name = f"{name or ''} ({broken} breaks {self.target:g})".strip()
+        style = {**next_style(ax, "worst case"), "linewidth": 2, "label": name}
         (self.line_,) = ax.plot(self.radii, self.values, **styled(style, kwargs))
         self.target_line_ = self.shift_line_ = None
         if self.target is not None:
@@ -191,5 +168,3 @@ class WorstCaseDisplay:
         ball = {"kl": "KL ball", "chi2": "χ² ball", "cvar": "CVaR ball"}[self.uncertainty]
         ax.set(xlabel=f"radius of the {ball}", ylabel=f"worst-case {_NAMES.get(self.loss, self.loss)}")
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

@@ -1,7 +1,7 @@
 """Comparisons and their reports: the numbers first (JSON), what is drawn from them second (HTML)."""
 
 from tailboost.report.comparison import compare
-from tailboost.report.html import render
+from tailboost.report.html import Chapter, render, render_overview
 from tailboost.report.results import Results
 
-__all__ = ["Results", "compare", "render"]
+__all__ = ["Chapter", "Results", "compare", "render", "render_overview"]

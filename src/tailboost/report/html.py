@@ -1,10 +1,11 @@
-"""One self-contained HTML file drawn from a results document alone."""
+"""Self-contained HTML files, drawn from results documents alone."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -14,7 +15,7 @@ from tailboost.report.findings import FAMILY_ERROR, alike, comparison_table, due
 from tailboost.report.results import Results
 from tailboost.report.verdict import shown_first, verdict
 
-__all__ = ["render"]
+__all__ = ["Chapter", "render", "render_overview"]
 
 # Of a larger table of answers only the most frequent mistakes are shown.
 _MOST_CONFUSED = 10
@@ -35,24 +36,17 @@ def render(results: Results | Mapping[str, Any]) -> str:
         everything else. Of scripts it allows its own one alone, by its hash; without it only the marking of
         methods, the tips and the slider for α are missing.
     """
-    import jinja2
-    import markupsafe
-
-    document = results.document if isinstance(results, Results) else results
+    document = _document(results)
     columns, rows = comparison_table(document)
     found: dict[str, list[str]] = {}
     for finding in findings(document):
         found.setdefault(finding.kind, []).append(finding.text)
-    templates = files("tailboost.report") / "templates"
-    asset = {
-        name: markupsafe.Markup((templates / name).read_text(encoding="utf-8"))
-        for name in ("report.css", "report.js")
-    }
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
+    import markupsafe
+
+    script = _asset("report.js")
     groups = document["data"]["groups"]
     drawn = charts.classes_drawn(document)
-    return template.render(
+    return _template("report.html.j2").render(
         d=document,
         verdict=verdict(document),
         columns=columns,
@@ -84,10 +78,84 @@ def render(results: Results | Mapping[str, Any]) -> str:
         }
         if rows
         else {},
-        css=asset["report.css"],
-        script=asset["report.js"],
-        script_hash=_hash(asset["report.js"]),
+        css=markupsafe.Markup(_asset("report.css")),
+        script=markupsafe.Markup(script),
+        script_hash=_hash(script),
     )
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One comparison of an overview.
+
+    Attributes
+    ----------
+    results : Results or dict
+        What `compare` returned, or its document as read from JSON.
+    link : str
+        Where its own report is, from the overview.
+    about : str
+        A sentence or two on the data, such as their source.
+    """
+
+    results: Results | Mapping[str, Any]
+    link: str
+    about: str = ""
+
+
+def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
+    """Render one page with the verdicts and pictures of several comparisons, and links to their reports.
+
+    Parameters
+    ----------
+    title : str
+        The heading.
+    chapters : sequence of Chapter
+        At least one.
+
+    Returns
+    -------
+    str
+        HTML. It fetches nothing and runs nothing: its content security policy forbids both.
+    """
+    import markupsafe
+
+    described = []
+    for chapter in chapters:
+        document = _document(chapter.results)
+        rows = finished(document)
+        chart = _tradeoff_chart(document) if rows else ""
+        described.append(
+            {
+                "d": document,
+                "link": chapter.link,
+                "about": chapter.about,
+                "verdict": verdict(document),
+                "styles": charts.method_styles(document),
+                "rows": rows,
+                "chart": markupsafe.Markup(chart),
+                "trouble": [f.text for f in findings(document) if f.kind == "trouble"],
+            }
+        )
+    css = markupsafe.Markup(_asset("report.css"))
+    return _template("overview.html.j2").render(title=title, chapters=described, css=css)
+
+
+def _document(results: Results | Mapping[str, Any]) -> Mapping[str, Any]:
+    return results.document if isinstance(results, Results) else results
+
+
+def _asset(name: str) -> str:
+    return (files("tailboost.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _template(name: str) -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(name)
 
 
 def _hash(script: str) -> str:
@@ -100,7 +168,7 @@ def _charts(document: Mapping[str, Any], drawn: Mapping[str, int]) -> dict[str, 
     if not finished(document):
         return {}
     made = {
-        "tradeoff": charts.tradeoff_chart(document, "worst_class_error", "worst class"),
+        "tradeoff": _tradeoff_chart(document),
         "cvar": charts.cvar_chart(document),
         "classes": charts.error_chart(document, ("class_errors",), drawn, "on each class"),
         "seconds": charts.seconds_chart(document),
@@ -108,6 +176,10 @@ def _charts(document: Mapping[str, Any], drawn: Mapping[str, int]) -> dict[str, 
     if document["data"]["groups"]:
         made["group_tradeoff"] = charts.tradeoff_chart(document, "worst_group_error", "worst group")
     return made
+
+
+def _tradeoff_chart(document: Mapping[str, Any]) -> str:
+    return charts.tradeoff_chart(document, "worst_class_error", "worst class")
 
 
 def _shown_duels(document: Mapping[str, Any]) -> list[Any]:

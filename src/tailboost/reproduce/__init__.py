@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 
+from tailboost._near import did_you_mean
 from tailboost.reproduce._experiment import Experiment, Settings
 
 __all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
@@ -27,6 +27,7 @@ _MODULES = (
     "artificial_nets",
     "compas",
     "images",
+    "post_processing",
 )
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
@@ -45,6 +46,5 @@ def get_experiment(name: str) -> Experiment:
     """
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]
-    near = difflib.get_close_matches(name, EXPERIMENTS, n=2)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    hint = did_you_mean(name, EXPERIMENTS)
     raise ValueError(f"unknown experiment {name!r}; {hint}experiments are {', '.join(EXPERIMENTS)}")

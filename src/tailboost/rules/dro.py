@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 
 from tailboost._typing import Floats
 from tailboost.game import Stop, StopKind, Units
+from tailboost.rules._log_domain import normalised
 from tailboost.rules.additive import PERFECT_STEP, Additive, AdditiveState, coded_step
 from tailboost.rules.margin_loss import MARGIN_LOSSES, scaled_losses
 from tailboost.solvers import worst_case_weights
@@ -102,8 +102,7 @@ class WorstCase(Additive):
             log_u = np.log(w) + MARGIN_LOSSES[self.loss].log_slope(state.margins)
         if log_u.max() == -np.inf:
             return np.zeros(len(w))
-        u: Floats = np.exp(log_u - logsumexp(log_u))
-        return u
+        return normalised(log_u)[0]
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of ``F(f + a h)`` over a ≥ 0."""
@@ -146,7 +145,7 @@ class WorstCase(Additive):
 
 @dataclass(frozen=True)
 class RealWorstCase(WorstCase):
-    """`WorstCase` for two classes and real-valued hypotheses h, whose losses are (1 − y h)/2 with y = ±1.
+    """`WorstCase` for real-valued hypotheses h, K scores that sum to 0, whose losses are (1 − h_y)/2.
 
     The learner is fitted to the gradient instead of to weighted labels, so that h is its projection.
     """
@@ -158,13 +157,15 @@ class RealWorstCase(WorstCase):
         if not float(u @ z) > 0:
             return replace(state, steps=(*state.steps, 0.0), verdict=self.useless)
         verdict = ""
-        if (z[state.base > 0] > 0).all():  # right on every row: the longer the step, the lower the cost
-            a = max(state.steps, default=PERFECT_STEP)
-            verdict = "a hypothesis made no error; it got the longest step so far"
-        else:
+        if not (z[state.base > 0] > 0).all():
             a = self.learning_rate * self.minimiser(z, 1.0, state)
             if a == 0.0:
                 return replace(state, steps=(*state.steps, 0.0), verdict=self.useless)
+        elif self.n_classes == 2:  # right on every row: the longer the step, the lower the cost
+            a = max(state.steps, default=PERFECT_STEP)
+            verdict = "a hypothesis made no error; it got the longest step so far"
+        else:  # no step is too long here either, but a true class's positive score need not be the largest
+            a = self.learning_rate * PERFECT_STEP
         return self.worst_case(AdditiveState(state.base, state.margins + a * z, (*state.steps, a), verdict))
 
 

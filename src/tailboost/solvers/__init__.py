@@ -8,6 +8,7 @@ from tailboost.solvers.mixture import (
     mixture_path,
     totally_corrective_weights,
 )
+from tailboost.solvers.patterns import Patterns, count_patterns, merge_patterns
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.tail_game import SolverError
 from tailboost.solvers.tails import cvar, cvar_weights
@@ -19,14 +20,17 @@ __all__ = [
     "Curve",
     "EntropicSolution",
     "MixtureSolution",
+    "Patterns",
     "SoftMarginSolution",
     "SolverError",
     "WithinSolution",
     "WorstCaseSolution",
+    "count_patterns",
     "cvar",
     "cvar_weights",
     "entropic_weights",
     "least_worst_within",
+    "merge_patterns",
     "minimize_cvar_mixture",
     "mixture_path",
     "soft_margin_weights",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from tailboost._numbers import base_measure, finite
 from tailboost._typing import Bytes, Floats, Ints, Mask
+from tailboost.solvers.words import distinct_words
 
 #: BITS[b, j] is bit j of the byte b: one byte holds the losses of eight hypotheses on one unit.
 BITS: Floats = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)
@@ -59,6 +61,14 @@ class BitLosses:
         for row in array:
             out = out.append(row)
         return out
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[BitLosses]) -> Self:
+        """Put the units of several objects with the same number of hypotheses one after the other."""
+        if not parts or len({len(part) for part in parts}) > 1:
+            raise ValueError(f"parts must have the same number of hypotheses, got {[len(p) for p in parts]}")
+        planes = tuple(np.concatenate(plane) for plane in zip(*(p.planes() for p in parts), strict=True))
+        return cls(sum(part.shape[1] for part in parts))._with(planes, len(parts[0]))
 
     def append(self, row: npt.ArrayLike) -> Self:
         """Return the losses with one more hypothesis; this object is unchanged.
@@ -222,8 +232,17 @@ class BitLosses:
     def covariance(self, d: Floats, rough: int | None = None) -> Floats:
         """Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, m their mean under d ≥ 0; shape (T, T).
 
-        With ``rough``, where that will do to steer a step: in single precision for many units and, unless
-        it is 0, estimated from that number of units.
+        Parameters
+        ----------
+        d : ndarray of shape (m,)
+            Weights of the units, ≥ 0.
+        rough : int ≥ 0, optional
+            Where that will do to steer a step: in single precision for many units and, unless it is 0,
+            estimated from that number of units.
+
+        Returns
+        -------
+        ndarray of shape (T, T)
         """
         return _covariance(self, d, rough)
 
@@ -256,17 +275,7 @@ class BitLosses:
 
     def patterns(self) -> tuple[Ints, Ints]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
-        key = np.zeros(self._n, dtype=np.uint64)
-        tables = np.random.default_rng(0).integers(0, 2**64, (len(self._planes), 256), dtype=np.uint64)
-        for plane, table in zip(self.planes(), tables, strict=True):
-            key += table[plane]
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        # The key is a hash: equal patterns have equal keys, the converse is checked.
-        if not all(np.array_equal(plane[first][inverse], plane) for plane in self.planes()):
-            _, first, inverse = np.unique(
-                np.stack(self.planes(), axis=1), axis=0, return_index=True, return_inverse=True
-            )
-        return first, inverse
+        return distinct_words(self.planes(), self._rows)
 
 
 def _words(units: Mask) -> npt.NDArray[np.uint64]:

@@ -133,7 +133,9 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     means = losses.expectations(problem.p)[members]
     preference = ((problem.members[members] + 1.0) / problem.full.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]
-    rows = np.flatnonzero(optimum.tied)[: 2 * members.size]
+    # Neighbours have similar losses: those to begin with are spread over all.
+    tied = np.flatnonzero(optimum.tied)
+    rows = tied[:: tied.size // (2 * members.size) + 1]
     best: Floats | None = None
     for _ in range(50):
         matrix = np.ones((rows.size + 1, members.size + 1))

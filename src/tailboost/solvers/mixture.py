@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_alpha
 from tailboost._typing import Floats
-from tailboost.solvers.bits import Losses, members_of
+from tailboost.solvers.bits import DenseLosses, Losses, members_of
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.interior_point import interior_point
 from tailboost.solvers.linear_program import mixture_dual
@@ -257,14 +257,13 @@ METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
 
 
 def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
-    """Both objectives on the full problem, from the weights that are returned."""
-    w, lam = optimum.w, problem.expand_mixture(optimum.lam)
+    """Both objectives of the full problem, from the weights that are returned."""
+    w, lam = problem.expand(optimum.w), problem.expand_mixture(optimum.lam)
+    # They are those of the reduced problem, but for the rounding of real losses that were moved.
     value, dual_value, threshold = optimum.value, optimum.bound, optimum.threshold
-    # Where nothing was reduced they are known.
-    if problem.losses is not problem.full:
-        w = problem.expand(w)
+    if isinstance(problem.full, DenseLosses):
         combined = problem.full.combine(lam)
-        worst, threshold = tail(combined, problem.alpha, problem.full_p)
+        worst, threshold = tail(combined, problem.alpha, np.broadcast_to(problem.full_p, combined.shape))
         value, dual_value = float(worst @ combined), float(problem.full.expectations(w).min())
     gap = value - dual_value
     # A negative gap would mean weights that are not feasible.

@@ -30,6 +30,10 @@ ROUGH = 4096
 ROUNDING = 1e-13
 
 
+#: Share of the mass below which an excess that no longer falls is rounding.
+SETTLED = 1e-13
+
+
 #: Width of a bracket of the step, relative to it, that is narrow enough.
 KINK = 0.2
 
@@ -172,10 +176,14 @@ class Quadratic:
         guess = self.guess
         if guess is None:
             guess = tail_boundary(combined, self.alpha * self.mass, self.p) / self.epsilon - 1.0
-        bottom = min(max(guess, low), high)
+        bottom, before = min(max(guess, low), high), np.inf
         for _ in range(100):
             total, slope = self._given(scaled, bottom)
             excess = total - self.mass
+            # What is left of unequal weights is the rounding of their sum, which would go to and fro.
+            if abs(excess) >= before and abs(excess) < SETTLED * self.mass:
+                break
+            before = abs(excess)
             low, high = (bottom, high) if excess > 0 else (low, bottom)
             new = bottom + excess / slope if slope > 0 else 0.5 * (low + high)
             if not low <= new <= high:

@@ -13,11 +13,16 @@ from tailboost._numbers import base_measure, check_alpha
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.solvers.bits import DenseLosses, Losses, LossMatrix, as_losses
 from tailboost.solvers.tails import tail
+from tailboost.solvers.words import sums
 
 #: Largest relative duality gap of a returned solution.
 GAP = 1e-8
-#: Size of the sample that shows whether many units have equal losses.
+#: Least size of the sample that shows whether many units have equal losses.
 SAMPLE = 4096
+#: At least one unit in this number is in the sample.
+SPARSE = 16
+#: Patterns per unit below which all are looked for where there are many units.
+PAYS = 0.7
 
 
 class SolverError(RuntimeError):
@@ -79,6 +84,7 @@ class TailGame:
 
     Attributes
     ----------
+    full, full_p : the full problem; p is a number, 1/n, where it is uniform
     losses, p : the reduced problem; p is normalised
     alpha : tail mass
     members : the members of the full problem that the reduced one has
@@ -86,7 +92,7 @@ class TailGame:
     """
 
     full: LossMatrix
-    full_p: Floats
+    full_p: Floats | float
     losses: LossMatrix
     p: Floats
     alpha: float
@@ -108,20 +114,23 @@ class TailGame:
         """
         full = as_losses(losses)
         alpha = check_alpha(alpha)
-        full_p = base_measure(base, full.shape[1])
+        n_units = full.shape[1]
+        full_p = 1.0 / n_units if base is None else base_measure(base, n_units)
         reduced, p = full, full_p
         kept: Ints | None = None
         pattern: Ints | None = None
-        if base is not None and not full_p.all():
+        if not isinstance(full_p, float) and not full_p.all():
             kept = np.flatnonzero(full_p)
             reduced, p = full.select(units=kept), full_p[kept]
-        members, alike = _distinct(reduced)
-        if members.size < alike.size:
-            reduced = reduced.select(members=members)
         merged = _merge(reduced)
         if merged is not None:
             first, pattern = merged
-            reduced, p = reduced.select(units=first), np.bincount(pattern, p).astype(np.float64)
+            reduced, p = reduced.select(units=first), sums(pattern, p, first.size)
+        elif isinstance(p, float):
+            p = np.full(n_units, p)
+        members, alike = _distinct(reduced)
+        if members.size < alike.size:
+            reduced = reduced.select(members=members)
         scale, offset = 1.0, 0.0
         if isinstance(reduced, DenseLosses):
             array = reduced.array
@@ -173,10 +182,15 @@ class TailGame:
     def expand(self, w: Floats) -> Floats:
         """Weights of the full problem from weights of the reduced one."""
         if self.pattern is not None:
-            p = self.full_p if self.kept is None else self.full_p[self.kept]
-            w = p * (w / self.p)[self.pattern]
+            # In proportion to p: gathered where p is the same for all, so that little is written.
+            p = self.full_p
+            if isinstance(p, float):
+                w = (w / self.p * p)[self.pattern]
+            else:
+                w = (w / self.p)[self.pattern]
+                w *= p if self.kept is None else p[self.kept]
         if self.kept is not None:
-            out = np.zeros(self.full_p.size)
+            out = np.zeros(self.full.shape[1])
             out[self.kept] = w
             w = out
         return w
@@ -225,15 +239,15 @@ def _distinct(losses: LossMatrix) -> tuple[Ints, Ints]:
 def _merge(losses: LossMatrix) -> tuple[Ints, Ints] | None:
     """Units that stand for all with the same losses, and the position of every unit's stand-in among them.
 
-    All repetitions are found where a sample has many of them or there are few units; else only the heavy
+    All repetitions are found where a sample promises many of them or there are few units; else only the heavy
     patterns, those of a quarter of the sample and more.
     """
     n_units = losses.shape[1]
     if n_units <= SAMPLE:
         return losses.patterns()
-    sample = np.arange(0, n_units, n_units // SAMPLE)
+    sample = np.arange(0, n_units, min(n_units // SAMPLE, SPARSE))
     first, pattern = losses.select(units=sample).patterns()
-    if first.size < 0.5 * sample.size:
+    if more_patterns(pattern, n_units) < PAYS * n_units:
         return losses.patterns()
     heavy = sample[first[np.bincount(pattern) >= 0.25 * sample.size]]
     if not heavy.size:
@@ -243,6 +257,18 @@ def _merge(losses: LossMatrix) -> tuple[Ints, Ints] | None:
         stand_in[losses.like(unit)] = unit
     kept = stand_in == np.arange(n_units)
     return np.flatnonzero(kept), (np.cumsum(kept) - 1)[stand_in]
+
+
+def more_patterns(pattern: Ints, n_units: int) -> float:
+    """Estimate how many patterns ``n_units`` have from those of a sample of them.
+
+    The next unit brings a new pattern with a chance of (patterns seen once)/(units), Good (1953): so their
+    number grows with a power of the number of units, the share of patterns that are seen once, and with a
+    smaller power later.
+    """
+    counts = np.bincount(pattern)
+    power = np.count_nonzero(counts == 1) / counts.size
+    return float(counts.size * (n_units / pattern.size) ** power)
 
 
 def feasible(w: Floats, cap: Floats) -> Floats:

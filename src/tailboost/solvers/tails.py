@@ -8,8 +8,10 @@ import numpy.typing as npt
 from tailboost._numbers import base_measure, check_alpha, loss_vector
 from tailboost._typing import Floats
 
-#: Units looked at to bracket the boundary of a tail.
-SAMPLE = 2000
+#: Bins of the histogram that brackets the boundary of a tail.
+BINS = 16384
+#: Units per block: what belongs to a block stays in the cache.
+BLOCK = 32768
 
 
 def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> float:
@@ -81,19 +83,30 @@ def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
     if p.min() == p.max():
         last = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
         return float(np.partition(losses, last)[last])
-    if losses.size > 8 * SAMPLE:
-        # A sample brackets the boundary; only what lies between the brackets is sorted.
-        every = slice(None, None, losses.size // SAMPLE)
-        order = np.argsort(losses[every])[::-1]
-        mass = np.cumsum(p[every][order])
-        near = np.searchsorted(mass, mass[-1] * (alpha + np.array([-0.06, 0.06])))
-        high, low = losses[every][order[np.minimum(near, order.size - 1)]]
-        above = losses > (high if near[0] > 0 else np.inf)
-        within = (losses >= (low if near[1] < order.size else -np.inf)) & ~above
-        total = float(p @ above)
-        if total < alpha <= total + float(p @ within):
-            losses, p, beyond = losses[within], p[within], total
+    if losses.size > BINS:
+        # A histogram shows between which losses the boundary lies; only what is there is sorted.
+        inside = _inside(losses, alpha, p)
+        above = float(p @ (losses > inside[1]))
+        within = np.flatnonzero((losses >= inside[0]) & (losses <= inside[1]))
+        if above < alpha <= above + float(p[within].sum()):
+            losses, p, beyond = losses[within], p[within], above
     order = np.argsort(losses)[::-1]
     mass = beyond + np.cumsum(p[order])
     # At alpha = 1 rounding may leave the total mass just below alpha: then every unit is in the tail.
     return float(losses[order[np.searchsorted(mass, min(alpha, mass[-1]))]])
+
+
+def _inside(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
+    """Losses between which the boundary of the tail lies; all where their range is no number to divide by."""
+    low, high = float(losses.min()), float(losses.max())
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = np.float64(BINS - 2) / (high - low)
+    if not 0 < scale < np.inf:
+        return low, high
+    mass = np.zeros(BINS)
+    for start in range(0, losses.size, BLOCK):
+        position = (losses[start : start + BLOCK] - low) * scale
+        mass += np.bincount(position.astype(np.intp), p[start : start + BLOCK], BINS)
+    last = BINS - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), alpha))
+    # A bin's worth on either side covers the rounding of where the bins begin.
+    return low + (last - 1) / scale, low + (last + 2) / scale

@@ -55,7 +55,16 @@ class Curve:
         return len(self.mean)
 
     def mixture_at(self, limit: float) -> Floats:
-        """Return λ of least worst loss among those with a mean loss of at most ``limit``, shape (T,).
+        """Return λ of least worst loss among those with a mean loss of at most ``limit``.
+
+        Parameters
+        ----------
+        limit : float
+            Largest mean loss allowed.
+
+        Returns
+        -------
+        ndarray of shape (T,)
 
         Raises
         ------

@@ -25,7 +25,7 @@ from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.torch._data import Feed, find_device
 from tailboost.torch._members import Architecture, TorchMember
-from tailboost.torch._training import Randomness, Recipe, Start, Training
+from tailboost.torch._training import Randomness, Recipe, Start, Training, takes
 from tailboost.torch.losses import make_loss
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -59,6 +59,7 @@ class TorchSession:
     """
 
     concurrent = False  # one device
+    lasting_stages = True  # every stage has a copy of the weights
 
     def __init__(
         self, learner: TorchClassifier, X: NDArray[Any], y: Ints, n_classes: int, sample_weight: Floats
@@ -76,7 +77,8 @@ class TorchSession:
             optimizer=learner._make_optimizer,
             batch_size=learner.batch_size,
             augment=learner.augment,
-            bfloat16=learner._is_bfloat16(device),
+            quiet=learner._is_quiet(),
+            precision=learner.precision,
             compile=learner.compile,
             device=device,
         )
@@ -240,10 +242,15 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         with a parameter ``features`` (the influence-balanced ones) is given the last linear layer's input.
     augment : callable, default=None
         Maps a batch of module inputs to another, on the device, in training only. If it draws from PyTorch's
-        generators, it is reproducible.
+        generators, it is reproducible; one with a parameter ``generator`` is given one to draw from, or None
+        for PyTorch's own.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        Precision of the forward pass in training: "auto" is mixed precision with bfloat16 on a GPU that
-        supports it, else float32. Predictions are made in float32.
+        Precision of the forward pass in training; the loss, the gradients and the weights are in float32.
+        "auto" is mixed precision with bfloat16 for nets of at least ten million weights on a GPU that
+        supports it, and float32 else: a small net waits for its kernels to start, so that it would lose
+        digits and gain no time. Predictions are made in float32. On a GPU "float32" is what PyTorch makes of
+        it: by default convolutions then multiply in TF32, with eleven bits, unless
+        ``torch.backends.cudnn.allow_tf32`` is False.
     device : str, default="auto"
         "auto" is the GPU where there is one, else the CPU; or a device as PyTorch names it.
     members_dir : path, default=None
@@ -258,7 +265,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     eval_batch_size : int ≥ 1, default=1024
         Rows of a batch at prediction.
     random_state : int, RandomState or None
-        An int gives the same net, bit for bit, on the CPU. PyTorch's global generators are left alone.
+        An int gives the same net, bit for bit, on the CPU. PyTorch's global generators are left as they were.
 
     Attributes
     ----------
@@ -278,6 +285,11 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     -----
     A step draws ``batch_size`` rows i ~ w with replacement [1]_. The rows that a seed draws depend on their
     values, not on their positions: with a weight of 2 a row is drawn as if it were there twice.
+
+    Threads train side by side where nothing draws from PyTorch's global generators, which all threads share:
+    with nets of `tailboost.torch.nets` or of PyTorch's own layers without dropout, a loss and an optimiser by
+    name, an ``augment`` with a parameter ``generator`` or none, and without ``compile``. Other trainings wait
+    for each other. Both ways give the same net.
 
     References
     ----------
@@ -349,10 +361,11 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         momentum = {"momentum": self.momentum} if self.optimizer == "sgd" else {}
         return make(parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **momentum)
 
-    def _is_bfloat16(self, device: torch.device) -> bool:
-        if self.precision == "auto":
-            return device.type == "cuda" and torch.cuda.is_bf16_supported()
-        return self.precision == "bfloat16"
+    def _is_quiet(self) -> bool:
+        """Return whether loss, optimiser and augmentation leave PyTorch's global generators alone."""
+        drawn = self.augment is None or takes(self.augment, "generator")
+        # Two threads do not compile at the same time, nor is it known what compiled code draws from.
+        return drawn and isinstance(self.loss, str) and isinstance(self.optimizer, str) and not self.compile
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> TorchSession:
         """Open the data for any number of fits; labels are class numbers 0 … K − 1."""
@@ -376,6 +389,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d), (n, H, W) or (n, H, W, C), or torch Dataset
+            Rows of a table, or images; a Dataset has the labels too.
         y : array-like of shape (n,)
             Class labels; None takes those of a Dataset.
         sample_weight : array-like of shape (n,), optional

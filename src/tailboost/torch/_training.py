@@ -6,7 +6,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -21,38 +21,62 @@ from tailboost.torch._data import Feed
 
 Loss = Callable[..., Tensor]
 
-# All threads share PyTorch's generators, so one training at a time may draw from them.
+# All threads share PyTorch's global generators, so one training at a time may draw from them.
 _DRAWING = threading.RLock()
 
 DECAY = 0.1  # factor of the step size at a milestone
+# Weights from which "auto" mixes precisions: below, a GPU waits for kernels to start rather than for numbers.
+LARGE = 10_000_000
+
+
+# Layers that draw in training. Those of other packages may, too: none is known to be quiet.
+_DRAWING_LAYERS = (
+    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU,
+    nn.FractionalMaxPool2d, nn.FractionalMaxPool3d, nn.MultiheadAttention, nn.RNNBase,
+)  # fmt: skip
+_KNOWN_LAYERS = ("torch.nn.modules.", "tailboost.torch.nets")
 
 
 class Randomness:
-    """The random state of one training, set while it works; the caller's state is restored after it."""
+    """The random state of one training: its own generators, lent to what draws from PyTorch's global ones."""
 
     def __init__(self, seed: int, device: torch.device) -> None:
-        self.device, self.seed = device, seed
-        self.states: list[Tensor] | None = None
+        devices = [torch.device("cpu"), *([device] if device.type == "cuda" else [])]
+        self.generators = [torch.Generator(d).manual_seed(seed) for d in devices]
 
     @property
-    def _cuda(self) -> list[torch.device]:
-        return [self.device] if self.device.type == "cuda" else []
+    def generator(self) -> torch.Generator:
+        """The generator of the device."""
+        return self.generators[-1]
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Let PyTorch draw from this state in the block."""
-        with _DRAWING, torch.random.fork_rng(devices=self._cuda):
-            if self.states is None:
-                torch.default_generator.manual_seed(self.seed)
-                for device in self._cuda:
-                    with torch.cuda.device(device):
-                        torch.cuda.manual_seed(self.seed)
-            else:
-                torch.set_rng_state(self.states[0])
-                for device, state in zip(self._cuda, self.states[1:], strict=True):
-                    torch.cuda.set_rng_state(state, device)
+        """Let PyTorch's global generators draw from this state in the block; one thread at a time can."""
+        cpu, *cuda = self.generators
+        with _DRAWING, torch.random.fork_rng(devices=[g.device for g in cuda]):
+            torch.set_rng_state(cpu.get_state())
+            for g in cuda:
+                torch.cuda.set_rng_state(g.get_state(), g.device)
             yield
-            self.states = [torch.get_rng_state(), *(torch.cuda.get_rng_state(d) for d in self._cuda)]
+            cpu.set_state(torch.get_rng_state())
+            for g in cuda:
+                g.set_state(torch.cuda.get_rng_state(g.device))
+
+
+def is_mixed(precision: str, net: nn.Module, device: torch.device) -> bool:
+    """Return whether the forward pass of a net runs in mixed precision with bfloat16."""
+    if precision != "auto":
+        return precision == "bfloat16"
+    large = sum(p.numel() for p in net.parameters()) >= LARGE
+    return large and device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def may_draw(net: nn.Module) -> bool:
+    """Return whether a net may draw random numbers in training."""
+    return any(
+        isinstance(layer, _DRAWING_LAYERS) or not type(layer).__module__.startswith(_KNOWN_LAYERS)
+        for layer in net.modules()
+    )
 
 
 @dataclass(frozen=True)
@@ -69,9 +93,11 @@ class Recipe:
         Makes the optimiser of a net's parameters.
     batch_size : int
     augment : callable or None
-        Batch of inputs to batch of inputs.
-    bfloat16 : bool
-        Whether the forward pass runs in mixed precision.
+        Batch of inputs to batch of inputs; one with a parameter ``generator`` draws from no other.
+    quiet : bool
+        Whether loss, optimiser and augmentation are known to leave PyTorch's global generators alone.
+    precision : {"auto", "float32", "bfloat16"}
+        Of the forward pass.
     compile : bool
         Whether the net is compiled.
     device : torch.device
@@ -83,8 +109,9 @@ class Recipe:
     build: Callable[[], nn.Module]
     optimizer: Callable[[Any], torch.optim.Optimizer]
     batch_size: int
-    augment: Callable[[Tensor], Tensor] | None
-    bfloat16: bool
+    augment: Callable[..., Tensor] | None
+    quiet: bool
+    precision: str
     compile: bool
     device: torch.device
 
@@ -131,14 +158,20 @@ class Training:
             self.net = recipe.build().to(recipe.device)
         if recipe.device.type == "cuda" and len(recipe.feed.row_shape) == 3:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.mixed = is_mixed(recipe.precision, self.net, recipe.device)
         self.optimizer = recipe.optimizer(self.net.parameters())
         if start is not None:
             self.net.load_state_dict(start.net)
             # A copy: PyTorch uses the tensors of an optimiser's state directly, and rounds would share them.
             self.optimizer.load_state_dict(copy_state(start.optimizer))
+        # Only what draws from the global generators keeps other threads from training at the same time.
+        self.draws = not recipe.quiet or may_draw(self.net)
+        self.drawing: dict[str, Any] = {}
+        if not self.draws and takes(recipe.augment, "generator"):
+            self.drawing["generator"] = self.random.generator
         self.seen: dict[str, Tensor] = {}
         linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
-        if linear and _wants_features(loss):
+        if linear and takes(loss, "features"):
             linear[-1].register_forward_pre_hook(self._see)
         self.forward: Callable[[Tensor], Tensor] = torch.compile(self.net) if recipe.compile else self.net
 
@@ -153,28 +186,17 @@ class Training:
 
     def advance(self, n_steps: int) -> None:
         """Train for some more steps."""
-        recipe, net, optimizer = self.recipe, self.forward, self.optimizer
+        recipe = self.recipe
         batches = self.draw(n_steps).to(recipe.X.device)
         labels = recipe.y.index_select(0, batches.flatten()).view_as(batches).to(recipe.device)
-        precision: AbstractContextManager[Any] = nullcontext()
-        if recipe.bfloat16:
-            precision = torch.autocast(recipe.device.type, dtype=torch.bfloat16)
         self.net.train()
         loss = torch.zeros(())
-        with self.random.in_use():
+        with self.random.in_use() if self.draws else nullcontext():
             for rows, y in zip(batches, labels, strict=True):
                 if self.done in self.milestones:
-                    for group in optimizer.param_groups:
+                    for group in self.optimizer.param_groups:
                         group["lr"] *= DECAY ** self.milestones.count(self.done)
-                x = recipe.feed.batch(recipe.X.index_select(0, rows), recipe.device)
-                if recipe.augment is not None:
-                    x = recipe.augment(x)
-                with precision:
-                    logits = net(x)
-                loss = self.loss(logits.float(), y, **self.seen)
-                optimizer.zero_grad()
-                (loss.mean() if loss.ndim else loss).backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
+                loss = self._step(recipe.X.index_select(0, rows), y)
                 self.done += 1
         value = float(loss.detach().mean())
         if not math.isfinite(value):
@@ -185,14 +207,32 @@ class Training:
                 stacklevel=2,
             )
 
+    def _step(self, rows: Tensor, y: Tensor) -> Tensor:
+        """Take a step on a minibatch and return its loss; nothing in it waits for the device."""
+        recipe = self.recipe
+        x = recipe.feed.batch(rows, recipe.device)
+        if recipe.augment is not None:
+            x = recipe.augment(x, **self.drawing)
+        # The forward pass alone is mixed; loss, gradients and weights are in float32.
+        with torch.autocast(recipe.device.type, dtype=torch.bfloat16) if self.mixed else nullcontext():
+            logits = self.forward(x)
+        loss = self.loss(logits.float(), y, **self.seen)
+        self.optimizer.zero_grad()
+        (loss.mean() if loss.ndim else loss).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss
+
     def position(self) -> Start:
         """Return a copy of the current weights and optimiser state."""
         return Start(copy_state(self.net.state_dict()), copy_state(self.optimizer.state_dict()))
 
 
-def _wants_features(loss: Loss) -> bool:
+def takes(function: Callable[..., Any] | None, parameter: str) -> bool:
+    """Return whether a function has a parameter of this name."""
+    if function is None:
+        return False
     try:
-        return "features" in signature(loss).parameters
+        return parameter in signature(function).parameters
     except ValueError:  # functions written in C have no signature
         return False
 

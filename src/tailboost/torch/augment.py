@@ -9,24 +9,28 @@ from torch.nn import functional
 __all__ = ["crop_and_flip"]
 
 
-def crop_and_flip(x: Tensor, padding: int = 4) -> Tensor:
+def crop_and_flip(x: Tensor, padding: int = 4, *, generator: torch.Generator | None = None) -> Tensor:
     """Shift every image by up to ``padding`` pixels, zeros beyond its edge, and mirror every other one.
 
-    Each image draws for itself, from PyTorch's generator of the batch's device.
+    Each image draws for itself.
 
     Parameters
     ----------
     x : Tensor of shape (n, channels, height, width)
     padding : int ≥ 0
         Pixels; 4 is usual for CIFAR's 32.
+    generator : torch.Generator, optional
+        Where to draw from; None is PyTorch's global generator of the batch's device.
 
     Returns
     -------
     Tensor of the same shape
     """
     n, channels, height, width = x.shape
-    top, left = torch.randint(0, 2 * padding + 1, (2, n), device=x.device)
-    mirrored = torch.rand(n, device=x.device) < 0.5
+    device = x.device if generator is None else generator.device
+    drawn = torch.randint(0, 2 * padding + 1, (2, n), device=device, generator=generator)
+    top, left = drawn.to(x.device)
+    mirrored = torch.rand(n, device=device, generator=generator).to(x.device) < 0.5
     rows = top[:, None] + torch.arange(height, device=x.device)
     columns = left[:, None] + torch.arange(width, device=x.device)
     columns = torch.where(mirrored[:, None], columns.flip(1), columns)

@@ -1,13 +1,14 @@
 """Losses for nets on unbalanced classes: plain functions of logits, labels and class counts.
 
-Each takes logits z of shape (m, K), labels y of shape (m,), int64 in 0 … K − 1, and the class counts n_k of
-the training set, shape (K,), in z's dtype and on its device, and returns the mean over the m rows, a scalar.
-Rows drawn by weight need nothing else: the mean over draws is the weighted mean. With p = softmax(z).
+Each takes logits z of shape (m, K), labels y of shape (m,), int64 in 0 … K − 1, on z's device, and the class
+counts n_k of the training set, shape (K,), and returns the mean over the m rows, a scalar, on z's device.
+Counts that lie elsewhere are copied there at every call; those of `make_loss` lie where it is told. No loss
+waits for a device: the shapes of what it computes do not depend on values. Rows drawn by weight need nothing
+else: the mean over draws is the weighted mean. With p = softmax(z).
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import partial
 
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tailboost._checks import check_number
+from tailboost._near import did_you_mean
 
 __all__ = [
     "LOSSES",
@@ -46,8 +48,8 @@ def cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor | None = None)
 
 def weighted_cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor) -> Tensor:
     """Cross-entropy with every class weighing the same: mean of −(n / (K n_y)) log p_y."""
-    weight = class_counts.sum() / (len(class_counts) * class_counts)
-    return (weight[y] * _cross_entropies(logits, y)).mean()
+    counts = class_counts.to(logits)
+    return ((counts.sum() / (len(counts) * counts))[y] * _cross_entropies(logits, y)).mean()
 
 
 def focal(logits: Tensor, y: Tensor, class_counts: Tensor | None = None, *, gamma: float = 2.0) -> Tensor:
@@ -82,7 +84,7 @@ def class_balanced(logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: flo
     ----------
     .. [1] Y. Cui et al., "Class-Balanced Loss Based on Effective Number of Samples", CVPR 2019.
     """
-    return (_effective_weights(class_counts, beta)[y] * _cross_entropies(logits, y)).mean()
+    return (_effective_weights(class_counts.to(logits), beta)[y] * _cross_entropies(logits, y)).mean()
 
 
 def influence_balanced(
@@ -117,8 +119,8 @@ def influence_balanced(
     .. [1] S. Park et al., "Influence-Balanced Loss for Imbalanced Visual Classification", ICCV
        2021.
     """
-    factor = _inverse_influence(logits, y, features, alpha, epsilon)
-    return (_inverse_counts(class_counts)[y] * factor * _cross_entropies(logits, y)).mean()
+    factor, counts = _inverse_influence(logits, y, features, alpha, epsilon), class_counts.to(logits)
+    return (_inverse_counts(counts)[y] * factor * _cross_entropies(logits, y)).mean()
 
 
 def influence_balanced_cb(
@@ -132,8 +134,8 @@ def influence_balanced_cb(
     beta: float = 0.9999,
 ) -> Tensor:
     """`influence_balanced` with the weights of `class_balanced` in place of the inverse counts (IB + CB)."""
-    factor = _inverse_influence(logits, y, features, alpha, epsilon)
-    return (_effective_weights(class_counts, beta)[y] * factor * _cross_entropies(logits, y)).mean()
+    factor, counts = _inverse_influence(logits, y, features, alpha, epsilon), class_counts.to(logits)
+    return (_effective_weights(counts, beta)[y] * factor * _cross_entropies(logits, y)).mean()
 
 
 def influence_balanced_focal(
@@ -148,8 +150,8 @@ def influence_balanced_focal(
 ) -> Tensor:
     """`influence_balanced` of the focal loss, γ = 1, in place of the cross-entropy (IB + focal)."""
     factor = _inverse_influence(logits, y, features, alpha, epsilon)
-    terms = _focal_terms(_cross_entropies(logits, y), gamma)
-    return (_inverse_counts(class_counts)[y] * factor * terms).mean()
+    terms, counts = _focal_terms(_cross_entropies(logits, y), gamma), class_counts.to(logits)
+    return (_inverse_counts(counts)[y] * factor * terms).mean()
 
 
 def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> Tensor:
@@ -166,7 +168,7 @@ def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: fl
     ----------
     .. [1] A. K. Menon et al., "Long-Tail Learning via Logit Adjustment", ICLR 2021, eq. (10).
     """
-    return functional.cross_entropy(logits + tau * _log_prior(class_counts), y)
+    return functional.cross_entropy(logits + tau * _log_prior(class_counts.to(logits)), y)
 
 
 def class_dependent_temperature(
@@ -188,7 +190,7 @@ def class_dependent_temperature(
     .. [2] G. R. Kini et al., "Label-Imbalanced and Group-Sensitive Classification under
        Overparameterization", NeurIPS 2021.
     """
-    return functional.cross_entropy(logits * _temperature(class_counts, gamma), y)
+    return functional.cross_entropy(logits * _temperature(class_counts.to(logits), gamma), y)
 
 
 def vector_scaling(
@@ -210,19 +212,25 @@ def vector_scaling(
     .. [1] G. R. Kini et al., "Label-Imbalanced and Group-Sensitive Classification under
        Overparameterization", NeurIPS 2021, eq. (2), with its constants for CIFAR-10.
     """
-    adjusted = logits * _temperature(class_counts, gamma) + tau * _log_prior(class_counts)
-    return functional.cross_entropy(adjusted, y)
+    counts = class_counts.to(logits)
+    return functional.cross_entropy(logits * _temperature(counts, gamma) + tau * _log_prior(counts), y)
 
 
 def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
     """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
 
+    Parameters
+    ----------
+    logits, y, class_counts
+        As for all losses; the counts are not used.
+
     References
     ----------
     .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
     """
-    total = logits.new_zeros(logits.shape[1]).index_add(0, y, _cross_entropies(logits, y))
-    rows = torch.bincount(y, minlength=logits.shape[1])
+    # `bincount` would wait for a GPU, and `index_add` would add up there in an order of its own.
+    belongs = y[:, None] == torch.arange(logits.shape[1], device=y.device)
+    total, rows = torch.where(belongs, _cross_entropies(logits, y)[:, None], 0).sum(0), belongs.sum(0)
     return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf).max()
 
 
@@ -265,7 +273,7 @@ def cvar_doro(
     low, high = outlier_fraction, outlier_fraction + alpha * (1 - outlier_fraction)
     edges = torch.linspace(0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device).clamp(low, high)
     inside = edges.diff()
-    return (inside[inside > 0] * losses[inside > 0]).sum() / (high - low)
+    return (inside * torch.where(inside > 0, losses, 0)).sum() / (high - low)
 
 
 #: The losses by the names that ``TorchClassifier(loss=…)`` takes.
@@ -316,8 +324,7 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
             raise TypeError(f"loss must be a name or a callable (logits, y), got {loss!r}")
         return loss
     if loss not in LOSSES:
-        near = difflib.get_close_matches(loss, LOSSES, n=2)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        hint = did_you_mean(loss, LOSSES)
         raise ValueError(f"unknown loss {loss!r}; {hint}losses are {', '.join(LOSSES)}")
     counts = np.asarray(class_counts, dtype=np.float64)
     if counts.ndim != 1 or not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():

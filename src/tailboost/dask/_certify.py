@@ -1,0 +1,131 @@
+"""`tailboost.certify` on Dask collections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import dask
+import numpy as np
+
+from tailboost._checks import check_same_kind, label_column, positions
+from tailboost._rows import Sketch, hash_rows, shortest
+from tailboost._typing import Labels
+from tailboost.certificates import (
+    Asked,
+    Certificate,
+    Scored,
+    certificate_of,
+    final_step,
+    last_step,
+    rule_losses,
+    rules_of,
+)
+from tailboost.dask._collections import Column, partitions
+from tailboost.dask._counting import WEIGHT, added, count, values_of
+
+NOT_COUNTED = "Whether rows equal each other was not counted: they lie in partitions."
+
+
+def certify(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    confidence: float = 0.95,
+    alphas: Sequence[float] = (),
+    shifts: Sequence[float] = (),
+    groups: Any = None,
+    max_error: Any = None,
+) -> Certificate:
+    """Bound a classifier's errors on new rows, from rows in Dask collections.
+
+    The bounds are those that `tailboost.certify` gives for the same rows in memory: they depend on the rows
+    through counts of labels, groups and losses, which are added over the partitions. At the end the losses of
+    all rows are in memory, some 40 bytes a row.
+
+    Parameters
+    ----------
+    model : fitted classifier or pipeline
+        With ``classes_``: one of `tailboost.dask`, or of one machine.
+    X, y : Dask array or data frame of shape (n, d), (n,)
+        Rows that had no part in making the model, and their labels, cut at the same rows.
+    confidence : float in (0, 1), default=0.95
+        Probability that all bounds hold.
+    alphas : sequence of float in (0, 1]
+        Tail masses of CVaR bounds.
+    shifts : sequence of float ≥ 0
+        Radii of shifts of the population.
+    groups : Dask array of shape (n,) or (n, c), column or data frame, optional
+        Groups of the rows.
+    max_error : float or dict, optional
+        Targets, as in `tailboost.certify`.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    SeenRowsError
+        If rows were fitted on, or the shares of the mixture chosen on them (where the model knows).
+    TypeError, ValueError
+        If an argument is not as described.
+    """
+    asked = Asked.of(confidence, alphas, shifts)
+    model = model.to_local() if hasattr(model, "to_local") else model
+    if not hasattr(model, "predict") or not hasattr(model, "classes_"):
+        raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
+    blocks = partitions(X, Column("y", y), Column("groups", groups))
+    delayed, shared = dask.delayed(_judge, pure=False), dask.delayed(model)
+    judged = [found for found in dask.compute(*(delayed(shared, *block) for block in blocks)) if found]
+    if not judged:
+        raise ValueError("X holds no rows")
+    final, known = last_step(model), None
+    if judged[0][1] is not None:
+        known = np.sum([counts for _, counts, _ in judged], axis=0)
+        final.refuse_known(known)
+    table = added([found for found, _, _ in judged])
+    times = table[WEIGHT].to_numpy().astype(np.intp)
+    losses = np.atleast_2d(values_of(table, "losses").T)
+    rules = rules_of(final)
+    scored = Scored(
+        np.repeat(values_of(table, "y"), times),
+        label_column(model.classes_, "classes_"),
+        {rule: np.repeat(own, times) for rule, own in zip(rules, losses, strict=True)},
+        None,
+        known is not None,
+    )
+    sketch = Sketch.merged([short for _, _, short in judged])
+    cert = certificate_of(scored, _groups(groups, table, times), max_error, asked, model, sketch)
+    return replace(cert, notes=(*cert.notes, NOT_COUNTED))
+
+
+def _groups(groups: Any, table: Any, times: Any) -> Any:
+    if groups is None:
+        return None
+    found = np.repeat(values_of(table, "groups"), times, axis=0)
+    if not hasattr(groups, "columns"):
+        return found
+    columns = [found] if found.ndim == 1 else list(found.T)
+    return dict(zip(groups.columns, columns, strict=True))
+
+
+def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | None:
+    """Return counts of labels, groups and losses of a partition, of known rows, and its fingerprints.
+
+    None for a partition without rows.
+    """
+    labels: Labels = label_column(y, "y")
+    if not len(labels):
+        return None
+    classes = label_column(model.classes_, "classes_")
+    check_same_kind(labels, "y", classes, "classes_ of the model")
+    positions(labels, classes, "y")
+    final, table = final_step(model, X)
+    losses = [rule_losses(model, X, labels, classes, rule) for rule in rules_of(final)]
+    known = final.count_known(table) if hasattr(final, "seen_rows_") else None
+    columns = [("y", labels), ("losses", np.column_stack(losses))]
+    columns += [] if groups is None else [("groups", groups)]
+    return count(*columns), known, shortest(hash_rows(X))

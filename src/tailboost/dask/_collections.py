@@ -1,0 +1,100 @@
+"""Dask collections as aligned partitions, and functions of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+try:
+    import dask.dataframe as dd
+except ImportError:  # needs pandas
+    dd = None
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or data frame (or a column of one)."""
+    return isinstance(X, da.Array) or _is_frame(X)
+
+
+def _is_frame(X: Any) -> bool:
+    return dd is not None and isinstance(X, (dd.DataFrame, dd.Series))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A collection that belongs to the rows of another one."""
+
+    name: str
+    values: Any
+
+
+def partitions(X: Any, *others: Column) -> list[tuple[Any, ...]]:
+    """Return the partitions of X with those of its other columns, as delayed objects; None for a None.
+
+    Raises
+    ------
+    TypeError
+        If one is no Dask collection.
+    ValueError
+        If their partitions do not belong together.
+    """
+    for column in (Column("X", X), *others):
+        if column.values is not None and not is_collection(column.values):
+            raise TypeError(
+                f"{column.name} is a {type(column.values).__name__}: a Dask array or data frame is needed, "
+                "such as dask.array.from_array or dask.dataframe.read_parquet give; for data in memory use "
+                "tailboost's own classifiers"
+            )
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {X.ndim}")
+    rows = _blocks(X)
+    columns = [_aligned(X, len(rows), column) for column in others]
+    return [(block, *(None if c is None else c[j] for c in columns)) for j, block in enumerate(rows)]
+
+
+def _blocks(X: Any) -> list[Any]:
+    if _is_frame(X):
+        return list(X.to_delayed())
+    whole = X.rechunk({1: -1}) if X.ndim == 2 else X
+    return list(whole.to_delayed().ravel())
+
+
+def _aligned(X: Any, n_blocks: int, column: Column) -> list[Any] | None:
+    values = column.values
+    if values is None:
+        return None
+    if isinstance(values, da.Array) and isinstance(X, da.Array):
+        known = [not np.isnan(sum(a.chunks[0])) for a in (X, values)]
+        if all(known):
+            if len(values) != len(X):
+                raise ValueError(f"{column.name} has {len(values):,} entries, X has {len(X):,} rows")
+            values = values.rechunk({0: X.chunks[0]})
+    blocks = _blocks(values)
+    if len(blocks) != n_blocks:
+        raise ValueError(
+            f"{column.name} has {len(blocks)} partitions, X has {n_blocks}: they must be cut at the same rows"
+        )
+    return blocks
+
+
+def over_rows(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
+    """Return a function of the rows of a collection, one partition at a time, lazily, as an array.
+
+    Parameters
+    ----------
+    function : callable
+        Of a table with n rows; returns an array of n entries or rows.
+    X : Dask array or data frame
+    meta : ndarray of shape (0,) or (0, k)
+        What it returns for no rows.
+    """
+    if _is_frame(X):
+        return X.map_partitions(function, meta=meta)
+    whole = X.rechunk({1: -1})
+    if meta.ndim == 1:
+        return whole.map_blocks(function, drop_axis=1, dtype=meta.dtype, meta=meta)
+    return whole.map_blocks(function, chunks=(whole.chunks[0], (meta.shape[1],)), dtype=meta.dtype, meta=meta)

@@ -1,0 +1,472 @@
+"""What runs on the workers: rows are read, binned once, and answered for as long as a fit lasts.
+
+A worker keeps its rows in memory between the tasks of a fit (`release` forgets them). Only tables of the
+combinations of class, group, part and answers that occur travel, never rows.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from distributed import get_worker
+from numpy.typing import NDArray
+from xgboost.collective import CommunicatorContext
+
+from tailboost._checks import n_rows_of, positions, refuse_missing
+from tailboost._rows import hash_rows, shortest
+from tailboost._typing import Floats, Hashes, Ints, Labels
+from tailboost.data import take
+from tailboost.learners._adjusted import LEAST_PROBABILITY
+from tailboost.learners._part import BinnedLearner, BinnedPart
+from tailboost.learners._table import ROWS_FOR_CUTS, Table, TableReader
+
+# Combinations are numbered by a table up to this many possible ones, else by search.
+LOOKED_UP = 2**22
+# Rows as they were given that come to the client, to make up probe rows from.
+PROBED = 256
+
+_parts: dict[tuple[str, str], Part] = {}
+_lock = threading.Lock()
+
+
+# -- what travels ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What a partition says of itself: the number of its rows, their labels and groups, its columns."""
+
+    n_rows: int
+    n_given: int
+    labels: Labels
+    groups: list[Labels]
+    categories: list[list[Any] | None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How all partitions are read.
+
+    Parameters
+    ----------
+    reader : TableReader
+        Knows the categories of all partitions.
+    classes : ndarray of shape (K,)
+        The labels.
+    groups : tuple of ndarrays
+        The groups of each column of groups.
+    """
+
+    reader: TableReader
+    classes: Labels
+    groups: tuple[Labels, ...]
+
+    @property
+    def radices(self) -> list[int]:
+        """How many classes, and groups of each column, there are."""
+        return [len(self.classes), *map(len, self.groups)]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The combinations that occur among some rows.
+
+    Parameters
+    ----------
+    keys : ndarray of int64, shape (m,)
+        The combinations, sorted.
+    rows, weight, squares : ndarray of shape (m,)
+        Number of the rows of each, sum of their weights, and of the weights' squares.
+    """
+
+    keys: NDArray[np.int64]
+    rows: Floats
+    weight: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, keys: NDArray[np.int64], weight: Floats, n_keys: int) -> Tally:
+        """Count rows by their combinations, of which there may be ``n_keys``."""
+        if n_keys <= LOOKED_UP:
+            rows = np.bincount(keys, minlength=n_keys)
+            found = np.flatnonzero(rows)
+            sums = [np.bincount(keys, weights=v, minlength=n_keys)[found] for v in (weight, weight**2)]
+            return cls(found, rows[found].astype(np.float64), *map(_floats, sums))
+        found, place = np.unique(keys, return_inverse=True)
+        sums = [np.bincount(place, weights=v) for v in (None, weight, weight**2)]
+        return cls(found, *map(_floats, sums))
+
+    @classmethod
+    def merged(cls, tallies: list[Tally]) -> Tally:
+        """Add the tallies of several workers."""
+        keys, place = np.unique(np.concatenate([t.keys for t in tallies]), return_inverse=True)
+        columns = ("rows", "weight", "squares")
+        stacked = (np.concatenate([getattr(t, name) for t in tallies]) for name in columns)
+        return cls(keys, *(_floats(np.bincount(place, weights=v, minlength=len(keys))) for v in stacked))
+
+
+def _floats(values: NDArray[Any]) -> Floats:
+    return values.astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a worker knows of its rows once they are read.
+
+    Parameters
+    ----------
+    tally : Tally
+        By class, groups and half.
+    least : float
+        The smallest weight of a row.
+    table, hashes : ndarray
+        The different rows with the smallest hashes, as the learner reads them.
+    given, given_hashes : table, ndarray
+        A few rows as they were given, and their hashes.
+    short : pair of ndarrays
+        Their smallest fingerprints, and how many rows have each.
+    digest : int
+        A sum over the rows that does not depend on their order.
+    """
+
+    tally: Tally
+    least: float
+    table: Table
+    hashes: Hashes
+    given: Any
+    given_hashes: Hashes
+    short: tuple[NDArray[np.uint32], Ints]
+    digest: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """Models to fit, and which of them answers for which rows.
+
+    Parameters
+    ----------
+    densities : list of ndarrays of shape (m,)
+        For each model by what the weights of the rows of each combination are multiplied.
+    params : list of dict
+        XGBoost's parameters for each.
+    scales : list of float
+        By which XGBoost's weights are multiplied on top.
+    judge : ndarray of shape (m,)
+        Number of the model that answers for the rows of each combination.
+    shift : ndarray of shape (n_models, K) or None
+        Added to the logarithms of the probabilities that the models give, for answers by argmax.
+    models : list of bytes or None
+        The models, where they are fitted already.
+    reuse : bool
+        Whether the probabilities of the last question stand.
+    """
+
+    densities: list[Floats]
+    params: list[dict[str, Any]]
+    scales: list[float]
+    judge: Ints
+    shift: Floats | None = None
+    models: list[bytes] | None = None
+    reuse: bool = False
+
+    @property
+    def fits(self) -> bool:
+        """Whether models have to be fitted, by all workers together."""
+        return self.models is None and not self.reuse
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The models (of one worker; they are the same on all), and the rows by their answers."""
+
+    tally: Tally
+    models: list[bytes] | None
+    seconds: float
+    learning: float
+
+
+# -- rows --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Part:
+    """The rows of a fit that a worker holds."""
+
+    folder: Path
+    files: dict[int, Path] = field(default_factory=dict)
+    y: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    weight: Floats = field(default_factory=lambda: np.empty(0))
+    hashes: Hashes = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    # The combination of each row, until it is numbered by the client's table, then its number there.
+    keys: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    n_keys: int = 0
+    binned: BinnedPart | None = None
+    log_probabilities: NDArray[np.float32] | None = None
+
+    def number(self, table: NDArray[np.int64]) -> None:
+        """Replace the rows' combinations by their numbers in a table of those that occur anywhere."""
+        if self.n_keys <= LOOKED_UP:
+            numbers = np.zeros(self.n_keys, dtype=np.int64)
+            numbers[table] = np.arange(len(table))
+            self.keys = numbers[self.keys]
+        else:
+            self.keys = np.searchsorted(table, self.keys)
+        self.n_keys = len(table)
+
+    def split(self, values: NDArray[Any], radix: int) -> Tally:
+        """Tell combinations apart by one more value of each row."""
+        self.keys = self.keys * radix + values
+        self.n_keys *= radix
+        return Tally.of(self.keys, self.weight, self.n_keys)
+
+
+def _here(fit: str) -> tuple[str, str]:
+    return fit, get_worker().address
+
+
+def _part(fit: str) -> Part:
+    return _parts[_here(fit)]
+
+
+def release(fit: str, dask_worker: Any) -> None:
+    """Forget the rows of a fit; to be run on each worker, not as a task."""
+    with _lock:
+        part = _parts.pop((fit, dask_worker.address), None)
+    if part is not None:
+        shutil.rmtree(part.folder, ignore_errors=True)
+
+
+def read(fit: str, number: int, X: Any, y: Any, weight: Any, groups: Any, words: str) -> Partition:
+    """Put a partition on this worker's disk, checked as far as it can be checked by itself."""
+    with _lock:
+        if _here(fit) not in _parts:
+            folder = tempfile.mkdtemp(prefix="tailboost-", dir=get_worker().local_directory)
+            _parts[_here(fit)] = Part(Path(folder))
+    part, n = _part(fit), n_rows_of(X)
+    y, weight, columns = _columns(words, n, y, weight, groups)
+    if not hasattr(X, "iloc"):
+        X = np.asarray(X)
+        if X.dtype.kind not in "fiub":
+            raise TypeError(f"{words}: X holds {X.dtype}, not numbers; give a data frame")
+        if np.isinf(X).any():
+            raise ValueError(f"{words}: X holds infinity")
+    used = weight > 0
+    if not used.all():
+        X, y, weight = take(X, used), y[used], weight[used]
+        columns = [column[used] for column in columns]
+    if len(y):
+        path = part.folder / f"given-{number}.pkl"
+        with path.open("wb") as file:
+            pickle.dump((X, y, weight, columns), file, protocol=5)
+        part.files[number] = path
+    kinds = TableReader().fit(X).categories_
+    return Partition(len(y), n, np.unique(y), [np.unique(column) for column in columns], kinds)
+
+
+def _columns(words: str, n: int, y: Any, weight: Any, groups: Any) -> tuple[Labels, Floats, list[Labels]]:
+    refuse_missing(y, f"{words}: y")
+    y = np.asarray(y)
+    weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+    columns: list[Labels] = []
+    if groups is not None:
+        refuse_missing(groups, f"{words}: groups")
+        table = np.asarray(groups, dtype=object if hasattr(groups, "columns") else None)
+        columns = [np.asarray(column.tolist()) for column in np.atleast_2d(table.T)]
+    for name, column in (("y", y), ("sample_weight", weight), *(("groups", c) for c in columns)):
+        if column.ndim != 1 or len(column) != n:
+            raise ValueError(f"{words}: {name} has shape {column.shape}, X has {n} rows")
+    if not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise ValueError(f"{words}: sample_weight must hold finite numbers that are not negative")
+    return y, weight, columns
+
+
+def look(fit: str, reading: Reading) -> Look:
+    """Read the rows as the learner does, one partition at a time, and say what the client needs to know."""
+    part = _part(fit)
+    found: list[tuple[Any, ...]] = []
+    sample = _Smallest(ROWS_FOR_CUTS)
+    given = _Smallest(PROBED)
+    for number in sorted(part.files):
+        with part.files[number].open("rb") as file:
+            X, y, weight, columns = pickle.load(file)
+        table, hashes = reading.reader.transform(X), hash_rows(X)
+        sample.add(table, hash_rows(table))
+        given.add(X, hashes)
+        codes = [positions(y, reading.classes, "y")]
+        codes += [positions(c, v, "groups") for c, v in zip(columns, reading.groups, strict=True)]
+        found.append((codes[0].astype(np.int32), weight, hashes, _combined(codes, reading.radices)))
+        path = part.folder / f"table-{number}.npy"
+        np.save(path, table)
+        part.files[number].unlink()
+        part.files[number] = path
+    part.y, part.weight, part.hashes, part.keys = (np.concatenate(c) for c in zip(*found, strict=True))
+    part.n_keys = int(np.prod(reading.radices, dtype=np.int64))
+    digest = _digest(part.hashes, part.keys, part.weight)
+    tally = part.split((part.hashes & np.uint64(1)).astype(np.int64), 2)
+    least = float(part.weight.min())
+    return Look(tally, least, *sample.rows(), *given.rows(), shortest(part.hashes), digest)
+
+
+def _combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:
+    combined = np.zeros(len(codes[0]), dtype=np.int64)
+    for code, radix in zip(codes, radices, strict=True):
+        combined = combined * radix + code
+    return combined
+
+
+def _digest(hashes: Hashes, keys: NDArray[np.int64], weight: Floats) -> int:
+    words = np.column_stack([hashes >> np.uint64(11), keys, weight])  # 53 bits fit a float
+    return int(hash_rows(words, seed=1).sum(dtype=np.uint64))
+
+
+class _Smallest:
+    """The different rows with the smallest hashes among those added."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.tables: list[Any] = []
+        self.hashes: list[Hashes] = []
+
+    def add(self, table: Any, hashes: Hashes) -> None:
+        """Add rows."""
+        first = np.unique(hashes, return_index=True)[1][: self.most]
+        self.tables.append(take(table, first))
+        self.hashes.append(hashes[first])
+
+    def rows(self) -> tuple[Any, Hashes]:
+        """Return the rows in the order of their hashes, and these."""
+        hashes = np.concatenate(self.hashes)
+        first = np.unique(hashes, return_index=True)[1][: self.most]
+        return take(stacked(self.tables), first), hashes[first]
+
+
+def stacked(tables: list[Any]) -> Any:
+    """Return tables as one."""
+    if not hasattr(tables[0], "iloc"):
+        return np.concatenate(tables)
+    import pandas as pd  # the rows are data frames
+
+    return pd.concat(tables, ignore_index=True)
+
+
+def smallest(parts: list[tuple[Any, Hashes]], most: int) -> Any:
+    """Return the different rows with the smallest hashes of several workers."""
+    chosen = _Smallest(most)
+    for table, hashes in parts:
+        chosen.add(table, hashes)
+    return chosen.rows()[0]
+
+
+def bin_rows(
+    fit: str,
+    table: NDArray[np.int64],
+    learner: BinnedLearner,
+    reading: Reading,
+    sample: Table,
+    held: tuple[int, int, float],
+) -> Tally:
+    """Bin the rows, and split them into parts by a hash of their content.
+
+    Parameters
+    ----------
+    fit : str
+        Of which fit.
+    table : ndarray
+        The combinations that occur, see `Part.number`.
+    learner : HistBoostClassifier or HistTreeClassifier
+        Bins them.
+    reading : Reading
+        How they were read.
+    sample : float32 array
+        By which cuts are placed.
+    held : (int, int, float)
+        Seed, number of parts, and the share of the rows that is in them: a row is in none (0), or in part j
+        (j + 1).
+    """
+    part = _part(fit)
+    part.number(table)
+    seed, n_parts, share = held
+    values = part_numbers(part.hashes, seed, n_parts, share)
+    tally = part.split(values, n_parts + 1)
+    blocks = [partial(np.load, part.files[number]) for number in sorted(part.files)]
+    threads = get_worker().state.nthreads
+    part.binned = BinnedPart(learner, blocks, part.y, len(reading.classes), sample, reading.reader, threads)
+    part.hashes = np.empty(0, dtype=np.uint64)
+    shutil.rmtree(part.folder, ignore_errors=True)
+    return tally
+
+
+def part_numbers(hashes: Hashes, seed: int, n_parts: int, share: float) -> NDArray[np.int64]:
+    """Return the part of each row, from 1, by its content alone; 0 for none."""
+    factor = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
+    lot = ((hashes * factor) >> np.uint64(24)).astype(np.float64) / 2.0**40
+    inside = np.floor(lot / share * n_parts).astype(np.int64) + 1 if share > 0 else np.zeros(len(lot))
+    return np.where(lot < share, np.minimum(inside, n_parts), 0).astype(np.int64)
+
+
+def ask(
+    fit: str, table: NDArray[np.int64], question: Question, n_classes: int, talks: bool, rabit: Any
+) -> Answer:
+    """Fit models to the rows of all workers, and answer for the rows of this one.
+
+    Parameters
+    ----------
+    fit : str
+        Of which fit.
+    table : ndarray
+        The combinations that occur, see `Part.number`.
+    question : Question
+    n_classes : int
+        K.
+    talks : bool
+        Whether this worker returns the models.
+    rabit : dict
+        By which the workers find each other.
+    """
+    began = time.perf_counter()
+    part = _part(fit)
+    part.number(table)
+    assert part.binned is not None
+    boosters, models = [], question.models
+    if models is not None:
+        boosters = [part.binned.load(content) for content in models]
+    elif not question.reuse:
+        with CommunicatorContext(**rabit):
+            for density, params, scale in zip(
+                question.densities, question.params, question.scales, strict=True
+            ):
+                weight = part.weight * density[part.keys] * scale
+                boosters.append(part.binned.fit(weight, params))
+            models = [bytes(booster.save_raw("ubj")) for booster in boosters] if talks else None
+    learnt = time.perf_counter()
+    answers = _answers(part, question, boosters, n_classes)
+    tally = part.split(answers, n_classes)
+    return Answer(tally, models, time.perf_counter() - began, learnt - began)
+
+
+def _answers(part: Part, question: Question, boosters: list[Any], n_classes: int) -> Ints:
+    """Return the class number that each row is answered, by the model that judges it."""
+    assert part.binned is not None
+    judge = question.judge[part.keys]
+    if question.shift is None:
+        answers = np.zeros(len(judge), dtype=np.int64)
+        for j in np.unique(question.judge).tolist():
+            answers = np.where(judge == j, part.binned.answers(boosters[j]), answers)
+        return answers
+    if not question.reuse:
+        logs = np.zeros((len(judge), n_classes), dtype=np.float32)
+        for j in np.unique(question.judge).tolist():
+            rows = judge == j
+            logs[rows] = np.log(np.maximum(part.binned.probabilities(boosters[j])[rows], LEAST_PROBABILITY))
+        part.log_probabilities = logs
+    assert part.log_probabilities is not None
+    return (part.log_probabilities + question.shift[judge]).argmax(axis=1)

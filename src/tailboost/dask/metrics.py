@@ -1,0 +1,28 @@
+"""The metrics of `tailboost.metrics` on Dask collections, with the same arguments and results.
+
+Labels, answers, groups and weights are Dask arrays or columns that are cut at the same rows; tables of counts
+travel, not rows. Probabilities should take few different values, as the shares of a mixture do.
+"""
+
+from __future__ import annotations
+
+from tailboost import metrics
+from tailboost.dask._counting import counting
+
+__all__ = [
+    "class_errors",
+    "cvar_zero_one_loss",
+    "expected_class_errors",
+    "expected_group_errors",
+    "group_errors",
+    "worst_class_error",
+    "worst_group_error",
+]
+
+cvar_zero_one_loss = counting(metrics.cvar_zero_one_loss, "y_true", "y_proba")
+class_errors = counting(metrics.class_errors, "y_true", "y_pred")
+expected_class_errors = counting(metrics.expected_class_errors, "y_true", "y_proba")
+worst_class_error = counting(metrics.worst_class_error, "y_true", "y_pred")
+group_errors = counting(metrics.group_errors, "y_true", "y_pred", "groups")
+expected_group_errors = counting(metrics.expected_group_errors, "y_true", "y_proba", "groups")
+worst_group_error = counting(metrics.worst_group_error, "y_true", "y_pred", "groups")

@@ -1,0 +1,100 @@
+"""Distinct words among units, where a unit's word is its losses by all hypotheses, one bit each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tailboost._typing import Bytes, Floats, Ints
+
+#: Bits of the numbers that are sorted: a word and the unit that has it.
+KEY = 64
+#: Bits up to which a table of all words that could be is filled, if there are at least as many units.
+TABLE = 16
+#: Units per block: what belongs to a block stays in the cache.
+BLOCK = 32768
+
+
+def distinct_words(planes: Sequence[Bytes], n_bits: int) -> tuple[Ints, Ints]:
+    """Find the distinct words of n units.
+
+    Parameters
+    ----------
+    planes : sequence of ceil(n_bits / 8) arrays of n bytes
+        Bits 8k to 8k + 7 of every unit's word, the unused bits of the last plane 0.
+    n_bits : int
+        Length of a word.
+
+    Returns
+    -------
+    first : ndarray of shape (m,)
+        First unit with each word; words in the lexicographic order of their bytes, whatever other units
+        there are.
+    position : ndarray of shape (n,)
+        The word of each unit: that of unit ``first[position[i]]``.
+    """
+    n, n_words = planes[0].size, 1
+    index_bits = (n - 1).bit_length()
+    first, position = np.zeros(1, dtype=np.intp), np.zeros(n, dtype=np.intp)
+    k = 0
+    # As many bytes at a time as go into a number beside the rank of what came before and the unit's number.
+    while k < len(planes) and n_words < n:
+        bits = (n_words - 1).bit_length()
+        key = position.astype(np.uint64) if bits else np.zeros(n, dtype=np.uint64)
+        before = bits
+        while k < len(planes) and (bits == before or bits + 8 + index_bits <= KEY):
+            width = min(8, n_bits - 8 * k)
+            key <<= np.uint64(width)
+            key |= planes[k]
+            bits, k = bits + width, k + 1
+        if bits <= TABLE and 1 << bits <= n:
+            first, position = _by_table(key, bits)
+        elif bits + index_bits <= KEY:
+            first, position = _by_sorting(key, index_bits)
+        else:
+            _, first, position = np.unique(key, return_index=True, return_inverse=True)
+        n_words = first.size
+    return first, position
+
+
+def _by_table(key: npt.NDArray[np.uint64], bits: int) -> tuple[Ints, Ints]:
+    """Distinct keys by a table of all that could be: where each is seen first."""
+    index = key.view(np.int64)
+    table = np.full(1 << bits, -1, dtype=np.intp)
+    for start in reversed(range(0, key.size, BLOCK)):
+        block = index[start : start + BLOCK]
+        # Of several assignments to one place the last one stays: here the first unit.
+        table[block[::-1]] = np.arange(start + block.size - 1, start - 1, -1)
+    seen = table >= 0
+    rank = np.cumsum(seen) - 1
+    return table[seen], rank[index]
+
+
+def _by_sorting(key: npt.NDArray[np.uint64], index_bits: int) -> tuple[Ints, Ints]:
+    """Distinct keys by sorting numbers that hold the key and, below it, the unit: sorting is fastest so."""
+    shift = np.uint64(index_bits)
+    ordered = (key << shift) | np.arange(key.size, dtype=np.uint64)
+    ordered.sort()
+    unit = (ordered & ((np.uint64(1) << shift) - np.uint64(1))).astype(np.intp)
+    ordered >>= shift
+    new = np.ones(key.size, dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    position = np.empty(key.size, dtype=np.intp)
+    position[unit] = np.cumsum(new) - 1
+    return unit[new], position
+
+
+def sums(position: Ints, weight: Floats | float, size: int) -> Floats:
+    """Sum the weights of the units, or one for all, at each of ``size`` positions, shape (size,).
+
+    Many equal numbers added one by one drift away from their sum, 10⁷ of them by 10⁻¹⁰ of it: so units are
+    counted where all weigh the same, and else summed in blocks.
+    """
+    if isinstance(weight, float) or weight.min() == weight.max():
+        return np.bincount(position, minlength=size) * np.ravel(weight)[0]
+    total, step = np.zeros(size), max(BLOCK, 4 * size)
+    for start in range(0, position.size, step):
+        total += np.bincount(position[start : start + step], weight[start : start + step], size)
+    return total

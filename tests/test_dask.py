@@ -1,0 +1,413 @@
+"""The classifiers on Dask collections: rows on workers, the same game, the same answers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.base import clone
+
+import tailboost as tb
+from tailboost.learners import HistBoostClassifier
+
+distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+da = pytest.importorskip("dask.array", reason="needs the extra dask")
+
+import tailboost.dask as td  # noqa: E402 -- not without Dask
+
+TREES = HistBoostClassifier(n_estimators=3, max_depth=3)
+N = 1500
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A cluster of two processes, one thread each."""
+    with cluster(2) as client:
+        yield client
+
+
+@contextmanager
+def cluster(n_workers):
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
+    with (
+        distributed.LocalCluster(n_workers=n_workers, **options) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def table(seed=0, n=N, K=3):
+    """A table that trees learn in part: (X, y, groups, weights)."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    y = (X @ rng.normal(size=(5, K)) + np.sin(3 * X[:, :K]) + rng.gumbel(size=(n, K))).argmax(axis=1)
+    groups = np.array(["a", "b", "c"])[1 * (X[:, 0] > 0) + (rng.random(n) < 0.2)]
+    return X, y, groups, rng.integers(1, 4, n).astype(float)
+
+
+def blocks(parts, *arrays):
+    """Cut arrays into so many partitions."""
+    size = -(-len(arrays[0]) // parts)
+    return [da.from_array(a, chunks=(size, *a.shape[1:])) for a in arrays]
+
+
+def shuffled(*arrays, seed=1):
+    order = np.random.default_rng(seed).permutation(len(arrays[0]))
+    return [a[order] for a in arrays]
+
+
+def same_fit(one, other, X):
+    """Whether two fits have the same λ, and answer alike."""
+    np.testing.assert_allclose(one.estimator_weights_, other.estimator_weights_, atol=1e-9)
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+    np.testing.assert_allclose(one.trace_.value, other.trace_.value, atol=1e-9)
+
+
+@pytest.mark.parametrize("validation", ["cv", 0.3, "train"])
+def test_a_fit_does_not_depend_on_workers_partitions_or_order(client, validation):
+    X, y, _, w = table()
+    clf = td.AdaLPBoostClassifier(
+        TREES, n_estimators=3, alpha=0.4, validation=validation, n_iter_no_change=None, random_state=0
+    )
+    fits = [
+        clone(clf).fit(*blocks(parts, *arrays), client=client)  # one partition lies on one worker
+        for parts, arrays in ((1, (X, y, w)), (9, (X, y, w)), (5, shuffled(X, y, w)))
+    ]
+    assert fits[0].n_iter_ == 3
+    for other in fits[1:]:
+        same_fit(fits[0], other, X)
+
+
+def test_groups_and_classes_do_not_depend_on_partitions_either(client):
+    X, y, groups, w = table()
+    by_group = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0)
+    by_class = td.WorstClassBoostClassifier(n_estimators=4, random_state=0)
+    order = shuffled(X, y, groups, w)
+    for clf, args in ((by_group, (groups,)), (by_class, ())):
+        fits = []
+        for parts, (X_, y_, g_, w_) in ((1, (X, y, groups, w)), (6, order)):
+            Xd, yd, wd, gd = blocks(parts, X_, y_, w_, g_)
+            extra = {"groups": gd} if args else {}
+            fits.append(clone(clf).fit(Xd, yd, wd, client=client, **extra))
+        same_fit(*fits, X)
+
+
+def test_λ_is_optimal_for_the_losses_of_the_rows_themselves(client):
+    """The members answer all rows again here, and a general solver mixes them."""
+    X, y, _, w = table(1, n=500)
+    clf = td.AdaLPBoostClassifier(
+        TREES, n_estimators=4, alpha=0.6, validation="train", n_iter_no_change=None, random_state=0
+    ).fit(*blocks(4, X, y, w), client=client)
+    losses = np.array([member.predict(X) != y for member in clf.estimators_])
+    p, (T, n) = w / w.sum(), losses.shape
+    # min η + Σ p_i z_i / α  s.t.  z_i ≥ Σ λ_t ℓ_i^t − η, z ≥ 0, λ on the simplex
+    best = linprog(
+        np.r_[np.zeros(T), 1.0, p / 0.6],
+        A_ub=np.hstack([losses.T, -np.ones((n, 1)), -np.eye(n)]),
+        b_ub=np.zeros(n),
+        A_eq=np.r_[np.ones(T), np.zeros(n + 1)][None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * T + [(None, None)] + [(0, None)] * n,
+    )
+    own = tb.metrics.cvar(clf.estimator_weights_ @ losses, 0.6, w)
+    assert own == pytest.approx(best.fun, abs=1e-9)
+
+
+def test_the_same_game_as_on_one_machine(client):
+    """On the training losses nothing depends on folds: members, weights of the player and λ are the same."""
+    X, y, _, w = table(2)
+    args = {"n_estimators": 3, "alpha": 0.5, "validation": "train", "n_iter_no_change": None}
+    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y, w)
+    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(*blocks(4, X, y, w), client=client)
+    np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
+    np.testing.assert_allclose(many.trace_.effective_size, one.trace_.effective_size, atol=1e-9)
+    np.testing.assert_allclose(many.trace_.value, one.trace_.value, atol=1e-9)
+    np.testing.assert_allclose(many.estimator_weights_, one.estimator_weights_, atol=1e-9)
+    np.testing.assert_array_equal(many.predict(X), one.predict(X))
+
+
+def test_the_result_is_an_ordinary_classifier(client, tmp_path):
+    X, y, groups, _ = table(3)
+    Xd, yd, gd = blocks(3, X, y, groups)
+    clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0).fit(
+        Xd, yd, groups=gd, client=client
+    )
+    local = clf.to_local()
+    assert type(local) is tb.GroupDROBoostClassifier
+    lines = local.guarantee_.units.lines
+    assert {line.name: line.rows for line in lines} == {g: int((groups == g).sum()) for g in "abc"}
+    by_hand = local.reweight(alpha=0.3)
+    assert by_hand.estimator_weights_.sum() == pytest.approx(1.0)
+    assert local.seen_share(X) == 1.0
+    tb.save_model(local, tmp_path / "m.skops")
+    again = tb.load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(again.predict(X), local.predict(X))
+    np.testing.assert_allclose(again.tradeoff().worst, local.tradeoff().worst)
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def frame(seed=7, n=900):
+    """A data frame with text, categories and missing values, and labels that are text."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "x": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "town": rng.choice(["Rome", "Oslo", "Bonn", "Lima"], n),
+            "size": pd.Categorical(rng.choice(["s", "m", "l"], n), ["s", "m", "l"]),
+            "z": rng.integers(0, 50, n),
+        }
+    )
+    signal = X["x"].fillna(1) + (X["town"] == "Oslo") + 0.02 * X["z"] + rng.logistic(size=n)
+    return X, pd.Series(np.where(signal > 1, "yes", "no"), name="y")
+
+
+def test_data_frames_are_read_as_on_one_machine(client):
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = frame()
+    args = {"n_estimators": 2, "alpha": 0.7, "validation": "train", "n_iter_no_change": None}
+    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y)
+    whole = dd.from_pandas(X.assign(y=y), npartitions=5)
+    Xd, yd = whole.drop(columns="y"), whole["y"]
+    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(Xd, yd, client=client)
+    assert many.classes_.tolist() == ["no", "yes"]
+    assert many.feature_names_in_.tolist() == list(X.columns)
+    np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
+    np.testing.assert_array_equal(many.predict(X), one.predict(X))
+    lazy = many.predict(Xd)
+    assert hasattr(lazy, "compute")
+    np.testing.assert_array_equal(np.asarray(lazy.compute()), one.predict(X))
+    np.testing.assert_allclose(np.asarray(many.predict_proba(Xd).compute()), one.predict_proba(X), atol=1e-12)
+
+
+def test_class_weights_and_rows_of_weight_0(client):
+    X, y, _, w = table(8, n=600)
+    w[::3] = 0
+    args = {"n_estimators": 2, "alpha": 0.5, "validation": "train", "class_weight": {0: 3.0, 1: 1.0, 2: 2.0}}
+    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y, w)
+    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(*blocks(4, X, y, w), client=client)
+    np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
+    np.testing.assert_array_equal(many.predict(X), one.predict(X))
+
+
+@pytest.mark.parametrize(
+    "params", [{"class_loss": "indicator", "max_error": 0.6, "gamma": 0.1}, {"units": "cell"}]
+)
+def test_targets_for_classes_and_cells(client, params):
+    X, y, groups, _ = table(9)
+    Xd, yd, gd = blocks(4, X, y, groups)
+    clf = td.WorstClassBoostClassifier(TREES, n_estimators=3, eta=1.0, random_state=0, **params)
+    clf.fit(Xd, yd, groups=gd if "units" in params else None, client=client)
+    assert isinstance(clf.bound_met_, bool)
+    assert len(clf.unit_errors_) == (9 if "units" in params else 3)
+    assert clf.to_local().guarantee_.units.kind == params.get("units", "class")
+
+
+# -- refusals ----------------------------------------------------------------------------------------------
+
+
+def test_what_a_cluster_cannot_do_is_refused_by_name(client):
+    X, y, _, _ = table(n=60)
+    Xd, yd = blocks(3, X, y)
+    ada = td.AdaLPBoostClassifier
+    for clf, args, says in (
+        (ada(TREES), (X, yd), "X is a ndarray: a Dask array or data frame is needed"),
+        (ada(TREES), (Xd, y), "y is a ndarray"),
+        (ada(TREES), (Xd, yd[:50]), "y has 50 entries, X has 60 rows"),
+        (ada(TREES), (Xd, None), "requires y to be passed"),
+        (ada("forest"), (Xd, yd), "RandomForestClassifier.*is not fitted on a cluster"),
+        (ada(HistBoostClassifier(backend="sklearn")), (Xd, yd), "backend='sklearn'"),
+        (ada(TREES, outlier_fraction=0.1), (Xd, yd), "outlier_fraction=0.1 is not available on a cluster"),
+        (ada(TREES, warm_start=True), (Xd, yd), "warm_start=True is not available"),
+        (ada(TREES, alpha=2.0), (Xd, yd), "The 'alpha' parameter"),
+        (ada(TREES), (Xd, yd * 0), "a classifier needs at least two"),
+        (ada(TREES), (Xd, yd * 0.37), "[Uu]nknown label type"),
+        (ada(TREES), (Xd * np.inf, yd), "X holds infinity"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=says):
+            clf.fit(*args, client=client)
+    with pytest.raises(ValueError, match="units='group' needs groups"):
+        td.WorstClassBoostClassifier(units="group").fit(Xd, yd, client=client)
+    assert not any(client.processing().values())
+
+
+def test_without_a_client_it_says_how_to_make_one():
+    X, y, _, _ = table(n=60)
+    with pytest.raises(ValueError, match="there is no Dask client: make one"):
+        td.AdaLPBoostClassifier(TREES).fit(*blocks(2, X, y))
+
+
+# -- a fit that goes on ------------------------------------------------------------------------------------
+
+
+def test_a_fit_goes_on_from_its_checkpoints(client, tmp_path, monkeypatch):
+    X, y, _, _ = table(10, n=600)
+    args = {"n_estimators": 3, "alpha": 0.5, "n_iter_no_change": None, "random_state": 0}
+    whole = td.AdaLPBoostClassifier(TREES, **args).fit(*blocks(3, X, y), client=client)
+    folder = tmp_path / "kept"
+    kept = td.AdaLPBoostClassifier(TREES, checkpoint_dir=folder, **args | {"n_estimators": 2})
+    kept.fit(*blocks(3, X, y), client=client)
+    assert len(list(folder.glob("models-*.npz"))) == 2
+    times = [path.stat().st_mtime_ns for path in sorted(folder.iterdir())]
+    again = kept.set_params(n_estimators=3).fit(*blocks(7, *shuffled(X, y)), client=client)
+    same_fit(again, whole, X)
+    assert [path.stat().st_mtime_ns for path in sorted(folder.iterdir())][:2] == times  # not fitted again
+    with pytest.raises(ValueError, match="alpha"):
+        kept.set_params(alpha=0.4).fit(*blocks(3, X, y), client=client)
+    with pytest.raises(ValueError, match="another checkpoint_dir"):
+        kept.set_params(alpha=0.5).fit(*blocks(3, X + 1.0, y), client=client)
+    first = sorted(folder.iterdir())[0]
+    first.write_bytes(first.read_bytes()[:-40])
+    with pytest.raises(ValueError, match="is damaged"):
+        kept.fit(*blocks(3, X, y), client=client)
+
+
+def asked(client):
+    """Return the questions that workers are at, by the names of their tasks."""
+    return {key for keys in client.processing().values() for key in keys if key.startswith("tailboost-ask")}
+
+
+def kill_in_round(client, pid, number):
+    """Kill a process while workers answer the question with this number."""
+    seen = set()
+    while len(seen) <= number * 2:  # two workers answer each question
+        seen |= asked(client)
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_killed_worker_costs_a_round_and_nothing_else():
+    X, y, _, _ = table(11, n=60_000)
+    trees = HistBoostClassifier(n_estimators=40)
+    clf = td.AdaLPBoostClassifier(trees, n_estimators=3, alpha=0.5, n_iter_no_change=None, random_state=0)
+    with cluster(2) as client:
+        whole = clone(clf).fit(*blocks(6, X, y), client=client)
+        victim = sorted(client.run(os.getpid).items())[0][1]
+        killer = threading.Thread(target=kill_in_round, args=(client, victim, 1))
+        killer.start()
+        with pytest.warns(td.WorkerLostWarning, match="was lost"):
+            clf.fit(*blocks(6, X, y), client=client)
+        killer.join()
+        same_fit(clf, whole, X)
+        time.sleep(1.0)
+        assert not any(client.processing().values())
+        held = client.run(lambda: len(sys.modules["tailboost.dask._worker"]._parts), on_error="return")
+        assert not any(
+            n for n in held.values() if isinstance(n, int)
+        )  # a worker started anew has no such module
+
+
+@pytest.mark.slow
+def test_four_workers_fit_what_one_fits():
+    X, y, groups, w = table(12, n=4000)
+    clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0)
+    fits = []
+    for n_workers, parts, arrays in (
+        (1, 1, (X, y, w, groups)),
+        (4, 40, shuffled(X, y, w, groups)),
+    ):
+        with cluster(n_workers) as client:
+            *rows, gd = blocks(parts, *arrays)
+            fits.append(clone(clf).fit(*rows, groups=gd, client=client))
+    same_fit(*fits, X)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+sys.path.insert(0, {tests!r})
+import test_dask as t
+def main():
+    X, y, _, _ = t.table(11, n=60_000)
+    with t.cluster(2) as client:
+        clf = t.td.AdaLPBoostClassifier(t.HistBoostClassifier(n_estimators=40), n_estimators=9,
+                                        n_iter_no_change=None, random_state=0)
+        def stop():
+            seen = set()
+            while len(seen) <= 4:
+                seen |= t.asked(client)
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=stop, daemon=True).start()
+        clf.fit(*t.blocks(6, X, y), client=client)
+        deadline = time.monotonic() + 20
+        while any(client.processing().values()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        print("rounds", clf.n_iter_, "left", sum(map(len, client.processing().values())))
+        again = t.clone(clf).set_params(n_estimators=1).fit(*t.blocks(6, X, y), client=client)
+        print("again", again.n_iter_)
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_rounds_and_leaves_no_tasks(tmp_path):
+    script = tmp_path / "fit.py"
+    script.write_text(INTERRUPTED.format(tests=os.path.dirname(__file__)))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert "left 0" in done.stdout, done.stderr[-2000:]
+    assert "rounds 2" in done.stdout
+    assert "again 1" in done.stdout
+    assert "FitInterruptedWarning" in done.stderr
+
+
+# -- judging -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, _, _ = table(4, n=600)
+    return tb.AdaLPBoostClassifier(TREES, n_estimators=3, alpha=0.6, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_certify_says_what_it_says_of_the_same_rows_in_memory(model, parts):
+    X, y, groups, _ = table(5, n=700)
+    options = {"alphas": [0.3], "shifts": [0.1], "max_error": {"a": 0.6, "b": 0.7, None: 0.9}}
+    here = tb.certify(model, X, y, groups=groups, **options)
+    Xd, yd, gd = blocks(parts, X, y, groups)
+    there = td.certify(model, Xd, yd, groups=gd, **options)
+    assert [b.name for b in there.bounds] == [b.name for b in here.bounds]
+    for a, b in zip(there.bounds, here.bounds, strict=True):
+        assert (a.n, a.target, a.certified) == (b.n, b.target, b.certified)
+        assert (a.estimate, a.upper) == (
+            pytest.approx(b.estimate, abs=1e-12),
+            pytest.approx(b.upper, abs=1e-12),
+        )
+    assert there.rows.kept.tolist() == here.rows.kept.tolist()
+
+
+def test_certify_knows_rows_that_were_fitted_on(model):
+    X, y, _, _ = table(4, n=600)
+    with pytest.raises(tb.SeenRowsError, match="members were fitted on 100% of these rows"):
+        td.certify(model, *blocks(5, X, y))
+
+
+def test_metrics_are_those_of_one_machine(model):
+    X, y, groups, w = table(6)
+    P, k = model.predict_proba(X), model.predict(X)
+    yd, gd, wd, Pd, kd = blocks(7, y, groups, w, P, k)
+    for name, args, lazy in (
+        ("class_errors", (y, k), (yd, kd)),
+        ("worst_class_error", (y, k), (yd, kd)),
+        ("expected_class_errors", (y, P), (yd, Pd)),
+        ("group_errors", (y, k, groups), (yd, kd, gd)),
+        ("worst_group_error", (y, k, groups), (yd, kd, gd)),
+        ("expected_group_errors", (y, P, groups), (yd, Pd, gd)),
+        ("cvar_zero_one_loss", (y, P, 0.2), (yd, Pd, 0.2)),
+    ):
+        here, there = getattr(tb.metrics, name), getattr(td.metrics, name)
+        assert there(*lazy) == pytest.approx(here(*args), abs=1e-12), name
+        assert there(*lazy, sample_weight=wd) == pytest.approx(here(*args, sample_weight=w), abs=1e-12), name

@@ -1,0 +1,83 @@
+"""Public docstrings are read by numpydoc, which lays out the API reference, without a fault.
+
+`make docs` runs this before it builds the pages.
+"""
+
+import dataclasses
+import inspect
+import runpy
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sphinx")
+pytest.importorskip("numpydoc")
+
+from numpydoc.docscrape import NumpyDocString
+from numpydoc.validate import validate
+
+SECTIONS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "_api.py"))["sections"]()
+
+#: What is checked, by numpydoc's names for it.
+CHECKS = {
+    "GL01", "GL03", "GL05", "GL06", "GL07", "GL08", "GL09", "GL10",  # layout; known sections, in order
+    "SS01", "SS03", "SS04",  # a summary, which ends with a full stop
+    "PR01", "PR02", "PR05", "PR06", "PR07", "PR09", "PR10",  # parameters: all, no others, types, descriptions
+    "RT02", "RT05", "YD01",  # what is returned
+    "SA02", "SA03", "SA04",  # see also
+    "EX02", "EX03", "EX04",  # examples: none of these is raised where there is no example
+}  # fmt: skip
+# Not checked. PR03: parameters described elsewhere share one entry ("X, y, sample_weight: as in …"), which
+# breaks their order; PR04: so do their types. SS02, PR08 and RT04 take α and δ for small letters; SS05 takes
+# plural nouns ("Weights of …") for verbs. GL02 is about closing quotes; RT01 and RT03 want "Returns" where
+# the summary says it; ES01, EX01 and SA01 want a longer summary, an example and a "See Also" everywhere.
+
+
+def public():
+    """Every name of the API reference with its methods: path, object."""
+    for module, names in SECTIONS.values():
+        for name in names:
+            thing, path = getattr(module, name), f"{module.__name__}.{name}"
+            if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+                continue
+            yield path, thing
+            for key, method in (
+                inspect.getmembers(thing, inspect.isfunction) if inspect.isclass(thing) else ()
+            ):
+                if key[0] != "_" and method.__module__.startswith("tailboost"):
+                    yield f"{path}.{key}", method
+
+
+THINGS = dict(public())
+
+
+def described(thing):
+    """Names under "Parameters" and "Attributes"; "a, b : float" is two."""
+    doc = NumpyDocString(inspect.getdoc(thing))
+    entries = [*doc["Parameters"], *doc["Attributes"]]
+    return {name.strip() for entry in entries for name in entry.name.split(",")}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_numpydoc_finds_no_fault(section):
+    module, names = SECTIONS[section]
+    faults = []
+    for path in (p for p in THINGS if p.removeprefix(f"{module.__name__}.").split(".")[0] in names):
+        if not path.startswith(f"{module.__name__}."):
+            continue
+        doc = inspect.getdoc(THINGS[path])
+        for code, message in validate(path)["errors"]:
+            # A docstring of one line lists nothing, and that of a method may say it in prose; the fields of a
+            # result are its attributes, see below.
+            method = path.count(".") > module.__name__.count(".") + 1
+            prose = "\n" not in doc or (method and "\nParameters\n" not in doc)
+            told = code == "PR01" and (prose or dataclasses.is_dataclass(THINGS[path]))
+            if code in CHECKS and not told:
+                faults.append(f"{path}: {code} {message}")
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("path", [p for p, thing in THINGS.items() if dataclasses.is_dataclass(thing)])
+def test_fields_of_results_are_described(path):
+    fields = {f.name for f in dataclasses.fields(THINGS[path]) if f.name[0] != "_" and f.repr}
+    assert fields <= described(THINGS[path])
