@@ -11,6 +11,7 @@ same depth as one fit of the default learner.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -126,6 +127,20 @@ def compare(sizes: list[str], folder: str) -> list[dict[str, Any]]:
     return found
 
 
+def fit_net() -> None:
+    """Fit a net with two layers of 100 by the defaults."""
+    from torch import nn
+
+    from tailboost.torch import TorchClassifier
+
+    def module(shape: Any, n_classes: int) -> Any:
+        layers = [nn.Linear(shape[0], 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Linear(100, n_classes))
+
+    X, y = table(2_000, 8, 2)
+    TorchClassifier(module, device="cpu", random_state=0).fit(X.astype(np.float32), y)
+
+
 def busy_work() -> dict[str, Any]:
     """Seconds of short and of longer calls with default threads, the median of several."""
     rng = np.random.default_rng(0)
@@ -139,9 +154,12 @@ def busy_work() -> dict[str, Any]:
         "worst-class fit 5,000 x 20": (lambda: tb.WorstClassBoostClassifier(random_state=0).fit(X, y), 3),
         "AdaLPBoost prediction 100,000 x 20": (lambda: clf.predict(Z), 5),
     }
+    if importlib.util.find_spec("torch"):
+        calls["small net, fit 2,000 x 8"] = fit_net, 1
     found = {}
     for what, (call, repeats) in calls.items():
-        call()
+        if repeats > 1:
+            call()
         runs = [measured(call) for _ in range(repeats)]
         found[what] = {k: round(float(np.median([r[k] for r in runs])), 3) for k in ("wall", "cpu")}
     return found
