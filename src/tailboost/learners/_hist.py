@@ -484,7 +484,8 @@ class HistTreeClassifier(_HistClassifier):
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's tree, with a warning.
     n_jobs : int, optional
         The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
-        on. Small tables (fewer than 5 million entries) use one: more would slow them down.
+        on. Small tables (fewer than 5 million entries) use one: more would slow them down; so do fits in
+        threads of joblib, unless a positive number is given.
     random_state : int, RandomState or None
         For scikit-learn's tree, which orders equal splits at random; XGBoost's is deterministic.
 
@@ -601,7 +602,8 @@ class HistBoostClassifier(_HistClassifier):
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's, with a warning.
     n_jobs : int, optional
         The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
-        on. Small tables (fewer than 5 million entries) use one: more would slow them down.
+        on. Small tables (fewer than 5 million entries) use one: more would slow them down; so do fits in
+        threads of joblib, unless a positive number is given.
     random_state : int, RandomState or None
         Not used, because nothing is drawn; there for the interface.
 
