@@ -88,6 +88,7 @@ def by_method(cells: Found, title: str, thetas: Sequence[float]) -> dict[str, li
 
 
 def label_of(method: str) -> str:
+    """Return a method's name in the tables."""
     return TITLES.get(method, method)
 
 
