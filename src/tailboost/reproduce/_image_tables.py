@@ -117,7 +117,13 @@ def about(settings: Settings) -> str:
         if settings.scale == "small"
         else "the papers' protocols where they are printed"
     )
-    return f"Scale {settings.scale}: {cut}. Test errors in %, {settings.repeats} repeats, 95 % intervals."
+    n = settings.repeats
+    over = f"{n} repeats, 95 % intervals over them" if n > 1 else "one repeat"
+    return (
+        f"Scale {settings.scale}: {cut}. Test errors in %, {over}. Beside them what class weights, and a "
+        "mixture, make of a net or of the mean probabilities of a game's members for one point of mean error, "
+        "worst / mean, chosen on the rows held out."
+    )
 
 
 def table(title: str, found: dict[str, list[dict[str, Any]]], settings: Settings) -> str:
@@ -213,25 +219,30 @@ def _curves(found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
 def picture(found: dict[str, dict[str, list[dict[str, Any]]]], plt: Any) -> Any:
     """Draw worst and mean errors of all methods, and the CVaR curves, a column per data set."""
     columns = max(1, len(found))
-    size = (1.5 + 4.3 * columns, 8.6)
+    size = (1.5 + 4.5 * columns, 8.6)
     figure, panels = plt.subplots(2, columns, figsize=size, squeeze=False, layout="constrained")
     for (title, by_method), bars, curves in zip(found.items(), *panels, strict=False):
-        labels = ["AdaLPBoost, worst class" if m == GAME else label_of(m) for m in by_method]
+        labels = ["AdaLPBoost, worst class" if m == GAME else _short(m) for m in by_method]
         at = np.arange(len(labels))
         for what, colour, marker in (("mean", "C0", "o"), ("worst", "C1", "s")):
             values = [[100 * c["test"][what] for c in cells] for cells in by_method.values()]
             bars.plot([np.mean(v) for v in values], at, marker, color=colour, label=what)
             bars.hlines(at, [min(v) for v in values], [max(v) for v in values], color=colour, linewidth=1)
         after = [_mean_after(cells)[0] for cells in by_method.values()]
-        bars.plot(after, at, "x", color="C2", label="worst after class weights, 1 point")
+        bars.plot(after, at, "x", color="C2", label="worst, class weights")
         bars.set_yticks(at, labels)
         bars.invert_yaxis()
         bars.grid(axis="y", alpha=0.3)
         bars.set(xlabel="test error, % (line: range over repeats)", xlim=(0, None))
-        bars.set_title(title, pad=24)
-        bars.legend(loc="lower center", bbox_to_anchor=(0.4, 0.99), ncols=3, frameon=False, fontsize="small")
+        bars.set_title(title)
         if game := by_method.get(GAME):
             names = ("ERM", "AdaBoost + average", "AdaLPBoost")
             K = len(game[0]["test"]["class errors"])
             draw_curves(curves, {n: [c["curves"][n] for c in game] for n in names}, K, "")
+    legend = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*legend, loc="outside upper center", ncols=3, frameon=False)
     return figure
+
+
+def _short(method: str) -> str:
+    return label_of(method).removeprefix(f"{WORST}, ")  # θ says which
