@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.report.results import summarise
-from tailboost.reproduce._experiment import Settings, markdown, plus_minus
+from tailboost.reproduce._experiment import Settings, markdown, mean_and_half_width, plus_minus
 from tailboost.reproduce._nets import at_alphas, draw_curves
 from tailboost.reproduce.post_processing import BUDGETS, MIXTURE, WEIGHTS
 
@@ -95,20 +95,34 @@ def label_of(method: str) -> str:
 def summarised(by_method: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the intervals of all figures, and how often targets were met, by method.
 
-    Errors of single classes and after post-processing are means alone: the file stays small.
+    To keep files small, errors of single classes and after post-processing are means alone, curves two lists.
     """
     found = {}
     for method, cells in by_method.items():
-        figures = [{k: v for k, v in cell.items() if k not in ("bound met", "after")} for cell in cells]
+        apart = ("bound met", "after", "curves", "mean loss of AdaLPBoost")
+        figures = [{k: v for k, v in cell.items() if k not in apart} for cell in cells]
         for k, cell in enumerate(figures):
             for what in ("test", "drawn"):
                 if what in cell:
                     figures[k] = figures[k] | {what: {w: cell[what][w] for w in ("worst", "mean")}}
-        by_class = np.mean([cell["test"]["class errors"] for cell in cells], axis=0)
+        found[method] = summarise(figures)
+        if "bound met" in cells[0]:
+            found[method]["bound met"] = sum(cell["bound met"] for cell in cells)
+        if "curves" in cells[0]:
+            curves = {name: [cell["curves"][name] for cell in cells] for name in cells[0]["curves"]}
+            found[method]["curves: mean, half width"] = {n: _two_lists(of) for n, of in curves.items()}
+            means = [cell["mean loss of AdaLPBoost"] for cell in cells]
+            found[method]["mean loss of AdaLPBoost: mean, half width"] = _two_lists(means)
         after = {how: np.mean([cell["after"][how] for cell in cells], axis=0) for how in cells[0]["after"]}
-        met = {"bound met": sum(c["bound met"] for c in cells)} if "bound met" in cells[0] else {}
-        found[method] = summarise(figures) | met | {"class errors": by_class, "worst, mean after": after}
+        found[method]["worst, mean after"] = after
+        found[method]["class errors"] = np.mean([cell["test"]["class errors"] for cell in cells], axis=0)
     return found
+
+
+def _two_lists(repeats: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the means over repeats, and half the widths of their 95 % intervals."""
+    columns = [mean_and_half_width(column) for column in zip(*repeats, strict=True)]
+    return [[round(mean, 5) for mean, _ in columns], [round(half, 5) for _, half in columns]]
 
 
 def about(settings: Settings) -> str:
@@ -121,8 +135,8 @@ def about(settings: Settings) -> str:
     over = f"{n} repeats, 95 % intervals over them" if n > 1 else "one repeat"
     return (
         f"Scale {settings.scale}: {cut}. Test errors in %, {over}. Beside them what class weights, and a "
-        "mixture, make of a net or of the mean probabilities of a game's members for one point of mean error, "
-        "worst / mean, chosen on the rows held out."
+        "mixture, make of a net or of the mean probabilities of a game's members for one point of mean "
+        "error, worst / mean, chosen on the rows held out."
     )
 
 
