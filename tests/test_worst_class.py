@@ -342,6 +342,7 @@ def test_a_fixed_learner_that_fails_ends_the_game_and_says_so():
     )
     assert clf.n_iter_ == 1
     assert "the weak-learning condition was not met in round 1" in clf.trace_.stop_reason
+    assert "class_loss='error' is a game without it" in clf.trace_.stop_reason
     assert not clf.bound_met_
 
 

@@ -49,7 +49,7 @@ def tailboost(
         others = versions("torch", "pandas", "skops").items()
         print(f"tailboost {__version__}")
         print(", ".join(f"{name} {number}" for name, number in others if name != "tailboost"))
-        print(platform.platform())
+        print(platform.system(), platform.machine())
     elif context.invoked_subcommand is None:
         print(context.get_help())
 
