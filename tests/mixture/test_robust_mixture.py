@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
-from tailboost.classifiers import ResubstitutionWarning
+from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.combiners.objective import expected_largest
 from tailboost.mixture._members import ByGroup
 from tailboost.mixture._tables import LogTable
@@ -358,6 +358,25 @@ def test_targets():
     assert loose.unit_errors_[1] < even.unit_errors_[1]
     assert loose.bound_met_ == bool(loose.unit_errors_[0] <= 0.9 and loose.unit_errors_[1] <= 0.2)
     assert even.bound_met_ is None
+
+
+@pytest.mark.parametrize("randomized", [True, False])
+def test_who_misses_a_target_is_named(randomized):
+    table, y, _, services = printed(0)
+    names = np.array(["low", "middle", "high"])[y]
+    targets = {"low": 0.9, "middle": 0.01, "high": 0.02}
+    with pytest.warns(BoundNotMetWarning) as caught:
+        mix = RobustMixtureClassifier(services, max_error=targets, randomized=randomized).fit(table, names)
+    missed = [(u, e) for u, e in zip(mix.units_, mix.unit_errors_, strict=True) if e > targets[u]]
+    assert missed
+    assert not mix.bound_met_
+    (said,) = [str(w.message) for w in caught if w.category is BoundNotMetWarning]
+    words = ", ".join(f"{unit} ({error:.3g}, allowed {targets[unit]:g})" for unit, error in missed)
+    assert f"the 300 training rows (5 folds) for class {words}; " in said
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BoundNotMetWarning)
+        RobustMixtureClassifier(services, max_error=1.0).fit(table, names)
+        RobustMixtureClassifier(services).fit(table, names)
 
 
 def test_shares_help_a_small_tail():

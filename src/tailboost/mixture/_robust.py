@@ -123,6 +123,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     n_features_in_ : int
         Columns of X in `fit`.
 
+    Warns
+    -----
+    BoundNotMetWarning
+        From `fit`; names the units whose error of `predict` is above ``max_error`` on the rows of the choice.
+
     See Also
     --------
     WorstClassBoostClassifier : Trains members for the worst class.
@@ -312,6 +317,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
         )
         self._settle(judged)
+        if self.unit_errors_ is not None and self.bound_met_ is False:
+            self._aim.warn_of_missed(self.unit_errors_, self.combiner_)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
         given = () if problem.validation is None else (problem.validation[0],)
