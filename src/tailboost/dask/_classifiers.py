@@ -74,7 +74,8 @@ class OnCluster(ValidatedMixtureClassifier):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         blocks = partitions(X, *columns)
-        with Rows(client_of(client), blocks) as self._remote:
+        client = client_of(client)
+        with client.as_current(), Rows(client, blocks) as self._remote:
             try:
                 fit()
             finally:

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,8 @@ from tailboost.learners._table import ROWS_FOR_CUTS, Table, TableReader
 
 # Combinations are numbered by a table up to this many possible ones, else by search.
 LOOKED_UP = 2**22
+# Seconds between two looks whether anybody still waits.
+POLL = 0.2
 # Rows as they were given that come to the client, to make up probe rows from.
 PROBED = 256
 
@@ -211,6 +214,12 @@ class Part:
     n_keys: int = 0
     binned: BinnedPart | None = None
     log_probabilities: NDArray[np.float32] | None = None
+    abandoned: threading.Event = field(default_factory=threading.Event)
+
+    def check(self) -> None:
+        """Raise where nobody waits for the rows any more."""
+        if self.abandoned.is_set():
+            raise Abandoned
 
     def number(self, table: NDArray[np.int64]) -> None:
         """Replace the rows' combinations by their numbers in a table of those that occur anywhere."""
@@ -237,11 +246,16 @@ def _part(fit: str) -> Part:
     return _parts[_here(fit)]
 
 
+class Abandoned(Exception):
+    """The client has given up what a worker was doing, because another worker was lost or on Ctrl-C."""
+
+
 def release(fit: str, dask_worker: Any) -> None:
     """Forget the rows of a fit; to be run on each worker, not as a task."""
     with _lock:
         part = _parts.pop((fit, dask_worker.address), None)
     if part is not None:
+        part.abandoned.set()
         shutil.rmtree(part.folder, ignore_errors=True)
 
 
@@ -440,17 +454,52 @@ def ask(
     if models is not None:
         boosters = [part.binned.load(content) for content in models]
     elif not question.reuse:
-        with CommunicatorContext(**rabit):
-            for density, params, scale in zip(
-                question.densities, question.params, question.scales, strict=True
-            ):
-                weight = part.weight * density[part.keys] * scale
-                boosters.append(part.binned.fit(weight, params))
-            models = [bytes(booster.save_raw("ubj")) for booster in boosters] if talks else None
+        boosters = _together(rabit, part, partial(_fit_all, part, question))
+        models = [bytes(booster.save_raw("ubj")) for booster in boosters] if talks else None
     learnt = time.perf_counter()
     answers = _answers(part, question, boosters, n_classes)
     tally = part.split(answers, n_classes)
     return Answer(tally, models, time.perf_counter() - began, learnt - began)
+
+
+def _fit_all(part: Part, question: Question) -> list[Any]:
+    assert part.binned is not None
+    boosters = []
+    for density, params, scale in zip(question.densities, question.params, question.scales, strict=True):
+        weight = part.weight * density[part.keys] * scale
+        boosters.append(part.binned.fit(weight, params, part.check))
+    return boosters
+
+
+def _together(rabit: dict[str, Any], part: Part, work: Callable[[], list[Any]]) -> list[Any]:
+    """Do some work inside XGBoost's communicator, until it is done or the part is abandoned.
+
+    A worker that waits for another to connect waits for ever where that one was killed just then, and nothing
+    ends the call. So it is made in a thread of its own, which then is left behind without the rows.
+    """
+    done, waiting = threading.Event(), [work]
+    found: list[list[Any]] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with CommunicatorContext(**rabit):
+                found.append(waiting.pop()())
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=run, name="tailboost", daemon=True)
+    thread.start()
+    while not done.wait(timeout=POLL):
+        if part.abandoned.is_set():
+            waiting.clear()
+            raise Abandoned
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]
 
 
 def _answers(part: Part, question: Question, boosters: list[Any], n_classes: int) -> Ints:

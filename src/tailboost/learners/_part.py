@@ -79,11 +79,15 @@ class BinnedPart:
         self.data.set_info(label=learner._targets(y, n_classes))
         self.params = {"max_bin": bins, "nthread": threads}
 
-    def fit(self, weight: Floats, params: dict[str, Any]) -> Any:
-        """Return the booster of a fit to weighted rows with parameters from `training_params`."""
+    def fit(self, weight: Floats, params: dict[str, Any], check: Callable[[], None] = lambda: None) -> Any:
+        """Return the booster of a fit to weighted rows with parameters from `training_params`.
+
+        ``check`` is called before each iteration, and may raise to end the fit.
+        """
         self.data.set_weight(weight.astype(np.float32))
         booster = xgboost.Booster(params | self.params, [self.data])
         for i in range(self.learner._n_iterations()):
+            check()
             booster.update(self.data, i)
         return booster
 
