@@ -61,6 +61,31 @@ def client_of(client: Any) -> Any:
         ) from None
 
 
+@contextmanager
+def local_cluster(n_workers: int | None = None, address: str | None = None) -> Iterator[Any]:
+    """Yield a client: of processes on this machine with one thread each, or of a scheduler that runs.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Processes; as many as there are cores by default.
+    address : str, optional
+        Of a scheduler, such as ``tcp://scheduler:8786``, which is used instead.
+
+    Yields
+    ------
+    distributed.Client
+        It is closed at the end, and the processes with it.
+    """
+    if address is not None:
+        with distributed.Client(address) as client:
+            yield client
+        return
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
 class Rows:
     """The partitions of a fit, spread over the workers.
 
@@ -244,7 +269,8 @@ class Rows:
         if self.client.status != "running":
             raise self._gone(None)
         try:
-            return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+            # Not by scheduler_info: the client's own updates, which know no workers, may come between.
+            return sorted(self.client.sync(self.client.scheduler.identity)["workers"])
         except (OSError, distributed.comm.CommClosedError) as error:
             raise self._gone(error) from error
 
