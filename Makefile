@@ -47,7 +47,8 @@ lint: $(READY)
 docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	$(BIN)/python -m pytest -q tests/test_numpydoc.py
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python tools/check_links.py docs/_build/html
 
 package: $(READY)  ## wheel and source, checked as a package index would
 	$(BIN)/python -m pip install --quiet build twine

@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners._hist import HistSession
+from tailboost.learners._table import OpenTable
 
 
 def table(n: int, d: int, K: int, seed: int = 0) -> tuple[Any, Any]:
@@ -85,7 +85,7 @@ def rounds(n: int, d: int, K: int, T: int) -> dict[str, Any]:
 
 def tree_seconds(X: Any, y: Any, K: int, T: int) -> float:
     """Median seconds XGBoost itself needs for one such tree on the binned table."""
-    session = HistSession(HistTreeClassifier(max_depth=5), X, y, K)
+    session = HistTreeClassifier(max_depth=5).open_table(OpenTable.of(X), y, K)
     taken, update = [], xgboost.Booster.update
 
     def timed(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -13,19 +13,27 @@ INTRODUCTION = """
 API reference
 =============
 
-Every public name. Classifiers, learners and scorers have scikit-learn's interface; what all estimators share
-(``get_params``, ``set_params``, ``score``, metadata routing) is described there.
+Every name for users. Classifiers, learners and scorers have scikit-learn's interface; what all estimators
+share (``get_params``, ``set_params``, ``score``, metadata routing) is described there. The parts of a
+classifier (rules, the game, combiners) are described in their modules.
 """
 MODULES = {
     "metrics": "Metrics and scorers",
     "plotting": "Displays",
     "learners": "Base learners",
+    "dask": "Classifiers on Dask collections",
     "torch": "Nets as base learners",
     "torch.losses": "Losses of nets",
     "torch.nets": "Nets",
     "robustness": "Robustness of any classifier",
     "solvers": "Solvers",
     "datasets": "Data sets",
+    "report": "Comparisons and reports",
+    "confidence": "Confidence bounds",
+    "decisions": "Decisions by a draw",
+    "persistence": "Model files",
+    "io": "Tables",
+    "registry": "Methods by name",
 }
 
 
@@ -61,15 +69,25 @@ def sections() -> dict[str, tuple[ModuleType, list[str]]]:
 
 
 def write(folder: Path) -> None:
-    """Write ``index.rst`` into a folder."""
-    parts = [INTRODUCTION.strip()]
-    for title, (module, names) in sections().items():
-        listed = "\n".join(f"   {name}" for name in sorted(names, key=str.lower))
-        parts.append(
-            f"{title}\n{'-' * len(title)}\n\n.. currentmodule:: {module.__name__}\n\n"
-            f".. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{listed}"
-        )
+    """Write a page for each section into a folder, and ``index.rst`` with all of them."""
     folder.mkdir(exist_ok=True)
-    text = "\n\n".join(parts) + "\n"
-    if not (folder / "index.rst").exists() or (folder / "index.rst").read_text() != text:
-        (folder / "index.rst").write_text(text)
+    pages = {title.lower().replace(" ", "-"): (title, *found) for title, found in sections().items()}
+    for page, (title, module, names) in pages.items():
+        listed = "\n".join(f"   {name}" for name in sorted(names, key=str.lower))
+        _write(
+            folder / f"{page}.rst",
+            f"{title}\n{'=' * len(title)}\n\n.. currentmodule:: {module.__name__}\n\n"
+            f".. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{listed}\n",
+        )
+    _write(
+        folder / "index.rst",
+        f"{INTRODUCTION.strip()}\n\n.. toctree::\n   :maxdepth: 2\n\n"
+        + "\n".join(f"   {p}" for p in pages)
+        + "\n",
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file unless it is the same: what has not changed is not built again."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")

@@ -45,6 +45,7 @@ html_theme_options = {
     "show_nav_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
 }
 html_show_sourcelink = False

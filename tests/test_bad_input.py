@@ -56,7 +56,7 @@ TABLES = {
     "continuous y": (X, X[:, 0], "continuous"),
     "continuous y, frame": (FRAME, X[:, 0], "continuous"),
     "mixed y": (X, put(Y, 3, "a"), "[Ll]abel"),
-    "one class": (X, np.zeros(60), "one class only"),
+    "one class": (X, np.zeros(60), r"one class only \(0\.0\)"),
     "one class, frame": (FRAME, np.full(60, "yes"), "one class only"),
 }
 

@@ -710,7 +710,7 @@ class TestShell:
     def test_version_and_help(self):
         from tailboost import __version__
 
-        assert __version__ in call("--version").stdout
+        assert call("--version").stdout.startswith(f"tailboost {__version__}\npython ")
         for command in ("demo", "compare", "fit", "predict", "list"):
             assert command in call().stdout
             assert call(command, "--help").exit_code == 0

@@ -110,6 +110,28 @@ class TestFitOptions:
         assert clf.max_error == {"yes": 0.3, None: 0.4}
         np.testing.assert_allclose(clf.max_error_, [0.4, 0.3])  # no, yes
 
+    def test_targets_are_for_meeting(self, model, csv, tmp_path):
+        """The published game, which ends in round 1 where its learner is not good enough, is asked for."""
+        assert load_model(model)[-1].class_loss == "error"
+        game = tmp_path / "game.skops"
+        done(
+            "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--max-error", ".3",
+            "--set", "class_loss=indicator", "--set", "gamma=.1", "--set", "n_estimators=2", "--model", game,
+        )  # fmt: skip
+        assert load_model(game)[-1].class_loss == "indicator"
+
+    def test_targets_of_a_mixture_of_models_are_shown(self, csv, fresh, tmp_path):
+        path = tmp_path / "m.skops"
+        done(
+            "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--method",
+            "robustmixture", "--set", "estimators=[('t', 'tree')]", "--max-error", "yes=.3,*=.4",
+            "--model", path,
+        )  # fmt: skip
+        document = json.loads(done("evaluate", path, fresh, "--json").stdout)
+        assert {unit["name"]: unit["target"] for unit in document["errors"]} == {
+            "all rows": None, "no": 0.4, "yes": 0.3
+        }  # fmt: skip
+
     def test_targets_of_numbers_in_parquet(self, table, tmp_path):
         pytest.importorskip("pyarrow")
         frame = table[["x", "noise"]].assign(y=(table["outcome"] == "yes").astype(int))
@@ -159,6 +181,7 @@ class TestFitOptions:
             (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
             (["--max-error", ".2", "--set", "max_error=.3"], "say the same"),
             (["--set", "theta=.8"], "--max-error"),
+            (["--method", "robustmixture", "--set", "estimators=['tree']"], "--set estimators=['tree']: "),
             (["--max-error", "maybe=.2,*=.3", "--drop", "born", "--drop", "person"], "'maybe'"),
             (["--drop", "wheight"], "'wheight'"),
             (["--weight", "city", "--drop", "born"], "must hold numbers"),

@@ -425,7 +425,9 @@ def mix(iris):
     X, y = iris
     names = np.array(["setosa", "versicolor", "virginica"])
     estimators = [("forest", RandomForestClassifier(10, random_state=0)), ("bayes", GaussianNB())]
-    mix = tb.RobustMixtureClassifier(estimators, max_error={"virginica": 0.02, None: 0.05}, random_state=0)
+    mix = tb.RobustMixtureClassifier(
+        estimators, max_error={"virginica": 0.02, None: 0.05}, randomized=True, random_state=0
+    )
     return mix.fit(X[:, :2], names[y])
 
 

@@ -27,7 +27,7 @@ skops_io = pytest.importorskip("skops.io")
 import tailboost as tb  # noqa: E402
 from tailboost.io import TableEncoder  # noqa: E402
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier  # noqa: E402
-from tailboost.learners._adjusted import TableForest  # noqa: E402  # frames need a forest that reads them
+from tailboost.learners._forest import TableForest  # noqa: E402  # frames need a forest that reads them
 from tailboost.persistence import ModelVersionWarning, _is_trusted, load_model, save_model  # noqa: E402
 
 RNG = np.random.default_rng(0)

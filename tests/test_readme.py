@@ -1,16 +1,20 @@
 """The README's Python runs as it stands; every file it links to is there."""
 
+import importlib.util
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CHECK_LINKS = runpy.run_path(str(ROOT / "tools" / "check_links.py"))
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
+    *ROOT.glob("*.md"),
     *ROOT.glob("docs/*.md"),
+    *ROOT.glob("docs/guide/*.md"),
     *ROOT.glob("*/README.md"),
     *ROOT.glob("results/*.md"),
 ]
@@ -27,8 +31,53 @@ def test_the_blocks_of_python_run_one_after_the_other(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), shared)
 
 
+def places(page):
+    """Return what the headings of a page are called in links."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page):
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
-        if not re.match(r"\w+:", target):
-            assert (page.parent / target).exists(), target
+def test_links_lead_to_files_and_headings(page):
+    for target, place in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):
+        if re.match(r"\w+:", target):
+            assert re.match(r"(https://[\w.-]+\.\w+(/|$)|mailto:)", target), target
+            continue
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not place or place in places(file), f"{target}#{place}"
+
+
+def test_links_of_a_site(tmp_path, capsys):
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">A</h1><a href="a.html#here"><a href="#top"><img src="a.html">'
+    )
+    (tmp_path / "a.html").write_text('<p id="here"><a href="https://example.org/x?y#z"></p>')
+    assert CHECK_LINKS["main"](str(tmp_path)) == 0
+    assert "4 links of 2 pages" in capsys.readouterr().out
+    for link, says in {
+        "b.html": "no file",
+        "a.html#there": "'there'",
+        "#gone": "'gone'",
+        "http://example.org": "no https address",
+        "../out.html": "out of the site",
+    }.items():
+        (tmp_path / "c.html").write_text(f'<a href="{link}">')
+        assert CHECK_LINKS["main"](str(tmp_path)) == 1
+        assert f"c.html: {link} " in (said := capsys.readouterr().out)
+        assert says in said
+
+
+def test_the_ten_tasks_are_those_of_the_tool():
+    spec = importlib.util.spec_from_file_location("ten_tasks", ROOT / "tools" / "ten_tasks.py")
+    tool = importlib.util.module_from_spec(spec)
+    sys.modules["ten_tasks"] = tool
+    spec.loader.exec_module(tool)
+    page = (ROOT / "docs" / "ten-tasks.md").read_text(encoding="utf-8")
+    for task in tool.TASKS:
+        assert task.title in page
+        assert task.words in page, "run: python tools/ten_tasks.py > docs/ten-tasks.md"
+        for step in task.steps:
+            assert step.rstrip() in page

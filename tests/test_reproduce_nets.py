@@ -17,7 +17,8 @@ from sklearn.dummy import DummyClassifier  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import AdaLPBoostClassifier, cli  # noqa: E402
-from tailboost.reproduce import Settings, artificial_nets, compas, images  # noqa: E402
+from tailboost.reproduce import Settings, artificial_nets, compas, images, post_processing  # noqa: E402
+from tailboost.reproduce import _image_tables as tables  # noqa: E402
 from tailboost.reproduce import worst_class_artificial as artificial  # noqa: E402
 from tailboost.reproduce._experiment import Cells  # noqa: E402
 from tailboost.reproduce._nets import ALPHAS, judge_game  # noqa: E402
@@ -190,7 +191,8 @@ def tiny(monkeypatch):
 def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
     for file in files:
         write_images(tmp_path, *file)
-    some = {k: images.TITLES[k] for k in ("cross_entropy", "naive", "influence_balanced", "vs")}
+    used = ("cross_entropy", "naive", "influence_balanced", "influence_balanced_cb", "vs")
+    some = {k: images.TITLES[k] for k in used}
     monkeypatch.setattr(images, "TITLES", some)
     out = tmp_path / "out"
     arguments = (name, "--data", tmp_path, "--repeats", 1, "--scale", scale, "--out", out)
@@ -200,12 +202,18 @@ def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
     assert len(kept["results"]) == len(files)
     for title, by_method in kept["results"].items():
         assert {"AdaLPBoost", "cross_entropy", "class game, mixture", "OCO boosting"} <= by_method.keys()
-        assert ("worst-class boosting" in by_method) == (title != "PneumoniaMNIST")
-        assert ("vs" in by_method) == (title != "CIFAR-10")  # it is cross-entropy on equal classes
+        for method in ("worst-class boosting", "worst-class boosting, θ = 0.3", images.REACHED):
+            assert (method in by_method) == (title != "PneumoniaMNIST")
+        # On equal classes both equal others; only the one is published there.
+        assert "vs" in by_method
+        assert ("influence_balanced_cb" in by_method) == (title != "CIFAR-10")
         for figures in by_method.values():
             judged = figures["test"]
-            assert judged["worst"]["mean"] == max(e["mean"] for e in judged["class errors"])
+            assert judged["worst"]["mean"] == max(figures["class errors"])
             assert 0 <= judged["mean"]["mean"] <= judged["worst"]["mean"] <= 1
+            for after in figures["worst, mean after"].values():
+                assert all(0 <= mean <= worst <= 1 for worst, mean in after)
+                assert len(after) == len(post_processing.BUDGETS)
     assert (out / f"{name}.png").stat().st_size > 10_000
     text = (out / f"{name}.md").read_text()
     assert ("Fashion-MNIST, imbalanced: left out" in text) == (name == "mnist-imbalanced")
@@ -213,6 +221,89 @@ def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
     assert not (out / "checkpoints").exists()
     monkeypatch.setattr(AdaLPBoostClassifier, "fit", computed_again)
     assert run(*arguments).exit_code == 0
+
+
+def test_images_by_jobs_on_two_machines(tmp_path, monkeypatch, tiny):
+    """What each computes alone is merged, and equals what one computes."""
+    write_images(tmp_path, "cifar10", shape=(32, 32, 3))
+    some = {k: images.TITLES[k] for k in ("cross_entropy", "naive")}
+    monkeypatch.setattr(images, "TITLES", some)
+
+    def call(out, *options):
+        arguments = ("cifar10", "--data", tmp_path, "--repeats", 2, "--out", tmp_path / out)
+        result = run(*arguments, *options)
+        assert result.exit_code == 0, result.output
+        kept = json.loads((tmp_path / out / "cifar10.json").read_text())
+        return kept["results"]["CIFAR-10"], kept["not computed"], result.output
+
+    games = ("AdaLPBoost", "worst-class boosting", "OCO boosting", "class game, mixture")
+    a, left, _ = call("a", "--only", "ce", "--only", "naive")
+    assert list(a) == ["cross_entropy", "naive"]
+    assert {line.rsplit(", ", 1)[1] for line in left} == {"0", "1"}
+    one, left, _ = call("b", "--only", "worst-class boosting", "--seed", 1)
+    assert one["worst-class boosting"]["test"]["worst"]["n"] == 1
+    assert len(left) == 2 * (2 + 3 + 3) - 3
+    call("b", *(option for game in games for option in ("--only", game)))
+    (tmp_path / "a" / "cifar10.jsonl").rename(tmp_path / "b" / "cifar10.a.jsonl")
+    monkeypatch.setattr(images, "_cell", computed_again)
+    merged, left, _ = call("b")
+    assert not left
+    monkeypatch.undo()
+    assert {"cross_entropy", "naive", *games} <= merged.keys()
+
+
+def test_theta_is_chosen_where_all_of_them_are_there():
+    """By the rows held out, ties to the larger, and for no seed that lacks one."""
+    held = {(0.3, 0): 0.5, (0.6, 0): 0.4, (0.3, 1): 0.2, (0.6, 1): 0.2, (0.3, 2): 0.1}
+    cells = {
+        ("CIFAR-10", tables.with_theta(theta), seed): {
+            "worst held out": error,
+            "seconds": 1.0,
+            "theta": theta,
+        }
+        for (theta, seed), error in held.items()
+    }
+    found = tables.by_method(cells, "CIFAR-10", (0.3, 0.6))[tables.WORST]
+    assert [(cell["theta"], cell["seconds"]) for cell in found] == [(0.6, 2.0), (0.6, 2.0)]
+    assert tables.WORST not in tables.by_method(cells, "CIFAR-10", (0.3, 0.6, 0.9))
+
+
+def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):
+    """Every call plays a round, keeps it on disk and says what is left; together they are the whole game."""
+    write_images(tmp_path, "cifar10", shape=(32, 32, 3))
+    monkeypatch.setattr(images, "TITLES", {})
+    game = ("cifar10", "--data", tmp_path, "--repeats", 1, "--only", "AdaLPBoost")
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    assert run(*game, "--out", whole).exit_code == 0
+
+    clock = iter(range(0, 10**9, 10))  # every look at it costs ten seconds
+    monkeypatch.setattr("tailboost.reproduce._experiment.time.monotonic", lambda: float(next(clock)))
+    said = []
+    for _ in range(10):
+        result = run(*game, "--out", pieces, "--max-time", 15)
+        assert result.exit_code == 0, result.output
+        said.append("cells are left; the same call goes on from here" in result.output)
+        if "| AdaLPBoost, λ for the worst class |" in result.output:
+            break
+    assert said[0]
+    found = [json.loads((out / "cifar10.jsonl").read_text())["values"] for out in (whole, pieces)]
+    assert [cell.pop("seconds") for cell in found]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("cifar10", "--only", "cee"), "--only: no method 'cee' here; near are ce"),
+        (("cifar10", "--seed", 3), "--seed 3: there are --repeats 3, from 0 on"),
+        (("compas", "--max-time", 9), "--only, --seed, --max-time: compas is computed as a whole"),
+    ],
+)
+def test_jobs_that_there_are_not(tmp_path, options, says):
+    write_images(tmp_path, "cifar10", shape=(32, 32, 3))
+    result = run(*options, "--data", tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code != 0
+    assert says in " ".join(result.output.split())
 
 
 def test_images_that_are_not_there(tmp_path):

@@ -15,8 +15,8 @@ from tailboost.combiners import Ledger, WorstUnit
 from tailboost.data import GroupNames, Rows
 from tailboost.game import Units, shrunk
 from tailboost.learners import LogitAdjustedClassifier
-from tailboost.learners._adjusted import SMALLEST_LEAF, _smallest_leaf  # the rule has no public name
 from tailboost.learners._cells import AdjustedCells, CellAdjustedClassifier
+from tailboost.learners._forest import SMALLEST_LEAF, smallest_leaf  # the rule has no public name
 from tailboost.targets import SHRINKAGE, NamedUnits, Pools, allowed_errors
 from tailboost.validation import folds
 
@@ -405,8 +405,8 @@ def test_games_over_cells_and_groups_are_answered_by_an_argmax_by_default():
 def test_the_smallest_leaf_by_the_rarest_class():
     hashes = np.arange(1000, dtype=np.uint64)
     even, rare = np.arange(1000) % 2, (np.arange(1000) < 20).astype(int)
-    assert _smallest_leaf(hashes, even, None) == SMALLEST_LEAF
-    assert _smallest_leaf(hashes, rare, None) == pytest.approx(5 * (1 - 2 * 20 / 1000) / 1000)
+    assert smallest_leaf(hashes, even, None) == SMALLEST_LEAF
+    assert smallest_leaf(hashes, rare, None) == pytest.approx(5 * (1 - 2 * 20 / 1000) / 1000)
     twice = np.r_[hashes, hashes[:20]]  # the rare rows said twice
-    assert _smallest_leaf(twice, np.r_[rare, rare[:20]], None) == _smallest_leaf(hashes, rare, None)
-    assert _smallest_leaf(hashes, even, 20.0) == pytest.approx(20 / 1000)
+    assert smallest_leaf(twice, np.r_[rare, rare[:20]], None) == smallest_leaf(hashes, rare, None)
+    assert smallest_leaf(hashes, even, 20.0) == pytest.approx(20 / 1000)

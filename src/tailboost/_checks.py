@@ -227,7 +227,7 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
     present = np.unique(index[weight > 0])
     if len(present) < 2:
         raise ValueError(
-            f"y holds one class only ({classes[present[0]]!r}) among the rows that weigh something; "
+            f"y holds one class only ({classes.tolist()[present[0]]!r}) among the rows that weigh something; "
             "at least two are needed"
         )
     return X, classes, index.astype(np.intp), weight

@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from tailboost._checks import n_rows_of
+
 MOST_ROWS = 32
 MOST_BYTES = 65_536
 SAMPLE = 256  # rows whose values the columns are drawn from
@@ -225,6 +227,9 @@ def answers(model: Any, rows: Any) -> Answers:
     elif isinstance(rows, ProbeMatrix):
         rows = rows.matrix()
     place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
-    labels = [place[label] for label in classifier.predict(rows).tolist()]
-    shares = classifier.predict_proba(rows).tolist() if hasattr(classifier, "predict_proba") else None
+    told = {}
+    if getattr(classifier, "groups_at_prediction", False):  # each group in turn
+        told = {"groups": np.resize(classifier.groups_, n_rows_of(rows))}
+    labels = [place[label] for label in classifier.predict(rows, **told).tolist()]
+    shares = classifier.predict_proba(rows, **told).tolist() if hasattr(classifier, "predict_proba") else None
     return Answers(labels, shares)

@@ -111,8 +111,10 @@ def clopper_pearson_interval(
 
     Returns
     -------
-    low, high : ndarray
-        In the common shape; [0, 1] where there are no rows.
+    low : ndarray
+        Lower ends, in the common shape; 0 where there are no rows.
+    high : ndarray
+        Upper ends; 1 where there are no rows.
 
     Raises
     ------
@@ -381,6 +383,7 @@ def hoeffding_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
+        Of independent rows.
     delta : float in (0, 1), default=0.05
         Probability that the bound fails.
 
@@ -401,6 +404,7 @@ def bentkus_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
+        Of independent rows.
     delta : float in (0, 1), default=0.05
         Probability that the bound fails.
 

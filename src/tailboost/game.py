@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._blas import one_blas_thread
 from tailboost._html import html_table
 from tailboost._typing import Floats, Ints
 from tailboost._units import memberships
@@ -473,6 +474,7 @@ class Game(Generic[State]):
         w, t = self.rule.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
+    @one_blas_thread
     def advance(self, w: Floats, response: Response, take: Take, began: float) -> None:
         """Add one whole round, in which the learner answered weights ``w`` with ``response``.
 

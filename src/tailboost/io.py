@@ -95,6 +95,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : DataFrame, shape (n, d)
             The table, n ≥ 1 and d ≥ 1, with distinct column names.
         y : ignored
+            There for scikit-learn's pipelines.
 
         Raises
         ------

@@ -216,6 +216,15 @@ METHODS: dict[str, Method] = {
 def get_method(name: str) -> Method:
     """Return a method by name.
 
+    Parameters
+    ----------
+    name : str
+        One of ``METHODS``, see `tailboost list`.
+
+    Returns
+    -------
+    Method
+
     Raises
     ------
     ValueError

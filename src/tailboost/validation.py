@@ -21,7 +21,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
-from tailboost.learners.protocols import Session
+from tailboost.learners.protocols import Partitioned, Session
 from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
@@ -387,6 +387,8 @@ def choose_scheme(
         return Resubstitution(session, train, replace(train, fitted=True))
     split = Split.of(problem, validation, seed, otherwise=", or validation='train'")
     judged = split.judged(train, "losses")
+    if isinstance(session, Partitioned):
+        session.leave_out(split.fold)
     if split.validation == "cv":
         return CrossFitted(session, train, judged, split.fold, n_jobs, memory)
     return HeldOut(session, train, judged, split.fold == 0, refit)

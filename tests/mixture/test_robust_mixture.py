@@ -1,11 +1,13 @@
 """RobustMixtureClassifier against brute force, a generic solver and itself by other ways."""
 
+import itertools
 import pickle
 import warnings
 
 import highspy
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
@@ -23,6 +25,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
 from tailboost.classifiers import ResubstitutionWarning
+from tailboost.combiners.objective import expected_largest
+from tailboost.mixture._members import ByGroup
+from tailboost.mixture._tables import LogTable
 
 X, Y = load_breast_cancer(return_X_y=True)
 TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)
@@ -105,7 +110,9 @@ def test_fit_uses_out_of_fold_probabilities():
 @pytest.mark.parametrize(("seed", "shrinkage"), [(0, 0.0), (1, 0.0), (2, 15.0)])
 def test_the_shares_are_optimal(seed, shrinkage, budget):
     _, y, P, _ = printed(seed, K=4)
-    mix = RobustMixtureClassifier.from_probabilities(P, y, mean_budget=budget, shrinkage=shrinkage)
+    mix = RobustMixtureClassifier.from_probabilities(
+        P, y, mean_budget=budget, shrinkage=shrinkage, randomized=True
+    )
     table = {name: np.log(p) for name, p in P.items()}
     # The members' answers from what they say they are: log-probabilities plus a shift.
     answers = [member.predict_table(_Table(list(table.values()))) for member in mix.ensemble_.members]
@@ -119,6 +126,34 @@ def test_the_shares_are_optimal(seed, shrinkage, budget):
     # What is reported is plain.
     assert mix.guarantee_.achieved == pytest.approx((mix.estimator_weights_ @ errors).max(), abs=1e-9)
     assert mix.estimator_weights_ @ means <= limit + 1e-9
+
+
+def expected_worst(errors, sizes, shrinkage):
+    """What one member is chosen by, from its errors on classes of so many rows: see the two tests below."""
+    if shrinkage == 0.0:
+        return errors.max(axis=1)
+    share = shrinkage / (sizes + shrinkage)
+    centre = (1 - share) * errors + share * errors.mean(axis=1, keepdims=True)
+    return expected_largest(centre, np.sqrt(centre * (1 - centre) / (sizes + shrinkage)))
+
+
+def test_expected_largest_of_two():
+    """Clark's closed form (1961) for the larger of two independent normal variables."""
+    rng = np.random.default_rng(0)
+    mean, deviation = rng.uniform(0, 1, (50, 2)), rng.uniform(0.01, 0.2, (50, 2))
+    spread = np.sqrt((deviation**2).sum(axis=1))
+    a = (mean[:, 0] - mean[:, 1]) / spread
+    exact = mean[:, 0] * norm.cdf(a) + mean[:, 1] * norm.cdf(-a) + spread * norm.pdf(a)
+    np.testing.assert_allclose(expected_largest(mean, deviation), exact, atol=1e-3)
+
+
+def test_expected_largest_of_many():
+    """Against draws; and what is certain is its own expectation."""
+    rng = np.random.default_rng(0)
+    mean, deviation = rng.uniform(0, 1, (5, 30)), rng.uniform(0.0, 0.2, (5, 30))
+    drawn = (mean + deviation * rng.normal(size=(20_000, 1, 30))).max(axis=2).mean(axis=0)
+    np.testing.assert_allclose(expected_largest(mean, deviation), drawn, atol=4e-3)
+    np.testing.assert_allclose(expected_largest(mean, np.zeros_like(mean)), mean.max(axis=1), atol=1e-3)
 
 
 @pytest.mark.parametrize("budget", [None, 0.0, 0.03])
@@ -136,7 +171,7 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
     errors = np.array([class_errors(y, k) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
     share = shrinkage / (np.bincount(y) + shrinkage)
-    worst = ((1 - share) * errors + share * errors.mean(axis=1, keepdims=True)).max(axis=1)
+    worst = expected_worst(errors, np.bincount(y), shrinkage)
     inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12
     assert np.count_nonzero(mix.estimator_weights_) == 1
     chosen = mix.estimator_weights_.argmax()
@@ -149,10 +184,55 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
     best = (
         shared.estimator_weights_ @ ((1 - share) * errors + share * errors.mean(axis=1, keepdims=True))
     ).max()
-    assert mix.gap_ == pytest.approx(worst[chosen] - best, abs=1e-7)
+    alone = ((1 - share) * errors[chosen] + share * errors[chosen].mean()).max()
+    assert mix.gap_ == pytest.approx(max(alone - best, 0.0), abs=1e-7)
     at = mix.tradeoff().at(0.03 if budget is None else budget)
     assert np.count_nonzero(at.estimator_weights_) == 1
     assert "larger budget" not in str(at.guarantee_)  # one member jumps: there is no price
+
+
+def test_members_share_where_a_draw_gains():
+    _, y, P, _ = printed(0)
+    alone = RobustMixtureClassifier.from_probabilities(P, y)
+    assert np.count_nonzero(alone.estimator_weights_) == 1
+    assert np.array_equal(alone.predict_proba_from(P).max(axis=1), np.ones(len(y)))
+    assert "it speaks about predict\n" in str(alone.guarantee_)
+    assert alone.reweight(alpha=0.3).guarantee_.achieved < 1  # one member's CVaR would be its mean / α, or 1
+    for shared in (
+        RobustMixtureClassifier.from_probabilities(P, y, randomized=True),
+        RobustMixtureClassifier.from_probabilities(P, y, shares=True),
+    ):
+        assert np.count_nonzero(shared.estimator_weights_) > 1
+        assert "not about predict" in str(shared.guarantee_)
+
+
+@pytest.mark.parametrize(("seed", "shrinkage"), [(0, 0.0), (2, 15.0)])
+def test_the_curve_of_single_members(seed, shrinkage):
+    """By brute force: for every budget the best member; between two points of the curve the cheaper one."""
+    _, y, P, _ = printed(seed, K=4)
+    mix = RobustMixtureClassifier.from_probabilities(P, y, shrinkage=shrinkage)
+    curve = mix.tradeoff()
+    answers = [m.predict_table(_Table([np.log(p) for p in P.values()])) for m in mix.ensemble_.members]
+    errors, means = (
+        np.array([class_errors(y, k) for k in answers]),
+        np.array([np.mean(k != y) for k in answers]),
+    )
+    steering = expected_worst(errors, np.bincount(y), shrinkage)
+    for limit in np.linspace(curve.mean[0], curve.mean[-1] + 0.05, 40):
+        best = steering[means <= limit + 1e-12].min()
+        assert curve.steered[np.flatnonzero(curve.mean <= limit + 1e-12)[-1]] == pytest.approx(best, abs=1e-9)
+    points = curve.predicted()
+    np.testing.assert_allclose(points.mean, curve.mean, atol=1e-9)
+    np.testing.assert_allclose(points.worst, curve.worst, atol=1e-9)
+    for i, budget in enumerate(curve.mean_budget):
+        assert np.array_equal(curve.at(budget).estimator_weights_, curve.mixture[i])
+    assert curve.refined() is curve
+    assert not curve.to_dict()["shared"]
+    assert "of one member" in str(curve)
+    if shrinkage:
+        return
+    shared = RobustMixtureClassifier.from_probabilities(P, y, shrinkage=shrinkage, randomized=True).tradeoff()
+    assert (np.interp(curve.mean, shared.mean, shared.steered) <= curve.steered + 1e-9).all()
 
 
 def test_one_member_alone_has_no_tail():
@@ -478,3 +558,138 @@ def test_the_model_is_left_alone_by_a_vote():
 @parametrize_with_checks([RobustMixtureClassifier(models(), n_thresholds=6)])
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
+
+
+# -- where the group may be used at prediction -------------------------------------------------------------
+
+
+def biased(seed, n=1200, groups=3):
+    """Return one model's probabilities of class 1, off by an amount of each group, with labels and groups."""
+    rng = np.random.default_rng(seed)
+    group, y = rng.integers(0, groups, n), rng.integers(0, 2, n)
+    score = 1.2 * (2 * y - 1) + rng.normal(size=n) + (group - 1)
+    return {"net": 1 / (1 + np.exp(-score))}, y, np.array(["a", "b", "c"])[group]
+
+
+def cell_errors(y, group, answers):
+    return {(k, g): np.mean(answers[(y == k) & (group == g)] != k) for k in (0, 1) for g in np.unique(group)}
+
+
+@pytest.mark.parametrize("budget", [None, 0.0, 0.01])
+def test_members_by_group_are_the_best_combinations(budget):
+    """Brute force over all combinations of what each group could answer: none is better within the budget."""
+    P, y, group = biased(0, n=300)
+    mix = RobustMixtureClassifier.from_probabilities(
+        P, y, objective="worst_cell", groups=group, groups_at_prediction=True, shrinkage=0.0,
+        mean_budget=budget, n_thresholds=8, include_constants=False,
+    )  # fmt: skip
+    answers = mix.predict_from(P, groups=group)
+    worst, mean = max(cell_errors(y, group, answers).values()), np.mean(answers != y)
+    own = [m for m in mix.ensemble_.members if isinstance(m, ByGroup)]
+    candidates = {g: {id(m.members[i]): m.members[i] for m in own}.values() for i, g in enumerate("abc")}
+    table, means, worsts = np.log(np.column_stack([1 - P["net"], P["net"]])), [], []
+    for choice in itertools.product(*candidates.values()):
+        said = np.empty(len(y), dtype=int)
+        for g, member in zip("abc", choice, strict=True):
+            said[group == g] = member.predict_table(LogTable.of([table[group == g]]))
+        means.append(np.mean(said != y))
+        worsts.append(max(cell_errors(y, group, said).values()))
+    least = min(means)
+    assert mix.combiner_.pool.ledger.mean_losses().min() == pytest.approx(least, abs=1e-9)
+    inside = np.array(means) <= least + (1.0 if budget is None else budget) + 1e-12
+    assert worst == pytest.approx(np.array(worsts)[inside].min(), abs=1e-9)
+    assert mean <= least + (1.0 if budget is None else budget) + 1e-9
+
+
+def test_a_known_group_helps_on_fresh_rows():
+    (P, y, group), (Q, z, fresh) = biased(1), biased(2)
+    told, blind = (
+        RobustMixtureClassifier.from_probabilities(
+            P, y, objective="worst_cell", groups=group, groups_at_prediction=told
+        )
+        for told in (True, False)
+    )
+    answers = told.predict_from(Q, groups=fresh)
+    worst = max(cell_errors(z, fresh, answers).values())
+    assert worst < max(cell_errors(z, fresh, blind.predict_from(Q)).values()) - 0.1
+    # The order of the rows of new groups does not matter, nor which of them are there.
+    only = fresh == "c"
+    assert np.array_equal(told.predict_from({"net": Q["net"][only]}, groups=fresh[only]), answers[only])
+    points = told.tradeoff().predicted(Q, z, groups=fresh)
+    assert points.worst[-1] == pytest.approx(worst)
+    assert points.mean[-1] == pytest.approx(np.mean(answers != z))
+    cheaper = told.reweight(mean_budget=0.0).predict_from(Q, groups=fresh)
+    assert np.mean(cheaper != z) < np.mean(answers != z) + 0.02
+
+
+def test_fit_with_the_group_at_prediction():
+    mix = RobustMixtureClassifier(
+        models(), objective="worst_cell", groups_at_prediction=True, random_state=0
+    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    answers = mix.predict(X[TEST], groups=GROUPS[TEST])
+    assert np.array_equal(
+        answers, mix.classes_[mix.predict_proba(X[TEST], groups=GROUPS[TEST]).argmax(axis=1)]
+    )
+    loaded = pickle.loads(pickle.dumps(mix))
+    assert np.array_equal(answers, loaded.predict(X[TEST], groups=GROUPS[TEST]))
+    assert any(name.startswith("rough: ") for name in mix.members_)
+    # Certificates and displays.
+    points = mix.tradeoff().measured({"mix": mix}, X[TEST], Y[TEST], groups=GROUPS[TEST])
+    assert points["mix"][0] == pytest.approx(np.mean(answers != Y[TEST]))
+    certificate = tb.certify(answers, None, Y[TEST])
+    assert certificate is not None
+    again = mix.reweight(X[TEST], Y[TEST], groups=GROUPS[TEST])
+    assert again.predict(X[TEST], groups=GROUPS[TEST]).shape == answers.shape
+
+
+def test_a_file_of_a_mixture_by_group(tmp_path):
+    pytest.importorskip("skops")
+    mix = RobustMixtureClassifier(
+        models(), objective="worst_cell", groups_at_prediction=True, random_state=0
+    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    tb.save_model(mix, tmp_path / "m.skops")
+    loaded = tb.load_model(tmp_path / "m.skops")
+    answers = [m.predict(X[TEST], groups=GROUPS[TEST]) for m in (mix, getattr(loaded, "classifier", loaded))]
+    assert np.array_equal(*answers)
+
+
+def test_groups_at_prediction_refuses():
+    P, y, group = biased(0, n=200)
+    make = RobustMixtureClassifier.from_probabilities
+    with pytest.raises(
+        ValueError, match="groups_at_prediction=True has no meaning with objective='worst_class'"
+    ):
+        make(P, y, groups=group, groups_at_prediction=True)
+    with pytest.raises(ValueError, match="takes one column of groups, got 2"):
+        make(P, y, objective="worst_group", groups={"a": group, "b": group}, groups_at_prediction=True)
+    mix = make(P, y, objective="worst_group", groups=group, groups_at_prediction=True)
+    with pytest.raises(ValueError, match="groups are needed"):
+        mix.predict_from(P)
+    with pytest.raises(ValueError, match=r"groups holds groups not seen in fit: \['d'\]"):
+        mix.predict_from(P, groups=np.where(group == "a", "d", group))
+    with pytest.raises(ValueError, match="groups has 3 entries"):
+        mix.predict_from(P, groups=group[:3])
+    with pytest.raises(ValueError, match="has no meaning with objective='worst_class'"):
+        mix.reweight(objective="worst_class")
+    blind = make(P, y, objective="worst_group", groups=group)
+    with pytest.raises(ValueError, match="groups have no part in the answers"):
+        blind.predict_from(P, groups=group)
+    fitted = RobustMixtureClassifier(
+        models(), objective="worst_cell", groups_at_prediction=True, random_state=0
+    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    with pytest.raises(ValueError, match=r"groups are needed.*as certify\("):
+        tb.certify(fitted, X[TEST], Y[TEST])
+    with pytest.raises(ValueError, match="groups are needed"):
+        fitted.predict_with(X[TEST], np.full(len(X[TEST]), len(fitted.members_) - 1))
+
+
+def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
+    P, y, group = biased(3, n=400)
+    mix = RobustMixtureClassifier.from_probabilities(
+        P, y, objective="worst_group", groups=group, groups_at_prediction=True, shrinkage=0.0
+    )
+    answers = mix.predict_from(P, groups=group)
+    for g in "abc":  # a threshold of its own is nearly as good as any
+        rows = group == g
+        best = min(np.mean((P["net"][rows] > t) != y[rows]) for t in P["net"][rows])
+        assert np.mean(answers[rows] != y[rows]) <= best + 0.03

@@ -233,8 +233,8 @@ def read_problem(
     classifier.classes_, index = np.unique(y[used], return_inverse=True)
     if len(classifier.classes_) < 2:
         raise ValueError(
-            f"y holds one class only ({classifier.classes_[0]!r}) among the rows of positive weight; "
-            "a classifier needs at least two classes"
+            f"y holds one class only ({classifier.classes_.tolist()[0]!r}) among the rows of positive "
+            "weight; a classifier needs at least two classes"
         )
     weight = weight[used]
     weight = weight * class_factors(class_weight, classifier.classes_, index, weight)[index]

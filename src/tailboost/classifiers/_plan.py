@@ -53,7 +53,8 @@ class Demand:
         return Stop(
             StopKind.LEARNER,
             f"the weak-learning condition was not met in round {t}: the learner, fully grown, has "
-            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}",
+            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}"
+            + ("; class_loss='error' is a game without it" if t == 1 else ""),
         )
 
 

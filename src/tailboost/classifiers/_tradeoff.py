@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost._html import html_table, text_table
 from tailboost._numbers import check_number
 from tailboost._typing import Floats
-from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Objective, WorstUnit
+from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Objective
 from tailboost.data import Rows
 from tailboost.solvers import Curve
 
@@ -42,7 +42,9 @@ class TradeOff:
     Each point is the mixture of least objective among those whose mean error is at most its own; between two
     neighbours ``steered``, which λ minimises, is a straight line and ``worst`` is no higher than one. It is
     exact **on the rows λ is chosen on** and about the randomised classifier whose label distribution is
-    `predict_proba`; `predicted` says what `predict` does on any rows. Made by ``tradeoff()`` of a classifier.
+    `predict_proba`; `predicted` says what `predict` does on any rows. Where members do not share λ
+    (``shared`` is False) each point is one member, `predict` answers as it does, and a budget between two
+    points gives the cheaper one: the curve is a staircase. Made by ``tradeoff()`` of a classifier.
 
     Attributes
     ----------
@@ -51,14 +53,15 @@ class TradeOff:
     worst : ndarray of shape (B,)
         The objective (the largest error of a class, a CVaR, …) of each point, as measured.
     steered : ndarray of shape (B,)
-        What λ minimises at each point, descending and convex: ``worst`` itself, or the same of errors that
-        were drawn towards their mean where few rows are behind them (see ``chosen_by``).
+        What λ minimises at each point, descending and, where λ is shared, convex: ``worst`` itself, or the
+        same of errors that were drawn towards their mean where few rows are behind them (see ``chosen_by``).
     mixture : ndarray of shape (B, n_members)
         λ of each point.
     least_mean : float
         Least mean error of a member, from which budgets count.
     gap : float
-        The curve is proven to be nowhere lower than the lines between its points by more than this.
+        The curve is proven to be nowhere lower than the lines between its points (the steps, where λ is not
+        shared) by more than this.
     objective : str
         What ``worst`` is.
     judged_on : str
@@ -67,6 +70,8 @@ class TradeOff:
         Whether members were fitted on these rows, so that errors there are smaller than on fresh ones.
     chosen_by : str
         What λ minimises, where that is not ``worst`` itself; else empty.
+    shared : bool
+        Whether members may share λ; else each point is one member.
 
     Examples
     --------
@@ -91,6 +96,7 @@ class TradeOff:
     judged_on: str
     fitted: bool
     chosen_by: str
+    shared: bool
     _values: Callable[[Floats], Floats] = field(repr=False, compare=False)
     _source: Source = field(repr=False, compare=False)
 
@@ -198,7 +204,8 @@ class TradeOff:
         used = slice(None) if rows.given.index is None else rows.given.index
         ledger, measured = Ledger.new(rows, []), {}
         for name, other in others.items():
-            losses = (np.asarray(other.predict(X)) != np.asarray(y)).astype(np.float64)[used]
+            told = {"groups": groups} if getattr(other, "groups_at_prediction", False) else {}
+            losses = (np.asarray(other.predict(X, **told)) != np.asarray(y)).astype(np.float64)[used]
             worst = self._source.objective.of_losses(ledger, losses)
             measured[name] = float(losses @ rows.base), worst
         return measured
@@ -214,7 +221,10 @@ class TradeOff:
         Returns
         -------
         TradeOff
+            The same one where λ is not shared: between its points nothing changes.
         """
+        if not self.shared:
+            return self
         means = np.union1d(self.mean, np.linspace(self.mean[0], self.mean[-1], n_points))
         mixture = np.array([np.interp(means, self.mean, shares) for shares in self.mixture.T]).T
         steered = np.interp(means, self.mean, self.steered)
@@ -230,6 +240,7 @@ class TradeOff:
             "judged_on": self.judged_on,
             "fitted": self.fitted,
             "chosen_by": self.chosen_by,
+            "shared": self.shared,
         }
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
@@ -244,8 +255,9 @@ class TradeOff:
         seen = "; members were fitted on these rows and err less there than on fresh ones"
         chosen = f"; λ minimises {self.chosen_by}" if self.chosen_by else ""
         few = "" if len(self) <= SHOWN else f"; {SHOWN} of {len(self)} points are shown"
+        of = "the randomised classifier (predict_proba)" if self.shared else "one member, and so of predict"
         return (
-            f"worst: {self.objective}, of the randomised classifier (predict_proba), on {self.judged_on}"
+            f"worst: {self.objective}, of {of}, on {self.judged_on}"
             f"{chosen}{seen if self.fitted else ''}; fresh rows differ, see predicted(X, y){few}"
         )
 
@@ -301,7 +313,7 @@ def trace(mixture: Mixture, source: Source, budgets: Any = None) -> TradeOff:
             np.array([s.mean for s in found]),
             np.array([s.value for s in found]),
             np.array([s.mixture for s in found]),
-            max(s.gap for s in found),
+            max(s.gap for s in found) if mixture.randomized else 0.0,  # all members were looked at
         )
     ledger = mixture.pool.ledger
     return TradeOff(
@@ -314,7 +326,8 @@ def trace(mixture: Mixture, source: Source, budgets: Any = None) -> TradeOff:
         objective=str(mixture.objective),
         judged_on=ledger.rows.words,
         fitted=ledger.rows.fitted,
-        chosen_by=mixture.objective.chosen_by if isinstance(mixture.objective, WorstUnit) else "",
+        chosen_by=mixture.chosen_by,
+        shared=mixture.randomized,
         _values=mixture.values,
         _source=source,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
@@ -11,6 +12,7 @@ import typer
 from tailboost import __version__
 from tailboost.cli import _certify, _compare, _experiments, _fit, _inspect, _predict, _tradeoff
 from tailboost.cli._shared import INTERRUPTED, fail
+from tailboost.report.results import versions
 
 app = typer.Typer(
     name="tailboost",
@@ -40,11 +42,14 @@ for _name, _command in COMMANDS.items():
 @app.callback(invoke_without_command=True)
 def tailboost(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the versions and end.")] = False,
 ) -> None:
     """Boosting classifiers that hold up on the worst samples, the worst class and the worst group."""
     if version:
+        others = versions("torch", "pandas", "skops").items()
         print(f"tailboost {__version__}")
+        print(", ".join(f"{name} {number}" for name, number in others if name != "tailboost"))
+        print(platform.system(), platform.machine())
     elif context.invoked_subcommand is None:
         print(context.get_help())
 

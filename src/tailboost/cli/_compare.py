@@ -46,6 +46,7 @@ from tailboost.registry import Method, get_method
 from tailboost.report import Chapter, Results, compare, render, render_overview
 from tailboost.report.comparison import checked_alphas
 from tailboost.report.findings import comparison_table, findings
+from tailboost.report.verdict import verdict
 
 # Chosen so that the demo ends within three minutes on two cores.
 WITHOUT_GROUPS = (
@@ -301,5 +302,7 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if rows:
         console().print(table)
+    if (said := verdict(results.document)) is not None:
+        tell(f"In short: {said.sentence} {said.price}")
     for finding in findings(results.document):
         tell(f"- {finding.text}")

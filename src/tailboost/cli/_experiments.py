@@ -45,6 +45,16 @@ def reproduce(
     scale: Annotated[
         str, typer.Option(metavar="small|paper", help="For nets: cut to minutes on a CPU, or as published.")
     ] = "small",
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="METHOD", help="Images: compute these methods alone.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Images: compute this repeat alone, counted from 0.")
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="SECONDS", help="Images: stop then; the same call goes on from there."),
+    ] = None,
     jobs: Jobs = 1,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -61,6 +71,10 @@ def reproduce(
             raise BadInput(f"--data: {str(data)!r} is not a folder")
         if data is not None and is_same_file(data, out):
             raise BadInput(f"--out: {str(out)!r} is the folder of the data; results need one of their own")
+        if not experiment.has_jobs and (only or seed is not None or max_time is not None):
+            raise BadInput(f"--only, --seed, --max-time: {name} is computed as a whole")
+        if seed is not None and seed >= (repeats or experiment.repeats):
+            raise BadInput(f"--seed {seed}: there are --repeats {repeats or experiment.repeats}, from 0 on")
         make_folder(out)
         settings = Settings(
             out=out,
@@ -69,6 +83,9 @@ def reproduce(
             n_jobs=jobs,
             scale=scale,
             say=say_aside,
+            only=tuple(only or ()),
+            seed=seed,
+            max_time=max_time,
         )
         with ending_at_interrupts():  # finished cells are kept for the next call
             text = experiment.run(settings)

@@ -113,9 +113,14 @@ def _number(value: float | None) -> str:
 
 def stated_targets(classifier: Any) -> dict[str, float]:
     """Return the errors that were allowed when a classifier was fitted, by the name of the unit."""
-    if getattr(classifier, "max_error", None) in ("auto", None) or not hasattr(classifier, "max_error_"):
+    if getattr(classifier, "max_error", None) in ("auto", None):
         return {}
-    return {_unit_name(u): float(a) for u, a in zip(classifier.units_, classifier.max_error_, strict=True)}
+    if hasattr(classifier, "max_error_"):
+        return {
+            _unit_name(u): float(a) for u, a in zip(classifier.units_, classifier.max_error_, strict=True)
+        }
+    table = classifier.guarantee_.units
+    return {} if table is None else {_unit_name(line.name): line.allowed for line in table.lines}
 
 
 def _unit_name(unit: Any) -> str:

@@ -135,7 +135,8 @@ def _show(curve: Any, table: dict[str, Any], data: Path | None, as_json: bool) -
     rows = [[f"{column[i]:.4f}" for column in table.values()] for i in shown]
     plain_table(headings, rows, left=0)
     tell(f"Worst error: {curve.objective}.")
-    tell(f"Mean and worst error are of the rule that draws, on {curve.judged_on}; fresh rows differ.")
+    of = "the rule that draws" if curve.shared else "predict"
+    tell(f"Mean and worst error are of {of}, on {curve.judged_on}; fresh rows differ.")
     if curve.fitted:
         tell("Members were fitted on these rows: errors on them are lower than on others.")
     if data is not None:
@@ -159,8 +160,9 @@ def _rendered(curve: Any, table: dict[str, Any], suffix: str, name: str) -> str 
     display = TradeOffDisplay(
         table.get("predict_mean", table["mean"]),
         table.get("predict_worst", table["worst"]),
-        name=f"{name}, {'predict' if chosen else 'randomised'}",
+        name=f"{name}, {'predict' if chosen or not curve.shared else 'randomised'}",
         objective=curve.objective,
+        stepped=not curve.shared,
         **chosen,
     )
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")

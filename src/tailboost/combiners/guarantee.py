@@ -151,6 +151,9 @@ class Guarantee:
         The objective of the best mixture of constants, which ignores the features: a coin, possibly loaded.
     only : str or None
         The one member that has the whole share; None where there are several.
+    draws : bool
+        Whether an answer is drawn: several members have a share, or the one draws its own answers. Else
+        `predict` and the randomised classifier are the same.
     ignores_features : bool
         Whether every member with a share answers one class to all judged rows.
     without_penalties : float or None
@@ -199,6 +202,7 @@ class Guarantee:
     budget: Budget | None = None
     chosen_by: str = ""
     units: UnitTable | None = None
+    draws: bool = True
 
     @property
     def verdict(self) -> str:
@@ -262,11 +266,19 @@ class Guarantee:
         return asdict(self) | {"verdict": self.verdict}
 
     @property
+    def _about(self) -> str:
+        if not self.draws:
+            return "predict answers as this member does, so that it speaks about predict"
+        who = "the randomised classifier whose label distribution is predict_proba"
+        return f"it speaks about {who}, not about predict"
+
+    @property
     def _gap_words(self) -> str:
         """Say what is between λ and the best: the solver's rounding, or what one member alone leaves."""
         if self.gap < ALONE_GAP:
             return f"solver gap {self.gap:.1e}"
-        return f"no λ makes what it minimises lower by more than {self.gap:.2g}"
+        which = ", of errors drawn towards their mean," if self.chosen_by else ""
+        return f"sharing λ would lower it{which} by at most {self.gap:.2g}"
 
     def __str__(self) -> str:
         achieved = f"achieved: {self.objective} = {self.achieved:.6g} on {self.judged_on}"
@@ -280,9 +292,7 @@ class Guarantee:
         lines = [
             *([] if self.units is None else [str(self.units)]),
             self.verdict,
-            f"{achieved} ({self._gap_words}); it speaks about the "
-            "randomised classifier whose label distribution is predict_proba, "
-            "not about predict",
+            f"{achieved} ({self._gap_words}); {self._about}",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
             *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
             *self._on_fresh_rows(),
@@ -375,6 +385,7 @@ def guarantee(
         estimate=None if elsewhere is None else objective.of_losses(ledger, elsewhere.drawn),
         budget=_budget(combiner, mixture),
         chosen_by=_chosen_by(combiner),
+        draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
     )
 
 
@@ -403,8 +414,7 @@ def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
 
 def _chosen_by(combiner: Mixture | Vote) -> str:
     """Return in words what λ minimised where that is not the objective itself."""
-    solved = isinstance(combiner, Mixture) and not combiner.even
-    return combiner.objective.chosen_by if solved and isinstance(combiner.objective, WorstUnit) else ""
+    return combiner.chosen_by if isinstance(combiner, Mixture) else ""
 
 
 def _symbols(

@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners.ensemble import MixtureEnsemble
+from tailboost.combiners.ledger import LOSS_DECIMALS
 from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
@@ -48,7 +49,8 @@ class Mixture:
     mean_budget : float, optional
         What the mean loss of the mixture may be above the least mean loss of a member; no limit by default.
     randomized : bool
-        Whether members may share λ; else one member gets all of it, for an objective over units.
+        Whether members may share λ; else one member gets all of it, for an objective over units: the one of
+        least `WorstUnit.expected_worst`.
     """
 
     objective: Objective
@@ -101,16 +103,16 @@ class Mixture:
     def _one(
         self, solution: MixtureSolution | WithinSolution, n_rounds: int | None, budget: float = 1.0
     ) -> dict[str, Any]:
-        """Return the best member alone within a budget; its gap is what any sharing could gain."""
+        """Return the best member alone within a budget; its gap is what sharing could gain on these rows."""
         ledger = self.pool.ledger
-        means, losses = ledger.mean_losses(n_rounds), self.objective.tail(ledger, n_rounds).losses
-        assert isinstance(losses, np.ndarray)  # of units
-        worst, inside = losses.max(axis=1), np.flatnonzero(means <= means.min() + budget)
+        assert isinstance(self.objective, WorstUnit)
+        means, worst = ledger.mean_losses(n_rounds), self.objective.expected_worst(ledger, n_rounds)
+        inside = np.flatnonzero(means <= round(float(means.min()) + budget, LOSS_DECIMALS))
         best = inside[np.lexsort((means[inside], worst[inside]))[0]]
         alone = np.zeros(len(means))
         alone[best] = 1.0
-        value = float(worst[best])
-        return {"mixture": alone, "value": value, "gap": value - solution.dual_value}
+        largest = float(self.objective.steering_losses(ledger, n_rounds)[best].max())
+        return {"mixture": alone, "value": float(worst[best]), "gap": largest - solution.dual_value}
 
     def within(self, budget: float, n_rounds: int | None = None) -> WithinSolution:
         """Return the λ of least objective within any budget, and what more of it would be worth."""
@@ -124,8 +126,14 @@ class Mixture:
         return replace(solution, mean=float(means @ one["mixture"]), **one)
 
     def curve(self) -> Curve:
-        """Return the least objective against the mean loss that is allowed, whatever the budget."""
+        """Return the least objective against the mean loss that is allowed, whatever the budget.
+
+        Of one member alone it is a staircase, whose points are the members that are best for some budget.
+        """
         ledger = self.pool.ledger
+        if not self.randomized:
+            assert isinstance(self.objective, WorstUnit)
+            return staircase(self.objective.expected_worst(ledger), ledger.mean_losses())
         losses, alpha, base = self.objective.tail(ledger)
         exact = alpha is None and base is None  # few units, few corners
         if exact:
@@ -149,6 +157,13 @@ class Mixture:
         mixture[of_stage] = solution.mixture
         order = order[np.isin(order, of_stage)]
         return MixtureEnsemble(members, mixture, self.n_classes, order, solution.gap)
+
+    @property
+    def chosen_by(self) -> str:
+        """What λ minimises, in words, where that is not the objective itself; else empty."""
+        if self.even or not isinstance(self.objective, WorstUnit):
+            return ""
+        return self.objective.chosen_by if self.randomized else self.objective.chosen_alone_by
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the pool."""
@@ -180,6 +195,20 @@ class Mixture:
     def snapshot(self) -> Mixture:
         """Return a copy that further rounds leave as it is."""
         return _with_pool(self, self.pool.snapshot())
+
+
+def staircase(worst: Floats, means: Floats) -> Curve:
+    """Return the members than which no cheaper one is as good, the cheapest first.
+
+    Parameters
+    ----------
+    worst, means : ndarray of shape (n_members,)
+        What is to be small, and the mean loss it is paid with.
+    """
+    order = np.lexsort((worst, means))
+    before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
+    chosen = order[worst[order] < before]
+    return Curve(means[chosen], worst[chosen], np.eye(len(means))[chosen], 0.0)
 
 
 def _with_pool(mixture: Mixture, pool: Pool) -> Mixture:

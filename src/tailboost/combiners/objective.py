@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy.integrate import trapezoid
+from scipy.special import ndtr
 
 from tailboost._typing import Floats, Ints
 from tailboost._units import memberships
@@ -15,6 +17,9 @@ from tailboost.game import shrunk
 from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
 from tailboost.solvers.bits import LossMatrix
 from tailboost.targets import SHRINKAGE
+
+# Of the integral for the expected largest error: points, how many deviations it reaches, the least of them.
+POINTS, TAILS, LEAST_DEVIATION = 65, 5.0, 1e-4
 
 
 class Tail(NamedTuple):
@@ -212,6 +217,22 @@ class WorstUnit:
         sizes = ledger.unit_sizes(self._name, self._index(ledger.rows))
         return shrunk(losses, self.shrinkage / (sizes + self.shrinkage)).round(LOSS_DECIMALS)
 
+    def expected_worst(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
+        """Return what one member alone is chosen by: its largest loss expected on other such rows, (T + E,).
+
+        The error of a unit on n rows is taken as normal about its shrunk value e, with the variance
+        ``e(1 − e)/(n + s)``, of each unit by itself. The largest of many uncertain errors is larger than the
+        error that is largest here: of two members with the same one, that whose other units have room is the
+        better one. Without shrinkage errors are believed: the largest loss as measured.
+        """
+        centre = self.steering_losses(ledger, n_rounds)
+        if self.shrinkage == 0.0:
+            return np.asarray(centre.max(axis=1))
+        used = ledger.unit_errors(self._name, self._index(ledger.rows), n_rounds)[1]
+        error = np.clip(centre - self._penalties(used), 0.0, 1.0)
+        rows = ledger.unit_sizes(self._name, self._index(ledger.rows)) + self.shrinkage
+        return expected_largest(centre, np.sqrt(error * (1.0 - error) / rows)).round(LOSS_DECIMALS)
+
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest error of a unit: errors are linear in λ."""
         return float((mixture @ self.losses(ledger)).max())
@@ -270,9 +291,43 @@ class WorstUnit:
             f"{self.shrinkage:g} pseudo-rows, so that few rows do not decide"
         )
 
+    @property
+    def chosen_alone_by(self) -> str:
+        """What one member alone is chosen by, in words, where losses are shrunk; else empty."""
+        if self.shrinkage == 0.0:
+            return ""
+        return (
+            "the largest such loss to be expected of as many other rows, after each was drawn towards "
+            f"their mean over the units by {self.shrinkage:g} pseudo-rows"
+        )
+
     def __str__(self) -> str:
         plus = " + its penalty" if self.penalised else ""
         return f"largest expected loss of any {self.unit}{plus}"
+
+
+def expected_largest(mean: Floats, deviation: Floats) -> Floats:
+    """Return the expectation of the largest of independent normal variables, for each row of them.
+
+    From ``E max = a + ∫_a (1 − Π_u Φ((x − μ_u)/σ_u)) dx`` with an a below which the largest hardly ever is.
+
+    Parameters
+    ----------
+    mean, deviation : ndarray of shape (T, m)
+        μ and σ ≥ 0.
+
+    Returns
+    -------
+    ndarray of shape (T,)
+    """
+    deviation = np.maximum(deviation, LEAST_DEVIATION)
+    low = (mean - TAILS * deviation).max(axis=1)
+    high = (mean + TAILS * deviation).max(axis=1)
+    x = np.linspace(low, high, POINTS)
+    below = np.ones_like(x)
+    for centre, spread in zip(mean.T, deviation.T, strict=True):
+        below *= ndtr((x - centre) / spread)
+    return np.asarray(low + trapezoid(1.0 - below, x, axis=0))
 
 
 def objective_named(name: Any, alpha: float | None) -> Objective:

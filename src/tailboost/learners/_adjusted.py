@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
-from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import (
     Tags,
@@ -20,92 +20,19 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost._checks import check_labelled_rows, refuse_empty
-from tailboost._rows import hash_rows
-from tailboost._typing import Floats, Hashes, Ints, Mask
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant
-from tailboost.learners._hist import HistBoostClassifier
+from tailboost.learners._forest import ForestSession, TableForest, reweighed
+from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._sklearn import FOR_FITTED, set_seeds, weight_parameter
-from tailboost.learners._table import TableReader
-from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
-from tailboost.learners.protocols import Learner, PreparedProba
+from tailboost.learners._table import OpenTable
+from tailboost.learners._threads import N_JOBS
+from tailboost.learners.protocols import Learner, Partitioned, PreparedProba
 
 # Least probability: a class that the forest gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-3
-# Least share of the weight in a leaf of the forest: it limits the size of trees on very many rows.
-SMALLEST_LEAF = 5e-5
-# Least weight of a leaf, in average rows, where a class is very rare.
-LEAF_ROWS = 5.0
-# And at most this share of the weight, where there are very few rows.
-LARGEST_LEAF = 0.05
-# A class's rows are multiplied by a number of few bits: sums of such weights are exact, whether a row weighs
-# 2 or is there twice.
-SIGNIFICANT_BITS = 10
 # Relative tolerance within which weights are the same: the player's are rounded to 16 bits.
 SAME = 1e-3
-
-
-class TableForest(ClassifierMixin, BaseEstimator):
-    """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
-
-    def __init__(
-        self, *, leaf_rows: float | None = None, n_jobs: int | None = None, random_state: Any = None
-    ) -> None:
-        self.leaf_rows = leaf_rows
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit; see scikit-learn's."""
-        self.reader_ = TableReader().fit(X)
-        table = self.reader_.transform(X)
-        leaf = _smallest_leaf(hash_rows(table), np.asarray(y), self.leaf_rows)
-        forest = ExtraTreesClassifier(min_weight_fraction_leaf=leaf, random_state=self.random_state)
-        with sklearn_threads(count_threads(self.n_jobs, table.shape)):
-            self.forest_ = forest.fit(table, y, sample_weight)
-        self.classes_ = forest.classes_
-        return self
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Those of the forest, shape (d,)."""
-        check_is_fitted(self)
-        own: Floats = self.forest_.feature_importances_
-        return own
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict class probabilities, shape (n, K)."""
-        check_is_fitted(self)
-        table = self.reader_.transform(X)
-
-        def predict(block: Any) -> NDArray[np.float64]:
-            # Not by the forest: it changes Python's warning filters, which all threads share, and with
-            # several threads it sums the trees in any order.
-            total = np.zeros((block.shape[0], len(self.classes_)))
-            check = sp.issparse(block)  # its indices may be longer than trees can read
-            for tree in self.forest_.estimators_:
-                total += tree.predict_proba(block, check_input=check)
-            return total / len(self.forest_.estimators_)
-
-        return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(ExtraTreesClassifier()).input_tags
-        return tags
-
-
-def _smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> float:
-    """Return the least share of the weight in a leaf, in which every class weighs the same.
-
-    Where a class is rare, fully grown trees give most rows a probability of 0 of it: a pile of ties, on which
-    thresholds land. So leaves weigh ``5 (1 − K n_k/n)`` average rows for the rarest class k: none where
-    classes are even. Rows are counted by content, so that one said twice is one of weight 2.
-    """
-    codes = np.unique(y, return_inverse=True)[1]
-    rows = np.array([len(np.unique(hashes[codes == k])) for k in range(int(codes.max()) + 1)])
-    if leaf_rows is None:
-        leaf_rows = LEAF_ROWS * (1.0 - len(rows) * float(rows.min()) / float(rows.sum()))
-    return max(SMALLEST_LEAF, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
 
 
 class LogProbabilities:
@@ -125,18 +52,19 @@ class LogProbabilities:
     def transform(self, X: Any) -> Floats:
         """Return the logarithms, shape (n, K)."""
         total = np.zeros((X.shape[0], self.n_classes))
+        tables: dict[Any, Any] = {}
         for model in self.models:
+            if isinstance(model, PreparedProba):
+                # Fitted on an opened table, it knows the columns, not the names that scikit-learn asks for.
+                if model.table_ not in tables:
+                    tables[model.table_] = model.table_.transform(X)
+                known = model.predict_proba_table(tables[model.table_])
+            else:
+                known = np.asarray(model.predict_proba(X), dtype=np.float64)
             P = np.zeros_like(total)
-            P[:, np.asarray(model.classes_, dtype=np.intp)] = _probabilities(model, X)
+            P[:, np.asarray(model.classes_, dtype=np.intp)] = known
             total += np.log(np.maximum(P, LEAST_PROBABILITY))
         return total / len(self.models)
-
-
-def _probabilities(model: Any, X: Any) -> Floats:
-    if not isinstance(model, PreparedProba):
-        return np.asarray(model.predict_proba(X), dtype=np.float64)
-    # Fitted on an opened table, it knows the table's columns, not the names that scikit-learn asks for.
-    return model.predict_proba_table(model.table_.transform(X))
 
 
 class Adjusted:
@@ -189,12 +117,25 @@ class AdjustedSession:
     ) -> None:
         self.X, self.y, self.n_classes, self.sample_weight = X, y, n_classes, sample_weight
         self.learners = template._learners()
-        self.opened = [
-            e.open_session(X, y, n_classes, sample_weight) if isinstance(e, Learner) else None
-            for e in self.learners
-        ]
+        table = cache(partial(OpenTable.of, X))  # read when the first learner asks for it
+        self.opened = [self._open(learner, table) for learner in self.learners]
         self.shared: dict[bytes, LogProbabilities] = {}
         self.known: dict[tuple[bytes, bytes], Floats] = {}
+
+    def _open(self, learner: Any, table: Callable[[], OpenTable]) -> Any:
+        if isinstance(learner, TableForest):
+            return ForestSession(learner, table(), self.y, classes=self.y)
+        if isinstance(learner, HistBoostClassifier | HistTreeClassifier):
+            return learner.open_table(table(), self.y, self.n_classes, self.sample_weight)
+        if isinstance(learner, Learner):
+            return learner.open_session(self.X, self.y, self.n_classes, self.sample_weight)
+        return None
+
+    def leave_out(self, part: Ints) -> None:
+        """Tell which rows are judged together, see `protocols.Partitioned`."""
+        for opened in self.opened:
+            if isinstance(opened, Partitioned):
+                opened.leave_out(part)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return the best answer to the classes' weights; ``seed`` is ignored, so that fits can be shared."""
@@ -206,10 +147,10 @@ class AdjustedSession:
             log_weight = np.log(mass / mass.sum())
         played = mass[self.y] > 0.0  # a class without weight is never answered: its logarithm is −∞
         if not np.allclose(self._share(used)[played], self._share(own)[played], rtol=SAME, atol=0.0):
-            return Adjusted(self._fit(used, rows), log_weight)
+            return Adjusted(self._fit(weight, rows), log_weight)
         key = rows_key(rows)
         if key not in self.shared:
-            self.shared[key] = self._fit(own, rows)
+            self.shared[key] = self._fit(self.sample_weight, rows)
         return Adjusted(self.shared[key], log_weight)
 
     def _share(self, weight: Floats) -> Floats:
@@ -219,14 +160,17 @@ class AdjustedSession:
         return share
 
     def _fit(self, weight: Floats, rows: Mask | None) -> LogProbabilities:
-        weight = balanced(weight, self.y, self.sample_weight)
-        return LogProbabilities(
-            [
-                self._fit_one(learner, weight) if opened is None else opened.fit(weight, 0, rows)
-                for learner, opened in zip(self.learners, self.opened, strict=True)
-            ],
-            self.n_classes,
-        )
+        own = weight if rows is None else np.where(rows, weight, 0.0)
+        even = balanced(own, self.y, self.sample_weight)
+        models = []
+        for learner, opened in zip(self.learners, self.opened, strict=True):
+            if opened is None:
+                models.append(self._fit_one(learner, even))
+            elif isinstance(opened, ForestSession):  # it balances the classes in every tree's rows
+                models.append(opened.fit(weight, rows))
+            else:
+                models.append(opened.fit(even, 0, rows))
+        return LogProbabilities(models, self.n_classes)
 
     def _fit_one(self, learner: Any, weight: Floats) -> Any:
         index = np.flatnonzero(weight)
@@ -258,10 +202,7 @@ def balanced(weight: Floats, y: Ints, sample_weight: Floats) -> Floats:
     """
     mass = np.bincount(y, weights=weight)
     kept = sample_weight[weight > 0.0].sum()
-    mantissa, exponent = np.frexp(kept / np.count_nonzero(mass) / np.where(mass > 0.0, mass, 1.0))
-    factor = np.ldexp(np.rint(mantissa * 2.0**SIGNIFICANT_BITS), exponent - SIGNIFICANT_BITS)
-    weighed: Floats = weight * factor[y]
-    return weighed
+    return reweighed(weight, y, np.where(mass > 0.0, kept / np.count_nonzero(mass), 0.0))
 
 
 def rows_key(rows: Mask | None) -> bytes:

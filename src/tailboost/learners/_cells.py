@@ -16,11 +16,11 @@ from tailboost.learners._adjusted import (
     Adjusted,
     LogitAdjustedClassifier,
     LogProbabilities,
-    TableForest,
-    balanced,
     rows_key,
 )
 from tailboost.learners._base import constant
+from tailboost.learners._forest import ForestSession, TableForest
+from tailboost.learners._table import OpenTable
 
 # Leaves of the forest that tells the groups of a class apart hold about this many rows: its probabilities are
 # multiplied by weights, not only compared.
@@ -131,13 +131,19 @@ class CellSession:
         self.classes = LogitAdjustedClassifier(n_jobs=template.n_jobs).open_session(
             X, y, n_classes, sample_weight
         )
-        self.n_jobs = template.n_jobs
         pairs, self.cells = np.unique(
             y * (int(template.cells.max()) + 1) + template.cells, return_inverse=True
         )
         self.class_of = pairs // (int(template.cells.max()) + 1)
+        forest = TableForest(leaf_rows=GROUP_LEAF_ROWS, n_jobs=template.n_jobs, random_state=0)
+        self.forest = ForestSession(forest, OpenTable.of(X), self.cells, classes=y)
         self.shared: dict[bytes, CellProbabilities] = {}
         self.known: dict[tuple[bytes, bytes], Floats] = {}
+
+    def leave_out(self, part: Ints) -> None:
+        """Tell which rows are judged together, see `protocols.Partitioned`."""
+        self.classes.leave_out(part)
+        self.forest.leave_out(part)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return the best answer to weights that are the rows' own times a factor of each cell."""
@@ -157,9 +163,7 @@ class CellSession:
 
     def _fit(self, own: Floats, rows: Mask | None, share: Floats) -> CellProbabilities:
         classes = self.classes.fit(own, 0, rows)
-        index = np.flatnonzero(own)
-        forest = TableForest(leaf_rows=GROUP_LEAF_ROWS, n_jobs=self.n_jobs, random_state=0)
-        forest.fit(_safe_indexing(self.X, index), self.cells[index], balanced(own, self.y, own)[index])
+        forest = self.forest.fit(self.sample_weight, rows)
         return CellProbabilities(classes.table_, forest, share, self.class_of)
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:

@@ -22,7 +22,7 @@ from tailboost._checks import check_labelled_rows, refuse_empty
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import last
 from tailboost.learners._sklearn import fit_whole, grow, set_seeds
-from tailboost.learners._table import BinnedReader, Table, TableReader, cuts
+from tailboost.learners._table import BinnedReader, OpenTable, Table, TableReader, cuts
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 
 try:
@@ -38,12 +38,15 @@ HEAVIEST = 1e30
 # The most bins of a column in scikit-learn's boosting.
 SKLEARN_BINS = 255
 
+# Contributions of a row of weight 1 to a tree are multiples of this.
+STEP = 2.0**-15
+
 Backend = Literal["xgboost", "sklearn"]
 
 
-def _quantised(table: Table, max_bins: int, feature_types: list[str], threads: int) -> Any:
+def _quantised(opened: OpenTable, max_bins: int, feature_types: list[str], threads: int) -> Any:
     """Bin a table by our own cuts: XGBoost takes them from a reference table that consists of them."""
-    chosen = cuts(table, max_bins)
+    table, chosen = opened.table, cuts(opened.table, max_bins, opened.hashes)
     height = 1 + max(len(c) for c in chosen)
     for j, kind in enumerate(feature_types):
         if kind == "c":  # categories are their own bins
@@ -116,29 +119,62 @@ def training_params(
     return params, scale
 
 
+def softmax_gradients(margin: NDArray[np.float32], y: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return gradient and diagonal Hessian of the softmax loss as XGBoost takes them, shape (n, K) each."""
+    p = np.exp(margin - margin.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    hessian = 2.0 * p * (1.0 - p)
+    p[np.arange(len(y)), y] -= 1.0
+    return p, hessian
+
+
+def _exactly(
+    derivatives: tuple[NDArray[Any], NDArray[Any]], weight: Floats, own: Floats
+) -> list[NDArray[np.float32]]:
+    """Weigh derivatives so that their sums are exact in whichever order they are added.
+
+    Trees of one class hold many splits of equal gain. Which is taken must depend neither on the order of the
+    rows nor on whether a row weighs 2 or is there twice. So what a row of weight 1 contributes is rounded to
+    a multiple of `STEP`, and then multiplied by the row's own weight.
+    """
+    each = (weight / (STEP * own)).astype(np.float32)[:, None]
+    times = (STEP * own).astype(np.float32)[:, None]
+    return [np.rint(d * each) * times for d in derivatives]
+
+
 class HistSession:
     """All fits of one learner on one table: binned once, shared by every round and fold."""
 
     concurrent = False  # the weights lie in the binned table
 
-    def __init__(self, template: _HistClassifier, X: Any, y: Ints, n_classes: int) -> None:
+    def __init__(
+        self,
+        template: _HistClassifier,
+        opened: OpenTable,
+        y: Ints,
+        n_classes: int,
+        sample_weight: Floats | None = None,
+    ) -> None:
         self.template, self.y, self.n_classes = template, y, n_classes
+        self.sample_weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self.backend: Backend = template._choose_backend()
-        reader = TableReader().fit(X)
+        reader = opened.reader
         self.reader: TableReader | BinnedReader = reader
-        self.table: Table = reader.transform(X)
+        self.table: Table = opened.table
         self.newest: tuple[Any, Any] = (None, None)
         self.weighing: Any = None
         if self.backend == "sklearn":
             dense = self.table.toarray() if sp.issparse(self.table) else self.table
-            self.reader = BinnedReader(reader, cuts(dense, min(template.max_bins, SKLEARN_BINS)))
+            self.reader = BinnedReader(
+                reader, cuts(dense, min(template.max_bins, SKLEARN_BINS), opened.hashes)
+            )
             self.table = self.reader.bins(dense)
         else:
             kinds = reader.feature_types
             if template._vector_leaves(n_classes):  # XGBoost cannot split sets of categories there
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
-            self.data, self.bins = _quantised(self.table, template.max_bins, kinds, self.threads)
+            self.data, self.bins = _quantised(opened, template.max_bins, kinds, self.threads)
             self.data.set_info(label=template._targets(y, n_classes))
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
@@ -184,20 +220,28 @@ class HistSession:
         params, scale = training_params(
             model, self.y, used, self.n_classes, n_rows=len(used), bins=self.bins, threads=self.threads
         )
-        scaled_weight = (used * scale).astype(np.float32)
+        scaled_weight = used * scale
         model._booster = booster = xgboost.Booster(params, [self.data])
         try:
             for i in range(model._n_iterations()):
-                if self.weighing is not scaled_weight:  # another fit may have grown since the last tree
-                    self.data.set_weight(scaled_weight)
-                    self.weighing = scaled_weight
-                booster.update(self.data, i)
+                self._grow(model, booster, i, scaled_weight)
                 self.newest = (model, booster)
                 yield model
         finally:
             # The trained booster holds on to the binned table, so the model gets a copy that does not.
             model.model_ = bytes(booster.save_raw("ubj"))
             del model._booster
+
+    def _grow(self, model: _HistClassifier, booster: Any, i: int, weight: Floats) -> None:
+        if model._tree_per_class(self.n_classes):
+            margin = booster.predict(self.data, output_margin=True, training=True)
+            gradient, hessian = _exactly(softmax_gradients(margin, self.y), weight, self.sample_weight)
+            booster.boost(self.data, i, grad=gradient, hess=hessian)
+            return
+        if self.weighing is not weight:  # another fit may have grown since the last tree
+            self.data.set_weight(weight.astype(np.float32))
+            self.weighing = weight
+        booster.update(self.data, i)
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
         """Predict the opened rows; for the newest fit XGBoost has cached the answers for the binned table."""
@@ -239,6 +283,10 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def _vector_leaves(self, n_classes: int) -> bool:
         """Whether a leaf holds a value for every class."""
 
+    def _tree_per_class(self, n_classes: int) -> bool:
+        """Whether every iteration of a softmax grows a tree per class."""
+        return False
+
     @abstractmethod
     def _n_iterations(self) -> int:
         """Return the number of boosting iterations."""
@@ -275,9 +323,18 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def open_session(
         self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> HistSession:
-        """Open the data for any number of fits, see `tailboost.learners.protocols`; no weights are needed."""
+        """Open the data for any number of fits; labels are class numbers 0 … K − 1.
+
+        By ``sample_weight`` rounding treats a row of weight 2 as the row twice.
+        """
+        return self.open_table(OpenTable.of(X), y, n_classes, sample_weight)
+
+    def open_table(
+        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> HistSession:
+        """Do the same for rows that other learners read too."""
         self._validate_params()
-        return HistSession(self, X, y, n_classes)
+        return HistSession(self, opened, y, n_classes, sample_weight)
 
     def _checked(self, X: Any, y: Any = None) -> Any:
         if hasattr(X, "iloc"):  # a data frame keeps its categories; TableReader checks its columns
@@ -318,7 +375,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
         used = np.flatnonzero(weight)
         kept = X.iloc[used] if hasattr(X, "iloc") else X[used]
-        session = self.open_session(kept, index[used], len(classes))
+        session = self.open_session(kept, index[used], len(classes), weight[used])
         fitted = session.fit(weight[used], seed=0 if self.random_state is None else _seed(self.random_state))
         for name in ("table_", "backend_", "model_"):
             setattr(self, name, getattr(fitted, name))
@@ -533,13 +590,13 @@ class HistBoostClassifier(_HistClassifier):
         Least sum of Hessians in a child.
     l2_regularization : float, default=1.0
         L2 penalty on leaf values.
-    vector_leaves : bool, default=True
+    vector_leaves : bool, default=False
         With K > 2 classes, whether an iteration grows one tree whose leaves hold a score for every class, or
         K trees. XGBoost calls vector leaves experimental and splits categories as ordered codes in them. In
         our trials (`results/trials.md`) a tree per class had the lower error on letter (.074 against .088)
-        and wine (.376 against .400), the higher on yeast (.427 against .412), the same on page blocks; but
-        more of its splits are ties in XGBoost's float32, which a weight of 2 and the row twice may break
-        differently (scikit-learn's check of that identity fails with it).
+        and wine (.376 against .400), the higher on yeast (.427 against .412), the same on page blocks, in at
+        most the same time; on small tables a fit with vector leaves took five times as long. Predictions
+        with vector leaves are faster where there are many classes.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's, with a warning.
     n_jobs : int, optional
@@ -581,7 +638,7 @@ class HistBoostClassifier(_HistClassifier):
 
     def __init__(
         self, *, n_estimators: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
-        min_child_weight: float = 1.0, l2_regularization: float = 1.0, vector_leaves: bool = True,
+        min_child_weight: float = 1.0, l2_regularization: float = 1.0, vector_leaves: bool = False,
         backend: str = "auto",
         n_jobs: int | None = None, random_state: Any = None,
     ) -> None:  # fmt: skip
@@ -612,6 +669,9 @@ class HistBoostClassifier(_HistClassifier):
 
     def _vector_leaves(self, n_classes: int) -> bool:
         return n_classes > 2 and self.vector_leaves
+
+    def _tree_per_class(self, n_classes: int) -> bool:
+        return n_classes > 2 and not self.vector_leaves
 
     def _n_iterations(self) -> int:
         return self.n_estimators

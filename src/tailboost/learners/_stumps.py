@@ -340,7 +340,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         used = weight > 0
         self.classes_, index = np.unique(y[used], return_inverse=True)
         if len(self.classes_) == 1:
-            raise ValueError(f"y holds one class only ({self.classes_[0]!r}); two are needed")
+            raise ValueError(f"y holds one class only ({self.classes_.tolist()[0]!r}); two are needed")
         session = self.open_session(X[used], index, len(self.classes_), weight[used])
         found = session.fit(weight[used], seed=0)
         for name in ("feature_", "threshold_", "above_", "cost_", "table_"):

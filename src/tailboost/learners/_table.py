@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tailboost._rows import distinct, hash_rows
+from tailboost._rows import hash_rows
+from tailboost._typing import Hashes
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 
@@ -70,6 +72,32 @@ class TableReader:
         return ["q" if c is None else "c" for c in self.categories_]
 
 
+class OpenTable:
+    """A table that several learners read: prepared and hashed once.
+
+    Parameters
+    ----------
+    reader : TableReader
+        Fitted.
+    table : Table
+        The rows as it prepares them.
+    """
+
+    def __init__(self, reader: TableReader, table: Table) -> None:
+        self.reader, self.table = reader, table
+
+    @classmethod
+    def of(cls, X: Any) -> OpenTable:
+        """Read a data frame, an array or a sparse matrix."""
+        reader = TableReader().fit(X)
+        return cls(reader, reader.transform(X))
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """Hash of each row, shape (n,)."""
+        return hash_rows(self.table)
+
+
 class BinnedReader:
     """A reader that also replaces every value by the number of its bin, for trees that have no bins of ours.
 
@@ -119,7 +147,7 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
         raise ValueError(f"column {name!r} mixes kinds of values that cannot be ordered") from None
 
 
-def cuts(table: Table, max_bins: int) -> list[NDArray[np.float32]]:
+def cuts(table: Table, max_bins: int, hashes: Hashes | None = None) -> list[NDArray[np.float32]]:
     """Choose, for each column, at most ``max_bins − 1`` thresholds from the distinct rows.
 
     With at most ``max_bins`` distinct values the thresholds are the midpoints between neighbours, as in
@@ -132,8 +160,10 @@ def cuts(table: Table, max_bins: int) -> list[NDArray[np.float32]]:
         NaN and absent entries are ignored.
     max_bins : int
         Largest number of bins.
+    hashes : ndarray of shape (n,), optional
+        The rows' hashes, if they are known.
     """
-    first, _ = distinct(hash_rows(table))
+    _, first = np.unique(hash_rows(table) if hashes is None else hashes, return_index=True)
     rows = table[first[:ROWS_FOR_CUTS]]
     if sp.issparse(rows):
         by_column = sp.csc_matrix(rows)

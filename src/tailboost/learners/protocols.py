@@ -9,6 +9,7 @@ protocol          who has it                                        what it is f
 `Learner`         the classifier that a user passes as `estimator`  open the data once for all rounds
 `Session`         what `open_session` returns                       fit and predict on the opened rows
 `Growing`         a session                                         stop a fit when it is good enough
+`Partitioned`     a session                                         share work among the fits of a cross-fit
 `Member`          what a session's `fit` returns                    predict class numbers
 `Prepared`        a member                                          prepare rows once for many members
 `PreparedProba`   a prepared member                                 the same for probabilities
@@ -52,6 +53,21 @@ class Growing(Protocol):
         The next ``next()`` may change the yielded member; the last one is final. A session whose attribute
         ``lasting_stages`` is True says that it changes none: the best one is then kept, not grown again.
         Sessions must allow other fits, finished or not, in between.
+        """
+
+
+@runtime_checkable
+class Partitioned(Protocol):
+    """A session that can share work among fits that leave out one part of the rows each."""
+
+    def leave_out(self, part: Ints) -> None:
+        """Tell, before the first fit, which rows are judged together, by models that did not see them.
+
+        Parameters
+        ----------
+        part : ndarray of int, shape (n,)
+            Number of the part, −1 for rows that are never left out. A fit whose ``rows`` are not the
+            complement of a part, or all, remains possible.
         """
 
 

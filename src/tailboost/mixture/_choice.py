@@ -15,9 +15,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost._checks import n_rows_of
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
-from tailboost._typing import Floats, Mask
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.classifiers._input import (
     ValidationRows,
     checked_table,
@@ -38,7 +39,8 @@ from tailboost.combiners.pool import Pool
 from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
-from tailboost.mixture._members import losses_of, name_of
+from tailboost.mixture._by_group import members_by_group
+from tailboost.mixture._members import GROUPS_NEEDED, losses_of, name_of
 from tailboost.mixture._pool import Kinds, members_of
 from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses
@@ -59,7 +61,8 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
     averages: bool
     shares: bool | str
     include_constants: bool
-    randomized: bool
+    randomized: bool | str
+    groups_at_prediction: bool
 
     # -- the choice ----------------------------------------------------------------------------------
 
@@ -70,19 +73,29 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             raise ValueError(f"alpha={self.alpha!r} has no meaning with objective={self.objective!r}")
         if self.objective == "cvar" and self.max_error is not None:
             raise ValueError("max_error has no meaning with objective='cvar'")
-        if not self.randomized and self.objective == "cvar":
+        if self.randomized is False and self.objective == "cvar":
             raise ValueError(
                 "randomized=False leaves one member, and its CVaR is its mean loss / alpha, or 1: for "
                 "objective='cvar' members must share"
             )
-        if not self.randomized and self.shares is True:
+        if self.randomized is False and self.shares is True:
             raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
         if self.objective in ("worst_group", "worst_cell") and groups is None:
             raise ValueError(f"objective={self.objective!r} needs groups")
+        if self.groups_at_prediction and self.objective not in ("worst_group", "worst_cell"):
+            raise ValueError(
+                f"groups_at_prediction=True has no meaning with objective={self.objective!r}: it is for "
+                "'worst_group' and 'worst_cell'"
+            )
 
     def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
         self._group_names = GroupNames.of(groups, "groups", n, used)
         self.groups_ = self._group_names.names
+        if self.groups_at_prediction and len(self._group_names.values) > 1:
+            raise ValueError(
+                f"groups_at_prediction=True takes one column of groups, got {len(self._group_names.values)}: "
+                "join their values into one, so that each row is in one group"
+            )
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
         """Return rows given to judge members on: a table, or the models' probabilities by name."""
@@ -129,13 +142,13 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         )
         rows, table = aim.rows(judged.rows), judged.table
         if same is None:
-            members = members_of(judged.models, table, rows, aim.index(rows), self._kinds(aim))
+            members = self._members(aim, judged, rows)
             ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
             self.combiner_ = Mixture(
                 aim.objective,
                 judged.models.n_classes,
                 mean_budget=self.mean_budget,
-                randomized=bool(self.randomized),
+                randomized=self._sharing,
             )
             self.combiner_.pool = Pool(ledger, [], list(members))
         else:
@@ -147,6 +160,26 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             self.units_ = aim.units.names.tolist()
             self.unit_errors_ = aim.errors(self._shares(table).argmax(axis=1) != rows.y, rows)
             self.bound_met_ = aim.met(self.unit_errors_)
+
+    def _members(self, aim: Aim, judged: Judged, rows: Rows) -> list[Any]:
+        kinds, table = self._kinds(aim), judged.table
+        members = members_of(judged.models, table, rows, aim.index(rows), kinds)
+        if not self.groups_at_prediction:
+            return members
+        assert judged.rows.groups is not None
+        assert isinstance(aim.objective, WorstUnit)
+        groups, names = judged.rows.groups, self.groups_.tolist()
+        return [
+            *members,
+            *members_by_group(members, judged.models, table, rows, groups, names, aim.objective, kinds),
+        ]
+
+    @property
+    def _sharing(self) -> bool:
+        """Whether members may share λ."""
+        if self.randomized == "auto":
+            return self.objective == "cvar" or self.shares is True
+        return bool(self.randomized)
 
     def _kinds(self, aim: Aim) -> Kinds:
         return Kinds(
@@ -413,10 +446,71 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         said = {m: ensemble.members[m].predict_table(table) for m in used.tolist()}
         return ensemble.mix(said.values(), table.n_rows, lambda m, rows: said[m][rows])
 
-    def _scores(self, X: Any) -> Floats:
+    def _scores(self, X: Any, groups: Any = None) -> Floats:
         check_is_fitted(self)
         X, models = self._checked(X), self._models
-        return np.concatenate([self._shares(models.transform(take(X, part))) for part in batches(X)])
+        numbers = self._numbers(groups, n_rows_of(X))
+        parts = (
+            models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
+            for part in batches(X)
+        )
+        return np.concatenate([self._shares(table) for table in parts])
+
+    def _numbers(self, groups: Any, n: int) -> Ints | None:
+        """Return the numbers of the groups of rows to answer, where answers depend on them."""
+        if not self.groups_at_prediction:
+            if groups is not None:
+                raise ValueError("groups have no part in the answers: groups_at_prediction is False")
+            return None
+        if groups is None:
+            raise ValueError(GROUPS_NEEDED)
+        return self._group_names.number(groups, "groups", n)
+
+    def predict_proba(self, X: Any, *, groups: Any = None) -> Floats:
+        """Return the label distribution of the randomised classifier, the mixture's shares.
+
+        This is **not** P(y | x): it says how often each label would be drawn. Where one member has the whole
+        share it answers, and its labels have the share 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        groups : array-like of shape (n,), optional
+            Group of each row, one of those in `fit`; needed with ``groups_at_prediction=True`` alone.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
+
+        Raises
+        ------
+        ValueError
+            If groups are missing, not wanted, or not among those of `fit`.
+        """
+        return self._scores(X, groups)
+
+    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
+        """Return the label with the largest share: deterministic, row by row.
+
+        Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member with the
+        least mean loss.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        shares = self._scores(X, groups)
+        return self.classes_[shares.argmax(axis=1)]
 
     def _checked(self, X: Any) -> Any:
         if not self._models.fitted:
@@ -426,7 +520,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             )
         return checked_table(self, self, X)
 
-    def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Floats:
+    def predict_proba_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Floats:
         """Return `predict_proba` for rows of which the models' probabilities are given.
 
         Parameters
@@ -434,6 +528,8 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         probabilities : dict of str to array-like of shape (n, K)
             Class probabilities by the models' names, columns in the order of ``classes_``; models without a
             share (see `used_models_`) may be left out.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
 
         Returns
         -------
@@ -447,22 +543,25 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """
         check_is_fitted(self)
         needed = [self._models.names.index(name) for name in self.used_models_]
-        return self._shares(self._models.given(probabilities, needed))
+        table = self._models.given(probabilities, needed)
+        return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
 
-    def predict_from(self, probabilities: Mapping[str, Any]) -> NDArray[Any]:
+    def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> NDArray[Any]:
         """Return `predict` for rows of which the models' probabilities are given.
 
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
             As in `predict_proba_from`.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
 
         Returns
         -------
         ndarray of shape (n,)
             Labels, as in ``classes_``.
         """
-        return self.classes_[self.predict_proba_from(probabilities).argmax(axis=1)]
+        return self.classes_[self.predict_proba_from(probabilities, groups=groups).argmax(axis=1)]
 
     @property
     def used_models_(self) -> list[str]:

@@ -14,6 +14,14 @@ from tailboost.mixture._tables import LogTable, Models, Source
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
+GROUPS_NEEDED = (
+    "groups are needed: this classifier was made with groups_at_prediction=True. predict, predict_proba, "
+    "predict_from and predict_proba_from take groups=…; what takes a model and no groups can be given its "
+    "answers, as certify(clf.predict(X, groups=groups), None, y)"
+)
+# Groups that are named where a member is described.
+SHOWN = 4
+
 
 @dataclass(frozen=True)
 class Shifted:
@@ -121,11 +129,52 @@ class Constant:
         return self.predict_table(self.table_.transform(X))
 
 
-Member = Shifted | ShiftedByUnit | Tempered | Constant
+@dataclass(frozen=True)
+class ByGroup:
+    """In each group what a member chosen for it answers: the group must be known.
+
+    Parameters
+    ----------
+    table_ : Models
+        The models.
+    members : tuple of Member
+        One for each group, in the order of the groups' numbers.
+    names : tuple
+        What the groups are called.
+    """
+
+    table_: Models
+    members: tuple[Any, ...]
+    names: tuple[Any, ...]
+
+    @property
+    def source(self) -> Source:
+        """The models that any of them asks."""
+        return tuple(sorted({i for member in self.members for i in member.source}))
+
+    def predict_table(self, table: LogTable) -> Ints:
+        """Return class numbers, shape (n,)."""
+        if table.groups is None:
+            raise ValueError(GROUPS_NEEDED)
+        answers = np.empty(table.n_rows, dtype=np.intp)
+        for g in np.unique(table.groups):
+            rows = np.flatnonzero(table.groups == g)
+            answers[rows] = self.members[g].predict_table(table.part(rows))
+        return answers
+
+    def predict(self, X: Any) -> Ints:
+        """Refuse: X has no groups."""
+        return self.predict_table(self.table_.transform(X))
+
+
+Member = Shifted | ShiftedByUnit | Tempered | Constant | ByGroup
 
 
 def name_of(member: Member, classes: Any) -> str:
     """Say what a member is, for people."""
+    if isinstance(member, ByGroup):
+        of_each = [f"{n}: {name_of(m, classes)}" for n, m in zip(member.names, member.members, strict=True)]
+        return "; ".join(of_each[:SHOWN]) + ("; …" if len(of_each) > SHOWN else "")
     names = [member.table_.names[i] for i in member.source]
     of = names[0] if len(names) == 1 else f"mean({', '.join(names)})"
     if isinstance(member, Constant):

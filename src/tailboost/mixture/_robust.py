@@ -43,8 +43,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     Everything is a function of the models' class probabilities on rows that they were not fitted on. Each
     model, and the average of their log-probabilities, gives members to a pool: its answers, its answers under
     shifted class weights (``argmax_k log p_k + s_k``, [1]_, [2]_, the shifts played by Hedge on the errors of
-    the classes or groups), for a CVaR draws from its probabilities and their powers, and the constants. An
-    exact linear program then chooses the shares λ of the members; few of them get any.
+    the classes or groups), for a CVaR draws from its probabilities and their powers, and the constants. The
+    best member within the budget then answers; where members may share λ, as for a CVaR, an exact linear
+    program chooses the shares, and few of them get any.
 
     Parameters
     ----------
@@ -68,21 +69,27 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
         would have fewer than 20 rows of a class in a group, and 0.2 beyond. The models that stay are fitted
         on all rows.
-    n_thresholds : int, default=40
+    n_thresholds : int, default=80
         Shifts of every model.
     shrinkage : float ≥ 0, default=20.0
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
-        ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. What
-        is reported are the plain errors.
+        ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. One
+        member alone is chosen by the largest error to be expected where each is normal about that value with
+        the variance of its n + s rows. What is reported are the plain errors; 0 believes them.
     averages : bool, default=True
         Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three.
     shares : bool or "auto", default="auto"
         Whether draws from the probabilities join; "auto" for a CVaR.
     include_constants : bool, default=True
         Whether the K constant answers join.
-    randomized : bool, default=True
+    randomized : bool or "auto", default="auto"
         Whether members may share λ. False gives all of it to the one member that is best within the budget
-        (not for "cvar"): the errors promised are then those of `predict`, the price of it is ``gap_``.
+        (not for "cvar"): the errors promised are then those of `predict`, the price of it is ``gap_``. "auto"
+        shares for a CVaR and where ``shares=True``: there a draw gains what no member has alone.
+    groups_at_prediction : bool, default=False
+        Whether answers may depend on the group, for "worst_group" and "worst_cell" over one column of groups:
+        each group then has a member of its own, and `predict` takes ``groups``. Where the group may not
+        count in a decision, by law or otherwise, leave it False.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
@@ -105,7 +112,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     bound_met_ : bool or None
         Whether these errors are all at most ``max_error``; None without one.
     gap_ : float
-        Optimality gap of λ: no other λ makes what it minimises lower by more than this.
+        Optimality gap of λ: no other λ makes what it minimises lower by more than this. For one member alone
+        it is what sharing would gain on the rows of the choice.
     objective_ : Objective
         What λ minimises.
     guarantee_ : Guarantee
@@ -153,7 +161,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "averages": ["boolean"],
         "shares": ["boolean", StrOptions({"auto"})],
         "include_constants": ["boolean"],
-        "randomized": ["boolean"],
+        "randomized": ["boolean", StrOptions({"auto"})],
+        "groups_at_prediction": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -167,12 +176,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         max_error: Any = None,
         mean_budget: float | None = None,
         validation: Any = "auto",
-        n_thresholds: int = 40,
+        n_thresholds: int = 80,
         shrinkage: float = 20.0,
         averages: bool = True,
         shares: bool | str = "auto",
         include_constants: bool = True,
-        randomized: bool = True,
+        randomized: bool | str = "auto",
+        groups_at_prediction: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -188,6 +198,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.shares = shares
         self.include_constants = include_constants
         self.randomized = randomized
+        self.groups_at_prediction = groups_at_prediction
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -265,7 +276,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         sample_weight : array-like of shape (n,), optional
             Weights; 2 counts as the row twice. Every estimator that is fitted must take them.
         groups : array-like of shape (n,), optional
-            Group of each row, for the objectives over groups; not needed to predict.
+            Group of each row, for the objectives over groups; needed to predict with
+            ``groups_at_prediction=True`` alone.
         X_val, y_val, groups_val, sample_weight_val : optional
             Rows to choose λ on, which no estimator was fitted on; needs ``validation="auto"``.
 

@@ -31,16 +31,27 @@ class LogTable:
         n.
     of_model : callable
         ``of_model(i)`` returns the log-probabilities of model i.
+    groups : ndarray of shape (n,), optional
+        Number of the group of each row, for members that answer by it.
     """
 
-    def __init__(self, n_rows: int, of_model: Callable[[int], Floats]) -> None:
-        self.n_rows, self._of_model = n_rows, of_model
+    def __init__(self, n_rows: int, of_model: Callable[[int], Floats], groups: Ints | None = None) -> None:
+        self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
         self._known: dict[Any, Floats] = {}
 
     @classmethod
-    def of(cls, tables: Sequence[Floats]) -> LogTable:
+    def of(cls, tables: Sequence[Floats], groups: Ints | None = None) -> LogTable:
         """Return the table of log-probabilities that are all there."""
-        return cls(len(tables[0]), lambda i: tables[i])
+        return cls(len(tables[0]), lambda i: tables[i], groups)
+
+    def knowing(self, groups: Ints | None) -> LogTable:
+        """Return the table with the groups of the rows."""
+        return LogTable(self.n_rows, self._of_model, groups)
+
+    def part(self, rows: Ints) -> LogTable:
+        """Return the table of some rows, by their numbers."""
+        groups = None if self.groups is None else self.groups[rows]
+        return LogTable(len(rows), lambda i: self[(i,)][rows], groups)
 
     def __getitem__(self, source: Source) -> Floats:
         if source not in self._known:
@@ -187,4 +198,4 @@ class Judged:
     @property
     def table(self) -> LogTable:
         """The log-probabilities by source."""
-        return LogTable.of(self.logs)
+        return LogTable.of(self.logs, self.rows.groups)

@@ -19,7 +19,8 @@ class TradeOffDisplay(Display):
     """Worst error against mean error along the budgets of one fit, with other classifiers as points.
 
     Solid: what `predict` does along the curve on given rows, which λ was not chosen on. Dashed: the curve
-    itself, of the randomised classifier on the rows λ is chosen on, where it is exact. The ring is the
+    itself on the rows λ is chosen on, where it is exact; of the randomised classifier, or a staircase where
+    members do not share λ. The ring is the
     classifier as it is. Further down and further left is better. Make one with `from_estimator`.
 
     Parameters
@@ -36,6 +37,8 @@ class TradeOffDisplay(Display):
         What the worst error is, for the axis.
     name : str, default=None
         Label of the curve.
+    stepped : bool, default=False
+        Whether there is nothing between two points, so that the first one holds up to the second.
 
     Attributes
     ----------
@@ -72,6 +75,7 @@ class TradeOffDisplay(Display):
         others: Mapping[str, tuple[float, float]] | None = None,
         objective: str = "worst error",
         name: str | None = None,
+        stepped: bool = False,
     ) -> None:
         self.mean = np.asarray(mean, dtype=np.float64)
         self.worst = np.asarray(worst, dtype=np.float64)
@@ -87,6 +91,7 @@ class TradeOffDisplay(Display):
         self.others = dict(others or {})
         self.objective = objective
         self.name = name
+        self.stepped = stepped
 
     @classmethod
     def from_estimator(
@@ -153,19 +158,22 @@ class TradeOffDisplay(Display):
             others=points,
             objective=curve.objective.replace("expected loss", "error"),
             name=name,
+            stepped=not curve.shared,
         )
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        steps = "steps-post" if self.stepped else "default"
         style = {**next_style(ax, "trade-off"), "linestyle": "-", "linewidth": 2, "label": name}
-        (self.line_,) = ax.plot(self.mean, self.worst, **styled(style, kwargs))
+        (self.line_,) = ax.plot(self.mean, self.worst, **styled(style | {"drawstyle": steps}, kwargs))
         colour = self.line_.get_color()
         self.chosen_line_ = self.point_ = None
         if self.chosen_mean is not None:
-            label = "where λ is chosen, randomised"
+            label = "where λ is chosen" + ("" if self.stepped else ", randomised")
             (self.chosen_line_,) = ax.plot(
-                self.chosen_mean, self.chosen_worst, color=colour, linestyle="--", linewidth=1, label=label
-            )
+                self.chosen_mean, self.chosen_worst, color=colour, linestyle="--", linewidth=1,
+                drawstyle=steps, label=label,
+            )  # fmt: skip
         if self.point is not None:
             (self.point_,) = ax.plot(
                 *self.point, marker="o", markersize=10, markeredgewidth=2, fillstyle="none", color=colour,

@@ -27,6 +27,7 @@ _MODULES = (
     "artificial_nets",
     "compas",
     "images",
+    "post_processing",
 )
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

@@ -8,7 +8,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,12 @@ class Settings:
         For experiments with nets: "small" takes minutes on a CPU, "paper" is as published.
     say : callable
         Called with one line for each finished cell.
+    only : tuple of str
+        Methods to compute, for experiments whose cells are jobs; empty stands for all.
+    seed : int or None
+        The only repeat to compute, likewise.
+    max_time : float or None
+        Seconds after which nothing more is computed, likewise; the same call goes on from there.
     """
 
     out: Path
@@ -51,6 +57,22 @@ class Settings:
     n_jobs: int = 1
     scale: str = "small"
     say: Callable[[str], None] = print
+    only: tuple[str, ...] = ()
+    seed: int | None = None
+    max_time: float | None = None
+    _began: float = field(default_factory=time.monotonic, init=False)
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds left for computing, > 0 for the parameter ``max_time`` of a fit; None without a limit."""
+        if self.max_time is None:
+            return None
+        return max(self.max_time - (time.monotonic() - self._began), 1e-9)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return self.max_time is not None and time.monotonic() - self._began >= self.max_time
 
     @property
     def folder(self) -> Path:
@@ -64,6 +86,10 @@ class Settings:
         if self.data is None:
             raise ValueError("--data: this experiment needs a folder of data sets")
         return self.data
+
+
+class OutOfTime(Exception):
+    """A cell's fit ended at the time limit; what it did is on disk."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +125,8 @@ class Experiment:
         Default number of random splits or seeds.
     needs_data : bool
         Whether it needs a folder of data sets.
+    has_jobs : bool
+        Whether its cells are jobs for several calls and machines: ``Settings.only``, ``seed``, ``max_time``.
     """
 
     name: str
@@ -106,6 +134,7 @@ class Experiment:
     play: Callable[[Settings, str], Report]
     repeats: int = 1
     needs_data: bool = True
+    has_jobs: bool = False
 
     def run(self, settings: Settings) -> str:
         """Compute what is missing, write NAME.md, NAME.json and perhaps NAME.png, and return the tables.
@@ -177,18 +206,20 @@ class Cells:
     settings : Settings
         Holds the folder of the cells and the function called for each newly finished one.
     name : str
-        Of the experiment; the file is ``NAME.jsonl``.
+        Of the experiment; the file is ``NAME.jsonl``. Those of other machines, ``NAME.ANYTHING.jsonl``, are
+        read beside it.
     total : int, default=0
         Number of cells of the experiment; with it, the line also estimates the remaining time.
     """
 
     def __init__(self, settings: Settings, name: str, total: int = 0) -> None:
-        self.file, self.say, self.total = settings.out / f"{name}.jsonl", settings.say, total
+        self.file, self.settings, self.total = settings.out / f"{name}.jsonl", settings, total
         self.asked, self.seconds = 0, list[float]()
         self._done: dict[str, dict[str, Any]] = {}
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        if self.file.exists():
-            for line in self.file.read_text(encoding="utf-8").splitlines():
+        others = sorted(self.file.parent.glob(f"{name}.*.jsonl"))
+        for file in [*others, *([self.file] if self.file.exists() else [])]:
+            for line in file.read_text(encoding="utf-8").splitlines():
                 if line.endswith("}"):  # an interrupt may have cut off the last line
                     cell = json.loads(line)
                     self._done[json.dumps(cell["key"], sort_keys=True)] = cell["values"]
@@ -208,18 +239,19 @@ class Cells:
             # In the form a later run reads: keys as text, lists for tuples.
             self._done[name] = json.loads(line)["values"]
             self.seconds.append(time.perf_counter() - began)
-            self.say(f"{', '.join(str(v) for v in key.values())}: {self.seconds[-1]:.1f} s{self._rest()}")
+            self.settings.say(
+                f"{', '.join(str(v) for v in key.values())}: {self.seconds[-1]:.1f} s{self._rest()}"
+            )
         return self._done[name]
 
-    @staticmethod
-    def _whole(compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Compute a cell; Ctrl-C ends it, where a fit alone would keep its finished rounds."""
+    def _whole(self, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Compute a cell; Ctrl-C or the time limit ends it, where a fit alone would keep finished rounds."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", FitInterruptedWarning)
             try:
                 return compute()
             except FitInterruptedWarning as interrupted:
-                raise KeyboardInterrupt from interrupted
+                raise (OutOfTime if self.settings.late else KeyboardInterrupt) from interrupted
 
     def _rest(self) -> str:
         if not self.total:

@@ -49,7 +49,7 @@ ONLY: dict[str, Any] = {
     "include_constants": False,
     "shares": False,
 }
-SHIFTS = ONLY | {"n_thresholds": 40}
+SHIFTS = ONLY | {"n_thresholds": 80}
 AVERAGES = SHIFTS | {"averages": True}
 FULL = AVERAGES | {"include_constants": True}
 # What is compared for the worst class: the pools, then one change each to the full pool without shares.
@@ -60,7 +60,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "+ constants": FULL,
     "+ shares": FULL | {"shares": True},
     **{f"shrinkage {s}": FULL | {"shrinkage": float(s)} for s in (0, 5, 20)},
-    **{f"{n} thresholds": FULL | {"n_thresholds": n} for n in (10, 20, 80)},
+    **{f"{n} thresholds": FULL | {"n_thresholds": n} for n in (10, 20, 40)},
     "averages alone": FULL,
     "floor .001": FULL,
     "budget .01": FULL | {"mean_budget": 0.01},

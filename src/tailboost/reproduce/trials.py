@@ -49,7 +49,7 @@ SETS = (
 )  # fmt: skip
 LEARNERS: dict[str, Any] = {
     "tree": HistTreeClassifier,
-    "strong": HistBoostClassifier,
+    "strong": partial(HistBoostClassifier, vector_leaves=True),
     "strong, tree per class": partial(HistBoostClassifier, vector_leaves=False),
 }
 VALIDATIONS = ("train", 0.2, "cv")
@@ -110,7 +110,7 @@ def single_fits(rows: Split, n_jobs: int) -> Cell:
     from xgboost import XGBClassifier
 
     models = {
-        "HistBoost (vector leaves)": HistBoostClassifier(n_jobs=n_jobs),
+        "HistBoost (vector leaves)": HistBoostClassifier(n_jobs=n_jobs, vector_leaves=True),
         "HistBoost (tree per class)": HistBoostClassifier(n_jobs=n_jobs, vector_leaves=False),
         "XGBClassifier (tree per class)": XGBClassifier(
             n_estimators=50, max_depth=5, learning_rate=0.3, n_jobs=n_jobs

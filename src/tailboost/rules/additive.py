@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from tailboost._typing import Floats
 from tailboost.game import Rule, Stop, StopKind, Units
+from tailboost.rules._log_domain import normalised
 
 # Step of a first hypothesis that is never wrong: alone, it answers the same with any step.
 PERFECT_STEP = 1.0
@@ -108,9 +108,7 @@ def exponential_weights(state: AdditiveState) -> tuple[Floats, float]:
     """Return ``w_i ∝ p_i exp(−m_i)`` and ``log Σ p_i exp(−m_i)``, which normalises them."""
     with np.errstate(divide="ignore"):
         log_w = np.log(state.base) - state.margins
-    log_total = float(logsumexp(log_w))
-    w: Floats = np.exp(log_w - log_total)
-    return w, log_total
+    return normalised(log_w)
 
 
 def coded_step(right: float, wrong: float, n_classes: int) -> float:

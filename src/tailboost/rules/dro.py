@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 
 from tailboost._typing import Floats
 from tailboost.game import Stop, StopKind, Units
+from tailboost.rules._log_domain import normalised
 from tailboost.rules.additive import PERFECT_STEP, Additive, AdditiveState, coded_step
 from tailboost.rules.margin_loss import MARGIN_LOSSES, scaled_losses
 from tailboost.solvers import worst_case_weights
@@ -102,8 +102,7 @@ class WorstCase(Additive):
             log_u = np.log(w) + MARGIN_LOSSES[self.loss].log_slope(state.margins)
         if log_u.max() == -np.inf:
             return np.zeros(len(w))
-        u: Floats = np.exp(log_u - logsumexp(log_u))
-        return u
+        return normalised(log_u)[0]
 
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of ``F(f + a h)`` over a ≥ 0."""

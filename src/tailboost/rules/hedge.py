@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from tailboost._typing import Floats
 from tailboost.game import Rule, Units
+from tailboost.rules._log_domain import normalised
 from tailboost.rules.outliers import keep
 
 
@@ -85,8 +85,7 @@ class Hedge(Rule[HedgeState]):
         p = keep(state.base, state.cumulative, self.outlier_fraction)
         with np.errstate(divide="ignore"):
             log_w = np.log(p) + self.eta * state.cumulative
-        w: Floats = np.exp(log_w - logsumexp(log_w))
-        return w / w.sum()
+        return normalised(log_w)[0]
 
     def update(self, state: HedgeState, losses: NDArray[Any]) -> HedgeState:
         """Add the newest losses."""

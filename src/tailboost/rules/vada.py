@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from tailboost._typing import Floats
+from tailboost.rules._log_domain import normalised
 from tailboost.rules.additive import Additive, AdditiveState, coded_step, exponential_weights
 
 
@@ -44,9 +44,9 @@ def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> LogC
     variance_weight : float
         λ ≥ 0.
     """
-    first, second = (float(logsumexp(-power * margins, b=base)) for power in (1, 2))
-    centred = np.expm1(-margins - first)  # e^(−m) over its mean, minus 1: nothing cancels in the variance
     with np.errstate(divide="ignore"):
+        first, second = (normalised(np.log(base) - power * margins)[1] for power in (1, 2))
+        centred = np.expm1(-margins - first)  # e^(−m) over its mean, minus 1: nothing cancels in the variance
         variance = 2 * first + np.log(base @ (centred - base @ centred) ** 2)
         if variance_weight <= 1:
             cost = np.logaddexp(np.log1p(-variance_weight) + 2 * first, np.log(variance_weight) + second)

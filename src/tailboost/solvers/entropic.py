@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_number
 from tailboost._typing import Floats
 from tailboost.solvers.bits import Losses, members_of
@@ -53,6 +54,7 @@ class EntropicSolution:
     method: str
 
 
+@one_blas_thread
 def entropic_weights(
     losses: Losses,
     alpha: float,

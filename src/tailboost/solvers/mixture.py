@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_alpha
 from tailboost._typing import Floats
 from tailboost.solvers.bits import DenseLosses, Losses, members_of
@@ -59,6 +60,7 @@ class MixtureSolution:
     threshold: float
 
 
+@one_blas_thread
 def minimize_cvar_mixture(
     losses: Losses,
     alpha: float,
@@ -127,6 +129,7 @@ def totally_corrective_weights(
     return minimize_cvar_mixture(losses, alpha, base, start=start)
 
 
+@one_blas_thread
 def mixture_path(
     losses: Losses, alphas: Sequence[float] | Floats, base: npt.ArrayLike | None = None
 ) -> list[MixtureSolution]:

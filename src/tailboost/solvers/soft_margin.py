@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse
 
+from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_number
 from tailboost._typing import Floats as Float
 from tailboost.solvers.bits import Losses, as_losses
@@ -66,6 +67,7 @@ def check_price(C: float, total: float, loss: str) -> None:
         )
 
 
+@one_blas_thread
 def soft_margin_weights(
     wrong: Losses,
     C: float,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tailboost._blas import one_blas_thread
 from tailboost._numbers import base_measure, check_alpha
 from tailboost._typing import Floats
 from tailboost.solvers.bits import BitLosses, Losses, LossMatrix, ShiftedLosses, as_losses
@@ -189,6 +190,7 @@ def _shifted(losses: LossMatrix, shift: Floats, scale: float) -> Losses:
     return losses.columns(np.arange(losses.shape[1])).T * scale + shift[:, None]
 
 
+@one_blas_thread
 def worst_mean_curve(
     losses: Losses,
     means: npt.ArrayLike,
@@ -238,6 +240,7 @@ def worst_mean_curve(
     return _corners(chain, gap)
 
 
+@one_blas_thread
 def least_worst_within(
     losses: Losses,
     means: npt.ArrayLike,

@@ -19,6 +19,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from tailboost._blas import one_blas_thread
 from tailboost._numbers import base_measure, check_number, loss_vector
 from tailboost._typing import Floats
 from tailboost.solvers.regularized import Entropic
@@ -66,6 +67,7 @@ class WorstCaseSolution:
     method: str
 
 
+@one_blas_thread
 def worst_case_weights(
     losses: npt.ArrayLike,
     uncertainty: Uncertainty = "kl",

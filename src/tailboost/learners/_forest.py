@@ -1,0 +1,258 @@
+"""Extremely randomised trees on the tables of the binned trees, grown once for all parts of a cross-fit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._typing import Floats, Hashes, Ints, Mask
+from tailboost.learners._table import OpenTable, Table
+from tailboost.learners._threads import count_threads, predict_in_blocks, sklearn_threads
+
+N_TREES = 100
+# A tree sees at most about this many distinct rows. The time of a fit then no longer grows with the rows, and
+# the trees stay small enough to be asked quickly.
+MOST_ROWS = 20_000
+# A class has at least one in so many of the rows that would be its own if all had as many, or all its rows.
+LEAST_SHARE = 4
+# This many trees share such a sample.
+BATCH = 5
+# Trees are asked for so many rows at a time: their answers stay in the processor's cache.
+ROWS_AT_ONCE = 8192
+# Least share of the weight in a leaf of the forest: it limits the size of trees on very many rows.
+SMALLEST_LEAF = 5e-5
+# Least weight of a leaf, in average rows, where a class is very rare.
+LEAF_ROWS = 5.0
+# And at most this share of the weight, where there are very few rows.
+LARGEST_LEAF = 0.05
+# Rows of a class are multiplied by a number of few bits: sums of such weights are exact, whether a row weighs
+# 2 or is there twice.
+SIGNIFICANT_BITS = 10
+
+
+class TableForest(ClassifierMixin, BaseEstimator):
+    """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
+
+    def __init__(
+        self, *, leaf_rows: float | None = None, n_jobs: int | None = None, random_state: Any = None
+    ) -> None:
+        self.leaf_rows = leaf_rows
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit; see scikit-learn's."""
+        classes, index = np.unique(y, return_inverse=True)
+        weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        session = ForestSession(self, OpenTable.of(X), index)
+        return self.with_trees(session.reader, session.batches(weight, None), classes)
+
+    def with_trees(self, reader: Any, batches: list[ExtraTreesClassifier], classes: NDArray[Any]) -> Self:
+        """Become the forest of these trees.
+
+        Parameters
+        ----------
+        reader : TableReader
+            Prepares rows for the trees.
+        batches : list of fitted forests
+            Their classes are positions in ``classes``; they may lack some.
+        classes : ndarray of shape (K,)
+            The labels.
+        """
+        self.table_, self.batches_, self.classes_ = reader, batches, classes
+        return self
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Those of the forest, shape (d,)."""
+        check_is_fitted(self)
+        each = [batch.feature_importances_ for batch in self.batches_]
+        return np.average(each, axis=0, weights=[len(batch.estimators_) for batch in self.batches_])
+
+    def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
+        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K).
+
+        A class's probability is the mean over the trees that saw the class.
+        """
+
+        def ask(block: Table) -> NDArray[np.float64]:
+            # Not by the forests: they change Python's warning filters, which all threads share, and with
+            # several threads sum the trees in any order.
+            total, seen = np.zeros((block.shape[0], len(self.classes_))), np.zeros(len(self.classes_))
+            check = sp.issparse(block)  # its indices may be longer than trees can read
+            for batch in self.batches_:
+                known = batch.classes_
+                where = slice(None) if len(known) == len(seen) else known
+                for tree in batch.estimators_:
+                    total[:, where] += tree.predict_proba(block, check_input=check)
+                seen[where] += len(batch.estimators_)
+            total /= np.maximum(seen, 1.0)
+            return total if seen.min() == seen.max() else total / total.sum(axis=1, keepdims=True)
+
+        def predict(rows: Table) -> NDArray[np.float64]:
+            starts = range(0, max(rows.shape[0], 1), ROWS_AT_ONCE)
+            return np.concatenate([ask(rows[a : a + ROWS_AT_ONCE]) for a in starts])
+
+        return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict class probabilities, shape (n, K)."""
+        check_is_fitted(self)
+        return self.predict_proba_table(self.table_.transform(X))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(ExtraTreesClassifier()).input_tags
+        return tags
+
+
+class ForestSession:
+    """All forests on one table.
+
+    Where models are judged out of fold, the trees are grown once: each leaves out one part of the rows, and a
+    part is judged by the trees that left it out. The forest that stays consists of all trees. So a five-fold
+    cross-fit takes one forest instead of six, at the price that the answers out of fold come from a fifth of
+    the trees.
+
+    Parameters
+    ----------
+    template : TableForest
+        What a leaf is, threads, seed.
+    opened : OpenTable
+        The rows.
+    y : ndarray of int, shape (n,)
+        What the trees tell apart, from 0.
+    classes : ndarray of int, shape (n,), optional
+        Classes that weigh the same in every tree. Without them weights are taken as they are.
+    """
+
+    def __init__(
+        self, template: TableForest, opened: OpenTable, y: Ints, classes: Ints | None = None
+    ) -> None:
+        self.template, self.opened, self.reader = template, opened, opened.reader
+        self.y, self.classes = np.asarray(y), None if classes is None else np.asarray(classes)
+        self.part: Ints | None = None
+        self.grown: dict[int, list[ExtraTreesClassifier]] = {}
+        self.grown_for: bytes = b""
+
+    def leave_out(self, part: Ints) -> None:
+        """Tell which rows are judged together, see `protocols.Partitioned`."""
+        self.part = part
+        self.grown.clear()
+
+    def fit(self, weight: Floats, rows: Mask | None = None) -> TableForest:
+        """Return the forest for these weights, shape (n,): the trees that saw no other rows than ``rows``."""
+        forest = TableForest(**self.template.get_params())
+        return forest.with_trees(
+            self.reader, self.batches(weight, rows), np.arange(int(self.y.max(initial=0)) + 1)
+        )
+
+    def batches(self, weight: Floats, rows: Mask | None) -> list[ExtraTreesClassifier]:
+        """Return the trees of a forest, fitted in batches."""
+        everything = np.ones(len(weight), dtype=bool)
+        if self.part is None:
+            return self._grow(weight, everything if rows is None else rows, N_TREES, 0)
+        n_parts = int(self.part.max()) + 1
+        # With a single part the other half of the trees sees all rows.
+        numbers = list(range(n_parts)) if n_parts > 1 else [0, n_parts]
+        wanted = [j for j in numbers if rows is None or np.array_equal(rows, self.part != j)]
+        if not wanted:  # rows that are no complement of a part
+            assert rows is not None
+            return self._grow(weight, rows, N_TREES, 0)
+        if self.grown_for != weight.tobytes():
+            self.grown, self.grown_for = {}, weight.tobytes()
+        for j in wanted:
+            if j not in self.grown:
+                self.grown[j] = self._grow(weight, self.part != j, N_TREES // len(numbers), j)
+        return [batch for j in wanted for batch in self.grown[j]]
+
+    def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[ExtraTreesClassifier]:
+        """Grow trees on those rows that have weight; ``number`` tells the parts' random numbers apart."""
+        kept = np.flatnonzero(rows & (weight > 0.0))
+        stratum, place, size = self._places
+        most = _quota(size, MOST_ROWS)
+        n_batches = 1 if (most == size).all() else -(-n_trees // BATCH)
+        strata = stratum if self.classes is None else self.classes
+        mass = np.bincount(strata[kept], weights=weight[kept]).astype(np.float64)
+        if self.classes is not None:
+            mass = np.where(mass > 0.0, mass.sum() / np.count_nonzero(mass), 0.0)
+        batches = []
+        for b, n in enumerate(_evenly(n_trees, n_batches)):
+            # Windows of the places one after the other: samples have as few rows in common as can be.
+            offset = (place - (number * n_batches + b) * most[stratum]) % size[stratum]
+            index = kept if n_batches == 1 else kept[(offset < most[stratum])[kept]]
+            own = weight[index]
+            if n_batches > 1 or self.classes is not None:
+                own = reweighed(own, strata[index], mass)
+            batches.append(self._batch(index, own, n, (number, b)))
+        return batches
+
+    def _batch(self, index: Ints, weight: Floats, n_trees: int, number: tuple[int, int]) -> Any:
+        given = self.template.random_state
+        seed = np.random.SeedSequence([0 if given is None else int(given), *number]).generate_state(1)
+        y, table = self.y[index], self.opened.table[index]
+        leaf = smallest_leaf(self.opened.hashes[index], y, self.template.leaf_rows)
+        forest = ExtraTreesClassifier(n_trees, min_weight_fraction_leaf=leaf, random_state=int(seed[0] >> 1))
+        with sklearn_threads(count_threads(self.template.n_jobs, self.opened.table.shape)):
+            forest.fit(table, y, weight)
+        return forest
+
+    @cached_property
+    def _places(self) -> tuple[Ints, Ints, Ints]:
+        """Each row's stratum, its place among the distinct rows of the stratum, and the strata's sizes.
+
+        Places are by content, so that a row has one at any position, and all its repetitions the same.
+        """
+        stratum = self.y if self.classes is None else self.classes
+        hashes = self.opened.hashes
+        order = np.lexsort((hashes, stratum))
+        another = np.empty(len(order), dtype=bool)
+        another[:1] = True
+        another[1:] = (np.diff(stratum[order]) > 0) | (hashes[order[1:]] != hashes[order[:-1]])
+        size = np.bincount(stratum[order[another]])
+        place = np.empty(len(order), dtype=np.intp)
+        place[order] = np.cumsum(another) - 1
+        return stratum, place - (np.cumsum(size) - size)[stratum], size
+
+
+def reweighed(weight: Floats, strata: Ints, mass: Floats) -> Floats:
+    """Multiply the weights of every stratum by a number of few bits so that they sum to its mass."""
+    given = np.bincount(strata, weights=weight, minlength=len(mass))
+    mantissa, exponent = np.frexp(mass / np.where(given > 0.0, given, 1.0))
+    factor = np.ldexp(np.rint(mantissa * 2.0**SIGNIFICANT_BITS), exponent - SIGNIFICANT_BITS)
+    weighed: Floats = weight * factor[strata]
+    return weighed
+
+
+def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> float:
+    """Return the least share of the weight in a leaf, in which every class weighs the same.
+
+    Where a class is rare, fully grown trees give most rows a probability of 0 of it: a pile of ties, on which
+    thresholds land. So leaves weigh ``5 (1 − K n_k/n)`` average rows for the rarest class k: none where
+    classes are even. Rows are counted by content, so that one said twice is one of weight 2.
+    """
+    codes = np.unique(y, return_inverse=True)[1]
+    rows = np.array([len(np.unique(hashes[codes == k])) for k in range(int(codes.max()) + 1)])
+    if leaf_rows is None:
+        leaf_rows = LEAF_ROWS * (1.0 - len(rows) * float(rows.min()) / float(rows.sum()))
+    return max(SMALLEST_LEAF, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
+
+
+def _quota(size: Ints, most: int) -> Ints:
+    """Return how many of each stratum's rows a sample has: its share of ``most``, but of a rare one more."""
+    if size.sum() <= most:
+        return size
+    at_least = most // (LEAST_SHARE * len(size))
+    return np.minimum(size, np.maximum(np.ceil(size * (most / size.sum())).astype(np.intp), at_least))
+
+
+def _evenly(n: int, parts: int) -> list[int]:
+    return [n // parts + (i < n % parts) for i in range(parts)]

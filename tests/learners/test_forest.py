@@ -1,0 +1,162 @@
+"""The forest behind the default worst-class fit: one for all parts of a cross-fit, on samples of rows."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesClassifier
+
+import tailboost as tb
+from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners import _forest as forests  # the sizes of samples and trees are no parameters
+from tailboost.learners._forest import ForestSession, TableForest
+from tailboost.learners._table import OpenTable
+
+K = 3
+
+
+def rows(seed, n=300):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 6, (n, 4)).astype(float)
+    y = np.clip((X[:, 0] + X[:, 1] * rng.random(n) > 4).astype(int) + (rng.random(n) < 0.1), 0, K - 1)
+    return X, y
+
+
+def session(X, y, part=None):
+    opened = ForestSession(TableForest(), OpenTable.of(X), y, classes=y)
+    if part is not None:
+        opened.leave_out(part)
+    return opened
+
+
+def trees(forest):
+    return [tree for batch in forest.batches_ for tree in batch.estimators_]
+
+
+@pytest.mark.parametrize("most", [20_000, 60])
+def test_a_part_is_judged_by_trees_that_did_not_see_it(most, monkeypatch):
+    monkeypatch.setattr(forests, "MOST_ROWS", most)
+    X, y = rows(0)
+    part, one = np.arange(len(y)) % 5, np.ones(len(y))
+    opened = session(X, y, part)
+    everything = opened.fit(one)
+    assert len(trees(everything)) == forests.N_TREES
+    for j in range(5):
+        out = part == j
+        own = opened.fit(one, ~out)
+        assert len(trees(own)) == forests.N_TREES // 5
+        assert all(any(tree is other for other in trees(everything)) for tree in trees(own))
+        flipped = np.where(out, K - 1 - y, y)  # labels it must not know
+        again = ForestSession(TableForest(), OpenTable.of(X), flipped, classes=y)
+        again.leave_out(part)
+        if most < len(y):
+            assert all(tree.tree_.n_node_samples[0] <= 2 * most for tree in trees(own))
+        np.testing.assert_array_equal(again.fit(one, ~out).predict_proba(X), own.predict_proba(X))
+
+
+def test_a_held_out_part():
+    """Half of the trees leave it out, the others see all rows."""
+    X, y = rows(1)
+    part, one = np.where(np.arange(len(y)) % 5 == 0, 0, -1), np.ones(len(y))
+    opened = session(X, y, part)
+    rest, everything = opened.fit(one, part != 0), opened.fit(one)
+    assert len(trees(rest)) == forests.N_TREES // 2
+    assert len(trees(everything)) == forests.N_TREES
+    seen = {int(tree.tree_.n_node_samples[0]) for tree in trees(everything)}
+    assert seen == {len(y), int((part != 0).sum())}
+
+
+def test_other_rows_get_a_forest_of_their_own():
+    X, y = rows(2)
+    one, few = np.ones(len(y)), np.arange(len(y)) < 200
+    opened = session(X, y, np.arange(len(y)) % 5)
+    assert len(trees(opened.fit(one, few))) == forests.N_TREES
+    alone = session(X[few], y[few]).fit(one[few])
+    np.testing.assert_array_equal(opened.fit(one, few).predict_proba(X), alone.predict_proba(X))
+
+
+def test_other_weights_other_trees():
+    X, y = rows(3)
+    part, one = np.arange(len(y)) % 5, np.ones(len(y))
+    other = np.where(X[:, 2] > 2, 5.0, 1.0)
+    opened = session(X, y, part)
+    before = opened.fit(one).predict_proba(X)
+    weighted = opened.fit(other, part != 1).predict_proba(X)
+    assert not np.allclose(weighted, opened.fit(one, part != 1).predict_proba(X))
+    np.testing.assert_array_equal(opened.fit(other, part != 1).predict_proba(X), weighted)
+    np.testing.assert_array_equal(opened.fit(one).predict_proba(X), before)
+
+
+@pytest.mark.parametrize("most", [20_000, 60])
+def test_a_weight_is_repetition_and_order_means_nothing(most, monkeypatch):
+    monkeypatch.setattr(forests, "MOST_ROWS", most)
+    X, y = rows(4)
+    _, content = np.unique(X, axis=0, return_inverse=True)
+    part = content % 5  # equal rows lie in one part
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    many = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
+    one, two = session(X, y, part), session(X[many], y[many], part[many])
+    for j in (None, 0, 3):
+        a = one.fit(weight.astype(float), None if j is None else part != j)
+        b = two.fit(np.ones(len(many)), None if j is None else part[many] != j)
+        np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+
+
+def test_a_sample_keeps_the_rare_class(monkeypatch):
+    monkeypatch.setattr(forests, "MOST_ROWS", 100)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 3)), (np.arange(4000) < 10).astype(int)
+    forest = session(X, y).fit(np.ones(4000))
+    counts = [int(tree.tree_.n_node_samples[0]) for tree in trees(forest)]
+    assert min(counts) >= 100  # all ten of the rare class, and its share of the other
+    assert max(counts) <= 100 + 10
+    assert len(forest.batches_) == forests.N_TREES // forests.BATCH
+    assert all(len(batch.classes_) == 2 for batch in forest.batches_)
+
+
+def test_samples_share_as_few_rows_as_can_be(monkeypatch):
+    monkeypatch.setattr(forests, "MOST_ROWS", 100)
+    X, y = np.random.default_rng(0).normal(size=(2000, 1)), np.arange(2000) % 2
+    forest = session(X, y).fit(np.ones(2000))  # twenty samples of a hundred
+    P = forest.predict_proba(X)
+    # Every row is in the sample of five trees, fully grown on different values: they know its class.
+    assert (P[np.arange(2000), y] >= forests.BATCH / forests.N_TREES - 1e-12).all()
+
+
+def test_a_class_that_some_trees_did_not_see():
+    X, y = rows(5)
+    part = np.arange(len(y)) % 5
+    y = np.where(y == 2, 1, y)
+    y[[0, 5]] = 2  # both rows of class 2 lie in part 0
+    X[[0, 5]] = 9.0
+    forest = session(X, y, part).fit(np.ones(len(y)))
+    P = forest.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert P[0, 2] > 0.4  # four fifths of the trees know it and say 1
+
+
+def test_beside_scikit_learns_forest():
+    """Without parts, on few rows of even classes, it is extremely randomised trees: as good as the peer's."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 6))
+    y = (X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=1500) > 0.9).astype(int)
+    Z, z = X[1000:], y[1000:]
+    ours = TableForest(random_state=0).fit(X[:1000], y[:1000])
+    peer = ExtraTreesClassifier(random_state=0).fit(X[:1000], y[:1000])
+    error, theirs = (np.mean(P.argmax(axis=1) != z) for P in (ours.predict_proba(Z), peer.predict_proba(Z)))
+    assert abs(error - theirs) < 0.03
+    gap = np.abs(ours.predict_proba(Z) - peer.predict_proba(Z)).mean()
+    assert gap < 0.06
+    np.testing.assert_allclose(ours.feature_importances_, peer.feature_importances_, atol=0.05)
+
+
+def test_a_cross_fit_grows_one_forest(monkeypatch):
+    grown = []
+    fit = ExtraTreesClassifier.fit
+    monkeypatch.setattr(
+        ExtraTreesClassifier, "fit", lambda self, *args: grown.append(self.n_estimators) or fit(self, *args)
+    )
+    X, y = rows(6)
+    tb.WorstClassBoostClassifier(n_estimators=3, validation="cv", random_state=0).fit(X, y)
+    assert sum(grown) == forests.N_TREES
+    grown.clear()
+    LogitAdjustedClassifier().fit(X, y)
+    assert sum(grown) == forests.N_TREES
