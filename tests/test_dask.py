@@ -23,8 +23,8 @@ da = pytest.importorskip("dask.array", reason="needs the extra dask")
 
 import tailboost.dask as td  # noqa: E402 -- not without Dask
 
-TREES = HistBoostClassifier(n_estimators=3, max_depth=3)
-N = 1500
+TREES = HistBoostClassifier(n_estimators=2, max_depth=3)
+N = 1200
 
 
 @pytest.fixture(scope="module")
@@ -75,20 +75,20 @@ def same_fit(one, other, X):
 def test_a_fit_does_not_depend_on_workers_partitions_or_order(client, validation):
     X, y, _, w = table()
     clf = td.AdaLPBoostClassifier(
-        TREES, n_estimators=3, alpha=0.4, validation=validation, n_iter_no_change=None, random_state=0
+        TREES, n_estimators=2, alpha=0.4, validation=validation, n_iter_no_change=None, random_state=0
     )
     fits = [
         clone(clf).fit(*blocks(parts, *arrays), client=client)  # one partition lies on one worker
         for parts, arrays in ((1, (X, y, w)), (9, (X, y, w)), (5, shuffled(X, y, w)))
     ]
-    assert fits[0].n_iter_ == 3
+    assert fits[0].n_iter_ == 2
     for other in fits[1:]:
         same_fit(fits[0], other, X)
 
 
 def test_groups_and_classes_do_not_depend_on_partitions_either(client):
     X, y, groups, w = table()
-    by_group = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0)
+    by_group = td.GroupDROBoostClassifier(TREES, n_estimators=2, validation=0.3, random_state=0)
     by_class = td.WorstClassBoostClassifier(n_estimators=4, random_state=0)
     order = shuffled(X, y, groups, w)
     for clf, args in ((by_group, (groups,)), (by_class, ())):
@@ -137,7 +137,7 @@ def test_the_same_game_as_on_one_machine(client):
 def test_the_result_is_an_ordinary_classifier(client, tmp_path):
     X, y, groups, _ = table(3)
     Xd, yd, gd = blocks(3, X, y, groups)
-    clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0).fit(
+    clf = td.GroupDROBoostClassifier(TREES, n_estimators=2, random_state=0).fit(
         Xd, yd, groups=gd, client=client
     )
     local = clf.to_local()

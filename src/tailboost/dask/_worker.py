@@ -163,6 +163,8 @@ class Question:
         XGBoost's parameters for each.
     scales : list of float
         By which XGBoost's weights are multiplied on top.
+    factor : ndarray of shape (m,)
+        By which class weights multiply the weights of the rows of each combination.
     judge : ndarray of shape (m,)
         Number of the model that answers for the rows of each combination.
     shift : ndarray of shape (n_models, K) or None
@@ -176,6 +178,7 @@ class Question:
     densities: list[Floats]
     params: list[dict[str, Any]]
     scales: list[float]
+    factor: Floats
     judge: Ints
     shift: Floats | None = None
     models: list[bytes] | None = None
@@ -464,10 +467,10 @@ def ask(
 
 def _fit_all(part: Part, question: Question) -> list[Any]:
     assert part.binned is not None
-    boosters = []
+    boosters, own = [], part.weight * question.factor[part.keys]
     for density, params, scale in zip(question.densities, question.params, question.scales, strict=True):
         weight = part.weight * density[part.keys] * scale
-        boosters.append(part.binned.fit(weight, params, part.check))
+        boosters.append(part.binned.fit(weight, own, params, part.check))
     return boosters
 
 
