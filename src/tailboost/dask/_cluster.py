@@ -293,6 +293,6 @@ class Rows:
 
     def _gone(self) -> ClusterError:
         return ClusterError(
-            "the Dask scheduler was lost or restarted, and the rows with it: fit again with a new client; with "
-            "the same checkpoint_dir the models that were finished are not fitted again"
+            "the Dask scheduler was lost or restarted, and the rows with it: fit again with a new client; "
+            "with the same checkpoint_dir the models that were finished are not fitted again"
         )

@@ -97,7 +97,7 @@ class Tally:
     squares: Floats
 
     @classmethod
-    def of(cls, keys: NDArray[np.int64], weight: Floats, n_keys: int) -> Tally:
+    def of(cls, keys: NDArray[Any], weight: Floats, n_keys: int) -> Tally:
         """Count rows by their combinations, of which there may be ``n_keys``."""
         if n_keys <= LOOKED_UP:
             rows = np.bincount(keys, minlength=n_keys)
@@ -213,7 +213,7 @@ class Part:
     weight: Floats = field(default_factory=lambda: np.empty(0))
     hashes: Hashes = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     # The combination of each row, until it is numbered by the client's table, then its number there.
-    keys: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    keys: NDArray[np.signedinteger[Any]] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_keys: int = 0
     binned: BinnedPart | None = None
     log_probabilities: NDArray[np.float32] | None = None
@@ -227,17 +227,18 @@ class Part:
     def number(self, table: NDArray[np.int64]) -> None:
         """Replace the rows' combinations by their numbers in a table of those that occur anywhere."""
         if self.n_keys <= LOOKED_UP:
-            numbers = np.zeros(self.n_keys, dtype=np.int64)
+            numbers = np.zeros(self.n_keys, dtype=np.int32)
             numbers[table] = np.arange(len(table))
             self.keys = numbers[self.keys]
         else:
-            self.keys = np.searchsorted(table, self.keys)
+            self.keys = np.searchsorted(table, self.keys).astype(np.int32)
         self.n_keys = len(table)
 
     def split(self, values: NDArray[Any], radix: int) -> Tally:
         """Tell combinations apart by one more value of each row."""
-        self.keys = self.keys * radix + values
         self.n_keys *= radix
+        # Half the memory where that is enough.
+        self.keys = (self.keys * np.int64(radix) + values).astype(np.min_scalar_type(-self.n_keys))
         return Tally.of(self.keys, self.weight, self.n_keys)
 
 
@@ -310,6 +311,7 @@ def look(fit: str, reading: Reading) -> Look:
     """Read the rows as the learner does, one partition at a time, and say what the client needs to know."""
     part = _part(fit)
     found: list[tuple[Any, ...]] = []
+    digest = 0
     sample = _Smallest(ROWS_FOR_CUTS)
     given = _Smallest(PROBED)
     for number in sorted(part.files):
@@ -320,14 +322,17 @@ def look(fit: str, reading: Reading) -> Look:
         given.add(X, hashes)
         codes = [positions(y, reading.classes, "y")]
         codes += [positions(c, v, "groups") for c, v in zip(columns, reading.groups, strict=True)]
-        found.append((codes[0].astype(np.int32), weight, hashes, _combined(codes, reading.radices)))
+        strata = _combined(codes, reading.radices)
+        digest += _digest(hashes, strata, weight)
+        found.append((codes[0].astype(np.int32), weight, hashes, strata))
         path = part.folder / f"table-{number}.npy"
         np.save(path, table)
         part.files[number].unlink()
         part.files[number] = path
-    part.y, part.weight, part.hashes, part.keys = (np.concatenate(c) for c in zip(*found, strict=True))
+    columns = list(zip(*found, strict=True))
+    del found, X, y, weight, hashes, strata, table  # memory is short here
+    part.keys, part.hashes, part.weight, part.y = (np.concatenate(columns.pop()) for _ in range(4))
     part.n_keys = int(np.prod(reading.radices, dtype=np.int64))
-    digest = _digest(part.hashes, part.keys, part.weight)
     tally = part.split((part.hashes & np.uint64(1)).astype(np.int64), 2)
     least = float(part.weight.min())
     return Look(tally, least, *sample.rows(), *given.rows(), shortest(part.hashes), digest)
@@ -505,14 +510,14 @@ def _together(rabit: dict[str, Any], part: Part, work: Callable[[], list[Any]]) 
     return found[0]
 
 
-def _answers(part: Part, question: Question, boosters: list[Any], n_classes: int) -> Ints:
+def _answers(part: Part, question: Question, boosters: list[Any], n_classes: int) -> NDArray[Any]:
     """Return the class number that each row is answered, by the model that judges it."""
     assert part.binned is not None
-    judge = question.judge[part.keys]
+    judge = question.judge.astype(np.int8)[part.keys]
     if question.shift is None:
-        answers = np.zeros(len(judge), dtype=np.int64)
+        answers = np.zeros(len(judge), dtype=np.int32)
         for j in np.unique(question.judge).tolist():
-            answers = np.where(judge == j, part.binned.answers(boosters[j]), answers)
+            np.copyto(answers, part.binned.answers(boosters[j]), where=judge == j, casting="same_kind")
         return answers
     if not question.reuse:
         logs = np.zeros((len(judge), n_classes), dtype=np.float32)
