@@ -1,6 +1,6 @@
 """Boosting on a Dask cluster: growth with the rows, what travels, and the cost beside plain XGBoost.
 
-    python benchmarks/cluster.py [--rows 100000 1000000] [--workers 2] [--repeat 1] [--json FILE]
+    python benchmarks/cluster.py [--rows 100000 1000000] [--workers 2] [--repeat 1] [--ours] [--out FILE]
 
 Rows × 30 columns are made where they lie, in blocks of at most 250,000. A fifth is held out, so every round
 fits two models. Seconds under "processor" are those of the workers' processes, which other programs on the
@@ -101,20 +101,21 @@ def main():
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--json")
+    parser.add_argument("--ours", action="store_true", help="leave plain XGBoost out")
+    parser.add_argument("--out")
     args = parser.parse_args()
     results = []
     for n in args.rows:
         for repeat in range(args.repeat):
-            for which in (ours, plain):
+            for which in (ours,) if args.ours else (ours, plain):
                 found = {"rows": n, "workers": args.workers, "what": which.__name__, "repeat": repeat}
                 found |= measure(n, args.workers, which)
                 print(
                     {k: v if not isinstance(v, float) else round(v, 3) for k, v in found.items()}, flush=True
                 )
                 results.append(found)
-    if args.json:
-        with open(args.json, "w") as file:
+    if args.out:
+        with open(args.out, "w") as file:
             json.dump(results, file, indent=1)
 
 

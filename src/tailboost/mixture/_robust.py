@@ -69,7 +69,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
         would have fewer than 20 rows of a class in a group, and 0.2 beyond. The models that stay are fitted
         on all rows.
-    n_thresholds : int, default=80
+    n_thresholds : int, default=40
         Shifts of every model.
     shrinkage : float ≥ 0, default=20.0
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
@@ -181,7 +181,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         max_error: Any = None,
         mean_budget: float | None = None,
         validation: Any = "auto",
-        n_thresholds: int = 80,
+        n_thresholds: int = 40,
         shrinkage: float = 20.0,
         averages: bool = True,
         shares: bool | str = "auto",

@@ -24,6 +24,8 @@ CACHED = 32768
 PAIRED = 200_000
 #: Units from which on those of equal weight are counted, 64 at once, and others summed two planes at once.
 COUNTED = 16384
+#: Units that tell different hypotheses apart, nearly always.
+TOLD_APART = 16384
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
 SINGLE = 2048
 
@@ -269,9 +271,11 @@ class BitLosses:
 
     def keys(self) -> list[Any]:
         """Numbers that are equal for hypotheses with the same losses, and hardly else."""
-        some = self._words()[:, :: self._n // 2**17 + 1]
-        salt = np.random.default_rng(0).integers(2**64, size=some.shape[1], dtype=np.uint64)
-        return [int(key) for key in (some * (salt | np.uint64(1))).sum(axis=1)]
+        step = self._n // TOLD_APART + 1
+        some = self if step == 1 else self.select(units=np.arange(0, self._n, step))
+        packed = some._words()
+        salt = np.random.default_rng(0).integers(2**64, size=packed.shape[1], dtype=np.uint64)
+        return [int(key) for key in (packed * (salt | np.uint64(1))).sum(axis=1)]
 
     def patterns(self) -> tuple[Ints, Ints]:
         """Units with distinct losses: (first unit of each pattern, pattern of each unit)."""
