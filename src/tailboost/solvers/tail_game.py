@@ -120,7 +120,7 @@ class TailGame:
         kept: Ints | None = None
         pattern: Ints | None = None
         if not isinstance(full_p, float) and not full_p.all():
-            kept = np.flatnonzero(full_p)
+            kept = np.flatnonzero(full_p != 0)
             reduced, p = full.select(units=kept), full_p[kept]
         merged = _merge(reduced)
         if merged is not None:
