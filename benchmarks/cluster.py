@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import time
 
 import dask.array as da
@@ -52,9 +51,14 @@ def processor(client):
     return sum(client.run(time.process_time).values())
 
 
+def largest():
+    """Return the largest memory of this process so far, in MB (Linux)."""
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024
+
+
 def peak(client):
     """Return the largest memory of a worker so far, in MB."""
-    return max(client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss).values()) / 1024
+    return max(client.run(largest).values())
 
 
 def ours(client, X, y, n):
@@ -93,7 +97,8 @@ def measure(n, n_workers, which):
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         client.run(lambda: __import__("tailboost.dask"))  # not what is measured
         X, y = data(n)
-        return which(client, X, y, n) | {"peak_worker_mb": peak(client)}
+        before = peak(client)
+        return which(client, X, y, n) | {"idle_worker_mb": before, "peak_worker_mb": peak(client)}
 
 
 def main():

@@ -121,14 +121,19 @@ def test_λ_is_optimal_for_the_losses_of_the_rows_themselves(client):
     assert own == pytest.approx(best.fun, abs=1e-9)
 
 
-def test_the_same_game_as_on_one_machine(client):
+@pytest.mark.filterwarnings("ignore:sample_weight. the weights sum to")
+@pytest.mark.parametrize("scale", [1.0, 1e-5])
+def test_the_same_game_as_on_one_machine(client, scale):
     """On the training losses nothing depends on folds: members, weights of the player and λ are the same."""
     X, y, _, w = table(2)
-    args = {"n_estimators": 3, "alpha": 0.5, "validation": "train", "n_iter_no_change": None}
+    w = w * scale  # normalised weights are far below 1
+    args = {"n_estimators": 3, "alpha": 0.5, "validation": "train", "eta": "theory", "n_iter_no_change": 2}
     one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y, w)
     many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(*blocks(4, X, y, w), client=client)
     np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
     np.testing.assert_allclose(many.trace_.effective_size, one.trace_.effective_size, atol=1e-9)
+    assert many.game_.rule.eta == pytest.approx(one.game_.rule.eta, rel=1e-12)
+    assert str(many.guarantee_) == str(one.guarantee_)
     np.testing.assert_allclose(many.trace_.value, one.trace_.value, atol=1e-9)
     np.testing.assert_allclose(many.estimator_weights_, one.estimator_weights_, atol=1e-9)
     np.testing.assert_array_equal(many.predict(X), one.predict(X))
