@@ -661,14 +661,17 @@ def test_fit_with_the_group_at_prediction():
     assert again.predict(X[TEST], groups=GROUPS[TEST]).shape == answers.shape
 
 
-def test_a_file_of_a_mixture_by_group(tmp_path):
+@pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])
+def test_a_file_of_a_mixture_by_group(tmp_path, form):
     pytest.importorskip("skops")
     mix = RobustMixtureClassifier(
         models(), objective="worst_cell", groups_at_prediction=True, random_state=0
-    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    ).fit(X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN]))
     tb.save_model(mix, tmp_path / "m.skops")
     loaded = tb.load_model(tmp_path / "m.skops")
-    answers = [m.predict(X[TEST], groups=GROUPS[TEST]) for m in (mix, getattr(loaded, "classifier", loaded))]
+    answers = [
+        m.predict(X[TEST], groups=form(GROUPS[TEST])) for m in (mix, getattr(loaded, "classifier", loaded))
+    ]
     assert np.array_equal(*answers)
 
 
@@ -690,6 +693,16 @@ def test_groups_at_prediction_refuses():
         mix.predict_from(P, groups=group[:3])
     with pytest.raises(ValueError, match="has no meaning with objective='worst_class'"):
         mix.reweight(objective="worst_class")
+    smooth = GROUPS == "smooth"
+    with pytest.raises(ValueError, match=r"no row of group\(s\) \['rough'\] to choose on"):
+        RobustMixtureClassifier(models(), objective="worst_cell", groups_at_prediction=True).fit(
+            X[TRAIN],
+            Y[TRAIN],
+            groups=GROUPS[TRAIN],
+            X_val=X[smooth],
+            y_val=Y[smooth],
+            groups_val=GROUPS[smooth],
+        )
     blind = make(P, y, objective="worst_group", groups=group)
     with pytest.raises(ValueError, match="groups have no part in the answers"):
         blind.predict_from(P, groups=group)

@@ -49,7 +49,9 @@ class GameKind:
     class_loss, combine : str
         As given to the classifier.
     limited : bool
-        Whether the mean error has a limit, which only a mixture can keep.
+        Whether something is asked that only a mixture can keep: a limit on the mean error, or one member.
+    randomized : bool
+        Whether members may share λ.
     """
 
     gamma: float
@@ -57,6 +59,7 @@ class GameKind:
     class_loss: str
     combine: str
     limited: bool = False
+    randomized: bool = True
 
     def check(self, m: int, q: float) -> None:
         """Raise ValueError where the indicator game over ``m`` units has no condition to meet."""
@@ -96,6 +99,7 @@ class GameKind:
             with_constants=constants,
             keep_answers=True,
             mean_budget=budget,
+            randomized=self.randomized,
         )
 
     def demand(self, units: TargetUnits, rounds: int, stated: bool) -> Demand:
@@ -381,15 +385,15 @@ def reachable(combiner: Vote | Mixture, target: float) -> str:
             f"no mean_budget meets all targets there: the {combiner.objective} is brought to "
             f"{worst.min():.3g}, not to {target:.3g}"
         )
-    right = met[0]
+    right, who = met[0], "the mixture (predict_proba)" if combiner.randomized else "predict"
     # The objective is convex in λ: on the way from the point before it is no higher than the straight line.
     needed = (
-        mean[0]
-        if right == 0
+        mean[right]
+        if right == 0 or not combiner.randomized
         else np.interp(-target, -worst[right - 1 : right + 1], mean[right - 1 : right + 1])
     )
     return (
-        f"the mixture (predict_proba) meets them there with mean_budget={max(0.0, needed - least):.3g}, "
+        f"{who} meets them there with mean_budget={max(0.0, needed - least):.3g}, "
         f"a mean error of {needed:.3g}"
     )
 

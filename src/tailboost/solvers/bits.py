@@ -171,7 +171,7 @@ class BitLosses:
             probe = weights[:: weights.size // 255]
             if np.count_nonzero(probe) > 0.7 * probe.size and np.count_nonzero(probe == usual(probe)) <= 1:
                 return self._weighted(weights, None)
-        used = np.flatnonzero(weights)
+        used = np.flatnonzero(weights != 0)  # of booleans it is several times faster
         if used.size < 0.1 * weights.size:
             return self._weighted(weights, used)
         if weights.size < COUNTED:
@@ -439,7 +439,7 @@ class ShiftedLosses:
 
 
 def _covariance(losses: LossMatrix, d: Floats, rough: int | None) -> Floats:
-    units = np.flatnonzero(d)
+    units = np.flatnonzero(d != 0)
     n_members = losses.shape[0]
     if not units.size:
         return np.zeros((n_members, n_members))
@@ -493,7 +493,7 @@ class Gram:
             units = np.flatnonzero(change == sign * self.usual)
             change[units] = 0.0
             self.gram += sign * self.usual * _common(self.losses, units)
-        units = np.flatnonzero(change)
+        units = np.flatnonzero(change != 0)
         if units.size:
             columns = self.losses.columns(units)
             self.gram += (columns * change[units, None]).T @ columns

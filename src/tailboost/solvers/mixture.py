@@ -174,8 +174,9 @@ def _solve(
     optimum = _single_member(problem)
     if optimum is None and near is not None:
         optimum = by_neighbour(problem, near)
-    if optimum is None:
-        optimum = _first_closed(problem, start if near is None else near.lam)
+        start = near.lam if optimum is None else optimum.lam
+    if optimum is None or not optimum.closed:
+        optimum = _first_closed(problem, start)
     if canonical:
         optimum = make_canonical(problem, optimum)
     return _certify(problem, optimum), optimum
