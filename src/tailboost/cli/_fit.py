@@ -97,8 +97,8 @@ def fit(
         bool,
         typer.Option(
             "--dask",
-            help="Fit a Parquet file of more rows than memory, on processes of this machine (as many as "
-            "--jobs) or the cluster of --scheduler.",
+            help="Fit a Parquet file that is never loaded as a whole, on processes of this machine (as many "
+            "as --jobs) or the cluster of --scheduler.",
         ),
     ] = False,
     scheduler: Annotated[
