@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from tailboost.solvers import (
     BitLosses,
+    count_patterns,
     cvar,
     entropic_weights,
     minimize_cvar_mixture,
@@ -36,6 +37,19 @@ from tailboost.solvers import (
 )
 
 ALPHAS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.9)
+#: Kind, rows and members of pools as fits make them.
+POOLS = (
+    ("bernoulli", 1_000_000, 12),
+    ("trees10", 1_000_000, 12),
+    ("bernoulli", 10_000_000, 12),
+    ("bernoulli", 1_000_000, 24),
+    ("trees2", 1_000_000, 24),
+    ("trees10", 1_000_000, 24),
+    ("bernoulli", 1_000_000, 40),
+    ("trees2", 1_000_000, 40),
+    ("trees10", 1_000_000, 40),
+)
+QUICK_POOLS = (("bernoulli", 50_000, 12), ("trees10", 50_000, 24))
 KINDS = ("bernoulli", "trees2", "trees10", "complement", "repeated")
 
 
@@ -175,6 +189,35 @@ def mixture_summary(rows):
     return summary
 
 
+def words(sizes, seed, repeats, alphas=(0.1, 0.3)):
+    """Pools with many rows of the same losses: patterns among them, and the table's solution."""
+    rows = []
+    for kind, n_units, n_members in sizes:
+        losses = packed(kind, n_members, n_units, seed)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        counting, table = seconds(lambda: count_patterns(losses), repeats)  # noqa: B023
+        for alpha in alphas:
+            ours, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha), repeats)  # noqa: B023
+            memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
+            small, other = seconds(lambda: minimize_cvar_mixture(table.losses, alpha, table.weight), repeats)  # noqa: B023
+            row = dict(kind=kind, alpha=alpha, n=n_units, T=n_members, patterns=len(table), seconds=ours)
+            row |= dict(counting=counting, table=small, gap=solution.gap, memory_gib=memory)
+            rows.append(row | dict(difference=abs(other.value - solution.value)))
+            show(rows[-1])
+    return rows
+
+
+def packed(kind, n_members, n_units, seed):
+    """Losses as `make_losses` has them, or for very many units drawn one hypothesis at a time."""
+    if n_units <= 1_000_000:
+        return BitLosses.from_rows(make_losses(kind, n_members, n_units, seed))
+    rng = np.random.default_rng(seed)
+    difficulty, losses = rng.beta(0.5, 2, n_units), BitLosses(n_units)
+    for _ in range(n_members):
+        losses = losses.append(rng.random(n_units) < difficulty)
+    return losses
+
+
 def large(n_units, n_members, seed, alphas=ALPHAS):
     """Many units, streamed into bits; memory above the losses in GiB."""
     rng = np.random.default_rng(seed)
@@ -284,8 +327,8 @@ def slope(sizes, times):
 def growth(seed, quick):
     """Slopes of time in the number of units and of hypotheses."""
     result = {}
-    units = [12_500, 25_000, 50_000] if quick else [50_000, 100_000, 200_000, 400_000, 800_000]
-    members = [20, 40, 80] if quick else [25, 50, 100, 200]
+    units = [12_500, 25_000, 50_000] if quick else [62_500, 125_000, 250_000, 500_000, 1_000_000]
+    members = [20, 40, 80] if quick else [25, 50, 100, 200, 300]
     for kind in ("bernoulli", "complement"):
         for alpha in (0.1, 0.5):
             times = []
@@ -300,6 +343,11 @@ def growth(seed, quick):
             result[f"{kind} alpha={alpha} T"] = dict(
                 sizes=members, seconds=times, slope=slope(members, times)
             )
+    times = []
+    for n_units in units:
+        losses = packed("trees10", 12, n_units, seed)
+        times.append(seconds(lambda: minimize_cvar_mixture(losses, 0.1), 5)[0])  # noqa: B023
+    result["trees10 T=12 alpha=0.1 n"] = dict(sizes=units, seconds=times, slope=slope(units, times))
     for name, row in result.items():
         show({"case": name, "slope": row["slope"]})
     return result
@@ -377,7 +425,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small problems")
     parser.add_argument("--growth", action="store_true", help="slopes only")
     parser.add_argument("--hunt", type=int, metavar="N", help="N random and adversarial problems only")
-    parser.add_argument("--only", help="one part: mixture, large, huge, entropic, path or worst_case")
+    parser.add_argument("--only", help="one part: mixture, large, words, huge, entropic, path or worst_case")
     parser.add_argument("--alone", action="store_true", help="do not run the other solvers")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -396,6 +444,7 @@ def main():
     parts = dict(
         mixture=lambda: mixture(n_units, n_members, seed, 3, with_others=others),
         large=lambda: large(100_000 if quick else 1_000_000, n_members, seed),
+        words=lambda: words(QUICK_POOLS if quick else POOLS, seed, 5),
         huge=lambda: large(200_000 if quick else 10_000_000, 50, seed, (0.01, 0.1, 0.5)),
         entropic=lambda: entropic(n_units, n_members, seed, others),
         path=lambda: path(n_units, n_members, seed, 10 if quick else 50),

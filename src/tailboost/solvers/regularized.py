@@ -199,7 +199,7 @@ class Quadratic:
         for block, q in self._densities(scaled, bottom):
             if self.even:
                 total += float(q.sum())
-                slope += np.count_nonzero(q) - np.count_nonzero(q == self.top)
+                slope += np.count_nonzero(q != 0) - np.count_nonzero(q == self.top)
             else:
                 total += float(p[block] @ q)
                 slope += float(p[block] @ ((q > 0) & (q < self.top)))
@@ -257,7 +257,7 @@ def newton(
         # An exact Hessian is reused while steps succeed and nearly the same units are free.
         elif exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
             d = response.d
-            free = int(np.count_nonzero(d))
+            free = int(np.count_nonzero(d != 0))
             hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)
             precise = free <= SINGLE
             exact = None if rough else d

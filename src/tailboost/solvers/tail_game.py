@@ -22,7 +22,7 @@ SAMPLE = 4096
 #: At least one unit in this number is in the sample.
 SPARSE = 16
 #: Patterns per unit below which all are looked for where there are many units.
-PAYS = 0.7
+PAYS = 0.75
 
 
 class SolverError(RuntimeError):
@@ -120,7 +120,7 @@ class TailGame:
         kept: Ints | None = None
         pattern: Ints | None = None
         if not isinstance(full_p, float) and not full_p.all():
-            kept = np.flatnonzero(full_p)
+            kept = np.flatnonzero(full_p != 0)
             reduced, p = full.select(units=kept), full_p[kept]
         merged = _merge(reduced)
         if merged is not None:

@@ -152,14 +152,13 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
 
 
 def by_neighbour(problem: TailGame, near: Optimum) -> Optimum | None:
-    """Solve the mixture LP from its solution at a near α, if most units tie in both."""
+    """Solve the mixture LP from its solution at a near α, if most units tie in both; else a better start."""
     if near.regular is None:
         return None
     lam, epsilon, (low, high) = near.regular
     combined = problem.losses.combine(lam)
     part = _Part.whole(problem).narrow(_near(combined, low, high, MARGIN / 2, 0.8), combined >= high)
-    optimum = _all_tied(problem, part, epsilon, lam, combined[part.units], 0)
-    return optimum if optimum.closed else None
+    return _all_tied(problem, part, epsilon, lam, combined[part.units], 0)
 
 
 def _tied(optimum: Optimum) -> _State:

@@ -155,26 +155,35 @@ class _Units:
         largest = float(np.count_nonzero(at_top) * p if isinstance(p, float) else p @ at_top)
         return cls(values, p, top, top - float(kept.min()), largest)
 
+    @property
+    def each(self) -> float:
+        """What sums over `blocks` are to be multiplied by: a uniform p is 1 there."""
+        return self.p if isinstance(self.p, float) else 1.0
+
     def blocks(self) -> Iterator[tuple[slice, Floats, Floats | float]]:
         for start in range(0, self.values.size, BLOCK):
             block = slice(start, start + BLOCK)
             d = self.values[block] - self.top
             d /= self.scale
+            if isinstance(self.p, float):
+                yield block, d, 1.0
+                continue
             # Units without mass may lie above the largest loss.
             np.minimum(d, 0.0, out=d)
-            yield block, d, self.p if isinstance(self.p, float) else self.p[block]
+            yield block, d, self.p[block]
 
     def moments(self, weigh: Callable[[Floats], Floats]) -> Floats:
         """Sum p f, p f d and p f d² over units for f = weigh(d)."""
         total = np.zeros(3)
         for _, d, p in self.blocks():
             f = weigh(d)
-            f *= p
+            if not isinstance(p, float):
+                f *= p
             total[0] += f.sum()
             f *= d
             total[1] += f.sum()
             total[2] += f @ d
-        return total
+        return total * self.each
 
     def weights(self, weigh: Callable[[Floats], Floats]) -> tuple[Floats, float, float]:
         """Return normalised p f, its mean of d, and the sum of p f."""
@@ -182,12 +191,13 @@ class _Units:
         total = mean = 0.0
         for block, d, p in self.blocks():
             f = weigh(d)
-            f *= p
+            if not isinstance(p, float):
+                f *= p
             w[block] = f
             total += float(f.sum())
             mean += float(f @ d)
         w /= total
-        return w, mean / total, total
+        return w, mean / total, total * self.each
 
     def sample(self) -> _Units | None:
         """Every k-th unit, where there are many."""
@@ -213,8 +223,9 @@ def _kl(units: _Units, radius: float) -> tuple[Floats, float, float, float, int,
     return w, gain, (radius + log_total) / theta, theta, n_iter, "newton"
 
 
-def _tilt(function: Callable[[Floats], Floats], theta: float, d: Floats) -> Floats:
-    return function(theta * d)
+def _tilt(function: np.ufunc, theta: float, d: Floats) -> Floats:
+    exponent = theta * d
+    return np.asarray(function(exponent, out=exponent))
 
 
 def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
@@ -259,7 +270,7 @@ def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
         if new == theta or high - low <= 1e-15 * theta:
             break
         theta = float(new)
-        if error <= 1e-7 * radius and theta > SMALL:
+        if error <= 1e-6 * radius and theta > SMALL:
             break  # the step just taken squares the error
     return theta, log_total, n_iter
 
@@ -292,13 +303,14 @@ def _threshold(units: _Units, radius: float) -> tuple[float, float, int]:
         for _, d, p in units.blocks():
             u = np.maximum(d - theta, 0.0)
             if isinstance(p, float):
-                active += np.count_nonzero(u) * p
-                first += float(u.sum()) * p
-                second += float(u @ u) * p
+                active += np.count_nonzero(u)
+                first += float(u.sum())
+                second += float(u @ u)
             else:
                 active += float(p @ (u > 0))
                 first += float(p @ u)
                 second += float((p * u) @ u)
+        active, first, second = (units.each * moment for moment in (active, first, second))
         excess = second - ratio * first**2
         if abs(excess) <= 1e-14 * second or high - low <= 1e-15:
             break
@@ -322,7 +334,7 @@ def _tail(units: _Units, radius: float) -> tuple[Floats, float, float, float, in
     for block, d, q in units.blocks():
         gain += float(w[block] @ d)
         excess += float(np.sum(q * np.maximum(d - eta, 0.0)))
-    return w, gain, eta + excess / alpha, eta, 1, "closed-form"
+    return w, gain, eta + units.each * excess / alpha, eta, 1, "closed-form"
 
 
 _BALLS: dict[str, Callable[[_Units, float], tuple[Floats, float, float, float, int, str]]] = {
