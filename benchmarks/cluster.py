@@ -1,6 +1,6 @@
 """Boosting on a Dask cluster: growth with the rows, what travels, and the cost beside plain XGBoost.
 
-    python benchmarks/cluster.py [--rows 100000 1000000] [--workers 2] [--repeat 1] [--json FILE]
+    python benchmarks/cluster.py [--rows 100000 1000000] [--workers 2] [--repeat 1] [--ours] [--out FILE]
 
 Rows × 30 columns are made where they lie, in blocks of at most 250,000. A fifth is held out, so every round
 fits two models. Seconds under "processor" are those of the workers' processes, which other programs on the
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import time
 
 import dask.array as da
@@ -52,9 +51,14 @@ def processor(client):
     return sum(client.run(time.process_time).values())
 
 
+def largest():
+    """Return the largest memory of this process so far, in MB (Linux)."""
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024
+
+
 def peak(client):
     """Return the largest memory of a worker so far, in MB."""
-    return max(client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss).values()) / 1024
+    return max(client.run(largest).values())
 
 
 def ours(client, X, y, n):
@@ -93,7 +97,8 @@ def measure(n, n_workers, which):
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         client.run(lambda: __import__("tailboost.dask"))  # not what is measured
         X, y = data(n)
-        return which(client, X, y, n) | {"peak_worker_mb": peak(client)}
+        before = peak(client)
+        return which(client, X, y, n) | {"idle_worker_mb": before, "peak_worker_mb": peak(client)}
 
 
 def main():
@@ -101,20 +106,21 @@ def main():
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--json")
+    parser.add_argument("--ours", action="store_true", help="leave plain XGBoost out")
+    parser.add_argument("--out")
     args = parser.parse_args()
     results = []
     for n in args.rows:
         for repeat in range(args.repeat):
-            for which in (ours, plain):
+            for which in (ours,) if args.ours else (ours, plain):
                 found = {"rows": n, "workers": args.workers, "what": which.__name__, "repeat": repeat}
                 found |= measure(n, args.workers, which)
                 print(
                     {k: v if not isinstance(v, float) else round(v, 3) for k, v in found.items()}, flush=True
                 )
                 results.append(found)
-    if args.json:
-        with open(args.json, "w") as file:
+    if args.out:
+        with open(args.out, "w") as file:
             json.dump(results, file, indent=1)
 
 

@@ -64,7 +64,10 @@ def sections() -> dict[str, tuple[ModuleType, list[str]]]:
             name for name, thing in vars(module).items()
             if inspect.isfunction(thing) and thing.__module__ == module.__name__ and name[0] != "_"
         ]  # fmt: skip
-        found[title] = (module, [n for n in own if not inspect.ismodule(getattr(module, n))])
+        listed = [getattr(home, name) for home, names in found.values() for name in names]
+        # Each thing once, though a module may offer it too.
+        new = [n for n in own if all(getattr(module, n) is not thing for thing in listed)]
+        found[title] = (module, [n for n in new if not inspect.ismodule(getattr(module, n))])
     return found
 
 

@@ -581,7 +581,8 @@ class TestInterruptedWork:
                 went_on.append(1)
             return "tables"
 
-        experiment = type("Stub", (), {"needs_data": False, "repeats": 1, "run": staticmethod(run)})
+        known = {"needs_data": False, "has_jobs": False, "repeats": 1}
+        experiment = type("Stub", (), {**known, "run": staticmethod(run)})
         monkeypatch.setattr("tailboost.cli._experiments.get_experiment", lambda name: experiment)
         result = call("reproduce", "stub", "--out", tmp_path)
         assert result.exit_code == 130

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier
@@ -79,6 +80,20 @@ def test_n_jobs_is_the_most(monkeypatch):
     assert threads.count_threads(8, (10, 10)) == 8
     every = threads.count_threads(None, (10, 10))
     assert threads.count_threads(-1, (10, 10)) == every
+
+
+def test_threads_of_joblib_share_the_cores(monkeypatch):
+    """Nested calls do not multiply; who names a number gets it."""
+    monkeypatch.setattr(threads, "_openmp_effective_n_threads", lambda n: 8 if n is None else n)
+    large = (10_000, 1_000)
+
+    def count(n_jobs):
+        return threads.count_threads(n_jobs, large)
+
+    assert count(None) == 8
+    with Parallel(n_jobs=2, backend="threading") as parallel:
+        assert parallel(delayed(count)(n) for n in (None, -1, None, 3)) == [1, 1, 1, 3]
+    assert count(None) == 8
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

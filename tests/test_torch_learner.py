@@ -281,6 +281,21 @@ def test_every_loss_trains_on_the_device(name, device):
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_step_mixes_no_devices_and_waits_for_none(name, optimizer):
+    """The device "meta" computes no values: it refuses what lies elsewhere and what looks at a value."""
+    pictures, labels = images(60)
+    given = {"module": partial(nets.small_cnn, channels=2), "augment": crop_and_flip, "device": "meta"}
+    s = session(pictures, labels, np.ones(60), loss=name, optimizer=optimizer, **given)
+    training = s.begin(np.ones(60), 0, None)
+    rows = training.draw(1)[0].to("meta")
+    # private: `advance` ends with a look at the loss, which has no value here
+    loss = training._step(s.X.index_select(0, rows), s.recipe.y.index_select(0, rows))
+    assert loss.device.type == "meta"
+    assert {p.grad.device.type for p in training.net.parameters()} == {"meta"}
+
+
 def test_precision_auto_is_float32_for_a_small_net_wherever_it_is(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
     cpu, gpu = torch.device("cpu"), torch.device("cuda")

@@ -331,3 +331,37 @@ def test_the_curve_of_a_held_out_set_and_of_another_model():
     curve = clf.tradeoff()
     assert "300 rows of X_val" in curve.judged_on
     assert not curve.fitted
+
+
+@pytest.mark.parametrize("budget", [None, 0.02])
+def test_one_member_alone_promises_what_predict_does(budget):
+    """By brute force: `predict` is the promised point, and no other member within the budget is better."""
+    clf = tb.WorstClassBoostClassifier(randomized=False, mean_budget=budget, **SMALL).fit(X, Y)
+    wrong, y = losses_kept(clf)
+    assert np.count_nonzero(clf.estimator_weights_) == 1
+    chosen = int(clf.estimator_weights_.argmax())
+    assert clf.unit_errors_ == pytest.approx([wrong[chosen, y == k].mean() for k in range(3)], abs=1e-9)
+    assert clf.unit_errors_ == pytest.approx(clf.expected_unit_errors_, abs=1e-9)
+    assert np.array_equal(clf.predict(FRESH), clf.predict_with(FRESH, np.full(len(FRESH), chosen)))
+    expected, means = clf.objective_.expected_worst(clf.combiner_.pool.ledger), wrong.mean(axis=1)
+    inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-9
+    assert inside[chosen]
+    assert expected[chosen] == pytest.approx(expected[inside].min())
+    curve = clf.tradeoff()
+    assert not curve.shared
+    points = curve.predicted()
+    np.testing.assert_allclose([points.mean, points.worst], [curve.mean, curve.worst], atol=1e-9)
+    tail = clf.reweight(objective="cvar", alpha=0.3)
+    shared = tb.WorstClassBoostClassifier(mean_budget=budget, **SMALL).fit(X, Y)
+    expected = shared.reweight(objective="cvar", alpha=0.3).estimator_weights_
+    assert np.array_equal(tail.estimator_weights_, expected)  # for a tail members share
+    assert shared.gap_ < 1e-6 <= clf.gap_ + 1e-6
+
+
+def test_one_member_alone_says_what_it_can_reach():
+    with pytest.warns(tb.BoundNotMetWarning, match="predict meets them there with mean_budget="):
+        tb.WorstClassBoostClassifier(
+            max_error=0.6, class_loss="error", randomized=False, mean_budget=0.0, **SMALL
+        ).fit(X, Y)
+    with pytest.raises(ValueError, match="randomized=False needs combine='mixture'"):
+        tb.WorstClassBoostClassifier(randomized=False, combine="vote").fit(X, Y)

@@ -16,7 +16,11 @@ from tailboost.data import GroupNames, Rows
 from tailboost.game import Units, shrunk
 from tailboost.learners import LogitAdjustedClassifier
 from tailboost.learners._cells import AdjustedCells, CellAdjustedClassifier
-from tailboost.learners._forest import SMALLEST_LEAF, smallest_leaf  # the rule has no public name
+from tailboost.learners._forest import (  # the rule has no public name
+    LEAVES_PER_CLASS,
+    SMALLEST_LEAF,
+    smallest_leaf,
+)
 from tailboost.targets import SHRINKAGE, NamedUnits, Pools, allowed_errors
 from tailboost.validation import folds
 
@@ -405,7 +409,8 @@ def test_games_over_cells_and_groups_are_answered_by_an_argmax_by_default():
 def test_the_smallest_leaf_by_the_rarest_class():
     hashes = np.arange(1000, dtype=np.uint64)
     even, rare = np.arange(1000) % 2, (np.arange(1000) < 20).astype(int)
-    assert smallest_leaf(hashes, even, None) == SMALLEST_LEAF
+    assert smallest_leaf(hashes, even, None) == 1 / (2 * LEAVES_PER_CLASS)
+    assert smallest_leaf(hashes, np.arange(1000) % 50, None) == SMALLEST_LEAF
     assert smallest_leaf(hashes, rare, None) == pytest.approx(5 * (1 - 2 * 20 / 1000) / 1000)
     twice = np.r_[hashes, hashes[:20]]  # the rare rows said twice
     assert smallest_leaf(twice, np.r_[rare, rare[:20]], None) == smallest_leaf(hashes, rare, None)

@@ -229,7 +229,7 @@ def answers(model: Any, rows: Any) -> Answers:
     place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
     told = {}
     if getattr(classifier, "groups_at_prediction", False):  # each group in turn
-        told = {"groups": np.resize(classifier.groups_, n_rows_of(rows))}
+        told = {"groups": classifier.example_groups(n_rows_of(rows))}
     labels = [place[label] for label in classifier.predict(rows, **told).tolist()]
     shares = classifier.predict_proba(rows, **told).tolist() if hasattr(classifier, "predict_proba") else None
     return Answers(labels, shares)

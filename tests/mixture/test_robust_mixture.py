@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
-from tailboost.classifiers import ResubstitutionWarning
+from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.combiners.objective import expected_largest
 from tailboost.mixture._members import ByGroup
 from tailboost.mixture._tables import LogTable
@@ -360,6 +360,25 @@ def test_targets():
     assert even.bound_met_ is None
 
 
+@pytest.mark.parametrize("randomized", [True, False])
+def test_who_misses_a_target_is_named(randomized):
+    table, y, _, services = printed(0)
+    names = np.array(["low", "middle", "high"])[y]
+    targets = {"low": 0.9, "middle": 0.01, "high": 0.02}
+    with pytest.warns(BoundNotMetWarning) as caught:
+        mix = RobustMixtureClassifier(services, max_error=targets, randomized=randomized).fit(table, names)
+    missed = [(u, e) for u, e in zip(mix.units_, mix.unit_errors_, strict=True) if e > targets[u]]
+    assert missed
+    assert not mix.bound_met_
+    (said,) = [str(w.message) for w in caught if w.category is BoundNotMetWarning]
+    words = ", ".join(f"{unit} ({error:.3g}, allowed {targets[unit]:g})" for unit, error in missed)
+    assert f"the 300 training rows (5 folds) for class {words}; " in said
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BoundNotMetWarning)
+        RobustMixtureClassifier(services, max_error=1.0).fit(table, names)
+        RobustMixtureClassifier(services).fit(table, names)
+
+
 def test_shares_help_a_small_tail():
     """Draws from honest probabilities keep every row's loss below 1, which no answer does."""
     rng = np.random.default_rng(0)
@@ -642,14 +661,17 @@ def test_fit_with_the_group_at_prediction():
     assert again.predict(X[TEST], groups=GROUPS[TEST]).shape == answers.shape
 
 
-def test_a_file_of_a_mixture_by_group(tmp_path):
+@pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])
+def test_a_file_of_a_mixture_by_group(tmp_path, form):
     pytest.importorskip("skops")
     mix = RobustMixtureClassifier(
         models(), objective="worst_cell", groups_at_prediction=True, random_state=0
-    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    ).fit(X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN]))
     tb.save_model(mix, tmp_path / "m.skops")
     loaded = tb.load_model(tmp_path / "m.skops")
-    answers = [m.predict(X[TEST], groups=GROUPS[TEST]) for m in (mix, getattr(loaded, "classifier", loaded))]
+    answers = [
+        m.predict(X[TEST], groups=form(GROUPS[TEST])) for m in (mix, getattr(loaded, "classifier", loaded))
+    ]
     assert np.array_equal(*answers)
 
 
@@ -671,6 +693,16 @@ def test_groups_at_prediction_refuses():
         mix.predict_from(P, groups=group[:3])
     with pytest.raises(ValueError, match="has no meaning with objective='worst_class'"):
         mix.reweight(objective="worst_class")
+    smooth = GROUPS == "smooth"
+    with pytest.raises(ValueError, match=r"no row of group\(s\) \['rough'\] to choose on"):
+        RobustMixtureClassifier(models(), objective="worst_cell", groups_at_prediction=True).fit(
+            X[TRAIN],
+            Y[TRAIN],
+            groups=GROUPS[TRAIN],
+            X_val=X[smooth],
+            y_val=Y[smooth],
+            groups_val=GROUPS[smooth],
+        )
     blind = make(P, y, objective="worst_group", groups=group)
     with pytest.raises(ValueError, match="groups have no part in the answers"):
         blind.predict_from(P, groups=group)

@@ -70,8 +70,9 @@ warm_start : bool, default=False
     Whether the next `fit` on the same data adds rounds to this one.
 
 n_jobs : int or None
-    The most threads: of the default learner, or over the folds of cross-fitting for other learners.
-    Small tables use fewer.
+    The most threads: of the default learner, or over the folds of cross-fitting for other learners. None is
+    all cores for the default learner, and one fold at a time for others. Tables of fewer than 5 million
+    entries use one, and so do fits in threads of joblib that name no number.
 
 random_state : int, RandomState or None
     Seed of the folds and the learners.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import unit_name
 from tailboost.classifiers._plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.classifiers._warn import warn_user
@@ -44,19 +44,22 @@ class GameKind:
     ----------
     gamma : float
         γ, also where it takes no part.
-    aims : bool
-        Whether a target is stated; without one the worst error shall be as small as can be.
+    edge_asked : bool
+        Whether γ is stated, as the published game needs it.
     class_loss, combine : str
         As given to the classifier.
     limited : bool
-        Whether the mean error has a limit, which only a mixture can keep.
+        Whether something is asked that only a mixture can keep: a limit on the mean error, or one member.
+    randomized : bool
+        Whether members may share λ.
     """
 
     gamma: float
-    aims: bool
+    edge_asked: bool
     class_loss: str
     combine: str
     limited: bool = False
+    randomized: bool = True
 
     def check(self, m: int, q: float) -> None:
         """Raise ValueError where the indicator game over ``m`` units has no condition to meet."""
@@ -69,7 +72,7 @@ class GameKind:
     @property
     def indicator(self) -> bool:
         """Whether the loss of a unit is the indicator."""
-        published = self.aims and self.gamma > 0 and not self.limited
+        published = self.edge_asked and self.gamma > 0 and not self.limited
         return self.class_loss == "indicator" or (self.class_loss == "auto" and published)
 
     @property
@@ -96,6 +99,7 @@ class GameKind:
             with_constants=constants,
             keep_answers=True,
             mean_budget=budget,
+            randomized=self.randomized,
         )
 
     def demand(self, units: TargetUnits, rounds: int, stated: bool) -> Demand:
@@ -260,8 +264,13 @@ class Outcome:
         warn_of_unmeasured(kind, names, self.errors)
         if not self.met:
             targets, allowed = self.aims.targets, pools.strictest(self.allowed)
-            reason = "; ".join(filter(None, (self.useless, stop_reason, reachable(combiner, targets))))
-            warn_of_missed(kind, targets, pools.names(names), self.of_pools, allowed, self.judged_on, reason)
+            way = reachable(combiner, float(targets.allowed.max()))
+            reason = "; ".join(filter(None, (self.useless, stop_reason, way)))
+            missed = ~targets.met(np.nan_to_num(self.of_pools - allowed, nan=-1.0))
+            warn_of_missed(
+                kind, pools.names(names), self.of_pools, allowed, missed, self.judged_on, reason,
+                strict=targets.indicator,
+            )  # fmt: skip
 
     def bound(self) -> Bound:
         """Set the errors of `predict` against the targets."""
@@ -340,23 +349,28 @@ def warn_of_small(kind: str, units: Sequence[Any], pools: Pools) -> None:
 
 def warn_of_missed(
     kind: str,
-    targets: TargetUnits,
     units: Sequence[Any],
     errors: Floats,
     allowed: Floats,
+    missed: Mask,
     judged_on: str,
     reason: str,
+    *,
+    strict: bool = False,
 ) -> None:
     """Name the units whose error misses what is allowed."""
-    below = "less than " if targets.indicator else ""
-    missed = np.flatnonzero(~targets.met(np.nan_to_num(errors - allowed, nan=-1.0))).tolist()
-    words = [f"{unit_name(units[k])} ({errors[k]:.3g}, allowed {below}{allowed[k]:.3g})" for k in missed]
+    below = "less than " if strict else ""
+    words = [
+        f"{unit_name(units[k])} ({errors[k]:.3g}, allowed {below}{allowed[k]:.3g})"
+        for k in np.flatnonzero(missed).tolist()
+    ]
     more = " and others" if len(words) > NAMED else ""
     of_whom = f" for {kind} {', '.join(words[:NAMED])}{more}" if words else ""
-    warn_user(f"the bound is not met on {judged_on}{of_whom}; {reason}", BoundNotMetWarning)
+    because = f"; {reason}" if reason else ""
+    warn_user(f"the bound is not met on {judged_on}{of_whom}{because}", BoundNotMetWarning)
 
 
-def reachable(combiner: Vote | Mixture, targets: TargetUnits) -> str:
+def reachable(combiner: Vote | Mixture, target: float) -> str:
     """Say at which budget the targets are reached along the curve of mixtures, or how far the curve goes.
 
     Nothing is said of a vote, which is no mixture, and of an even mixture.
@@ -364,22 +378,22 @@ def reachable(combiner: Vote | Mixture, targets: TargetUnits) -> str:
     if not isinstance(combiner, Mixture) or combiner.even:
         return ""
     curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
-    mean, worst, target = curve.mean, combiner.values(curve.mixture), float(targets.allowed.max())
+    mean, worst = curve.mean, combiner.values(curve.mixture)
     met = np.flatnonzero(worst <= target + 10.0**-DECIMALS)
     if not len(met):
         return (
             f"no mean_budget meets all targets there: the {combiner.objective} is brought to "
             f"{worst.min():.3g}, not to {target:.3g}"
         )
-    right = met[0]
+    right, who = met[0], "the mixture (predict_proba)" if combiner.randomized else "predict"
     # The objective is convex in λ: on the way from the point before it is no higher than the straight line.
     needed = (
-        mean[0]
-        if right == 0
+        mean[right]
+        if right == 0 or not combiner.randomized
         else np.interp(-target, -worst[right - 1 : right + 1], mean[right - 1 : right + 1])
     )
     return (
-        f"the mixture (predict_proba) meets them there with mean_budget={max(0.0, needed - least):.3g}, "
+        f"{who} meets them there with mean_budget={max(0.0, needed - least):.3g}, "
         f"a mean error of {needed:.3g}"
     )
 

@@ -96,12 +96,17 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
-        "auto" is the published game, "indicator", if ``max_error`` or ``gamma`` is given, γ > 0 and there is
-        no ``mean_budget``, else "error". If what counts is that the targets are met, choose "error".
+        "indicator" is the published game; it asks its learner for γ in every round and ends, at round 1 if
+        need be, where the learner falls short. "auto" plays it if ``gamma`` is given, γ > 0 and there is no
+        ``mean_budget``, else "error", which serves targets better.
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
         the validation rows; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
         ``mean_budget``, else "mixture".
+    randomized : bool, default=True
+        Whether members may share λ. False gives all of it to one member, the best within the budget, so that
+        what is promised is what `predict` does and `tradeoff` is a staircase; ``gap_`` says what sharing
+        would gain. A vote cannot.
     {{mean_budget}}
         A vote cannot keep one.
     units : {"auto", "class", "group", "cell"}, default="auto"
@@ -206,6 +211,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         "until_met": ["boolean"],
         "class_loss": [StrOptions({"auto", "indicator", "error"})],
         "combine": [StrOptions({"auto", "vote", "mixture"})],
+        "randomized": ["boolean"],
         "units": [StrOptions({"auto", "class", "group", "cell"})],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
@@ -213,7 +219,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def __init__(
         self, estimator: Any = None, *, max_error: Any = "auto", gamma: float | str = "auto", q: float = 0.8,
         n_estimators: int | str = "auto", until_met: bool = False, eta: float | str = "theory",
-        class_loss: str = "auto", combine: str = "auto", mean_budget: float | None = None,
+        class_loss: str = "auto", combine: str = "auto", randomized: bool = True,
+        mean_budget: float | None = None,
         units: str = "auto", min_unit_rows: int = 10,
         validation: Any = "auto", include_constants: bool = True, class_weight: Any = None,
         n_iter_no_change: int | str | None = "auto", tol: float = 1e-3, max_time: float | None = None,
@@ -229,6 +236,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.eta = eta
         self.class_loss = class_loss
         self.combine = combine
+        self.randomized = randomized
         self.mean_budget = mean_budget
         self.units = units
         self.min_unit_rows = min_unit_rows
@@ -251,6 +259,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             raise ValueError("units='class' has no use for groups; use units='auto', 'group' or 'cell'")
         if self.until_met and self.max_error == "auto":
             raise ValueError("until_met=True needs max_error: without a target nothing is to be met")
+        if not self.randomized and self.combine == "vote":
+            raise ValueError("randomized=False needs combine='mixture' (or 'auto'): many members vote")
         if self.mean_budget is not None and self.combine == "vote":
             raise ValueError("mean_budget needs combine='mixture' (or 'auto'): a vote chooses no shares")
 
@@ -267,10 +277,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """Which game is played over the units."""
         return GameKind(
             gamma=edge_from_share(self.q, self._pools.count) if self.gamma == "auto" else float(self.gamma),
-            aims=self.max_error != "auto" or self.gamma != "auto",
+            edge_asked=self.gamma != "auto",
             class_loss=self.class_loss,
             combine=self.combine,
-            limited=self.mean_budget is not None,
+            limited=self.mean_budget is not None or not self.randomized,
+            randomized=self.randomized,
         )
 
     @property

@@ -142,19 +142,19 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
     rows = pool.ledger.rows
     if getattr(classifier, "unit_errors_", None) is not None and rows.groups is not None:
         units, errors = classifier.units_, classifier.unit_errors_
-        counts = np.bincount(rows.groups.ravel() + 1, minlength=len(units) + 1)
+        counts = rows.counts(rows.groups, len(units))
         targets = stated_targets(classifier)
         kind = "class" if np.array_equal(units, classifier.classes_) else "group"
         found = [
             UnitError(
                 kind, _unit_name(u), int(n), None if np.isnan(e) else float(e), targets.get(_unit_name(u))
             )
-            for u, e, n in zip(units, errors, counts[1:], strict=True)
+            for u, e, n in zip(units, errors, counts, strict=True)
         ]
         return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)
     by_class = dict(zip(used.tolist(), (classifier.estimator_weights_ @ errors).tolist(), strict=True))
-    counts = np.bincount(rows.y, minlength=len(classifier.classes_))
+    counts = rows.counts(rows.y, len(classifier.classes_))
     found = [
         UnitError("class", str(label), int(counts[k]), by_class.get(k))
         for k, label in enumerate(classifier.classes_)

@@ -486,7 +486,8 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
         return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
     V, g = float(trace.weighted_loss.mean()), float(trace.weighted_loss.max())
     p, mean_losses = game.state.base, game.state.cumulative / T
-    observed = hedge_bounds(V, rule.eta, T, None if game.units.grouped else alpha, p, mean_losses)
+    least = 1.0 / game.units.count
+    observed = hedge_bounds(V, rule.eta, T, None if game.units.grouped else alpha, p, mean_losses, least)
     promised = (theory_bound(g, game.units.count, T, planned == T),) if eta == "theory" else ()
     if game.units.shrinkage is None:
         return promised, observed
@@ -575,7 +576,13 @@ def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
 
 
 def hedge_bounds(
-    V: float, eta: float, n_rounds: int, alpha: float | None, base: Floats, mean_losses: Floats
+    V: float,
+    eta: float,
+    n_rounds: int,
+    alpha: float | None,
+    base: Floats,
+    mean_losses: Floats,
+    least: float,
 ) -> tuple[Bound, ...]:
     """Observed bounds of Hedge started at ``p``: regret against v is at most KL(v ‖ p)/η + ηT/8.
 
@@ -593,9 +600,10 @@ def hedge_bounds(
         p.
     mean_losses : ndarray of shape (m,)
         ``(1/T) Σ_t ℓ_i^t``.
+    least : float
+        min p: the smallest share of a row where a unit stands for several.
     """
     used = base > 0
-    least = float(base[used].min())
     note = "on the losses that drove the player"
     note += "; with η = 0 it does not learn" if eta == 0 and least < 1 else ""
     bounds = []

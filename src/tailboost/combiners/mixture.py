@@ -83,7 +83,8 @@ class Mixture:
         solution = self.solve()
         # λ of shrunk errors is reported by the errors themselves.
         over_units = isinstance(self.objective, WorstUnit)
-        return self.value(solution.mixture) if over_units else solution.value, solution.gap
+        gap = solution.gap if self.randomized else 0.0  # what sharing would gain is no solver's gap
+        return self.value(solution.mixture) if over_units else solution.value, gap
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
@@ -190,7 +191,10 @@ class Mixture:
         """
         pool = self.pool.snapshot() if groups is None else self.pool.regrouped(groups)
         objective.check(pool.ledger.rows)
-        return _with_pool(replace(self, objective=objective, even=False, mean_budget=mean_budget), pool)
+        # One member has no better tail than its mean loss / α: for other objectives members share.
+        shared = self.randomized or not isinstance(objective, WorstUnit)
+        new = replace(self, objective=objective, even=False, mean_budget=mean_budget, randomized=shared)
+        return _with_pool(new, pool)
 
     def snapshot(self) -> Mixture:
         """Return a copy that further rounds leave as it is."""

@@ -9,14 +9,18 @@ from tailboost.dask._classifiers import (
     GroupDROBoostClassifier,
     WorstClassBoostClassifier,
 )
-from tailboost.dask._cluster import ClusterError, WorkerLostWarning
+from tailboost.dask._cluster import ClusterError, WorkerLostWarning, local_cluster
+from tailboost.dask._table import ClusterTable, read_parquet
 
 __all__ = [
     "AdaLPBoostClassifier",
     "ClusterError",
+    "ClusterTable",
     "GroupDROBoostClassifier",
     "WorkerLostWarning",
     "WorstClassBoostClassifier",
     "certify",
+    "local_cluster",
     "metrics",
+    "read_parquet",
 ]

@@ -24,6 +24,7 @@ from tailboost.classifiers._mixture import ValidatedMixtureClassifier
 from tailboost.dask import _worker
 from tailboost.dask._cluster import Rows, client_of
 from tailboost.dask._collections import Column, is_collection, over_rows, partitions
+from tailboost.dask._docs import on_cluster
 from tailboost.dask._kept import KeptModels
 from tailboost.dask._problem import ClusterProblem, Table
 from tailboost.dask._scheme import ClusterScheme, Kept, Progress, Refined, Split, binned
@@ -74,7 +75,8 @@ class OnCluster(ValidatedMixtureClassifier):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         blocks = partitions(X, *columns)
-        with Rows(client_of(client), blocks) as self._remote:
+        client = client_of(client)
+        with client.as_current(), Rows(client, blocks) as self._remote:
             try:
                 fit()
             finally:
@@ -310,8 +312,9 @@ def _refuse_classes_of_one_part(problem: ClusterProblem, classes: Labels, split:
             )
 
 
+@on_cluster
 class AdaLPBoostClassifier(OnCluster, local.AdaLPBoostClassifier):
-    """`tailboost.AdaLPBoostClassifier` on Dask collections."""
+    """See `tailboost.AdaLPBoostClassifier`."""
 
     _local = local.AdaLPBoostClassifier
     _fixed: ClassVar = OnCluster._fixed | {
@@ -319,7 +322,35 @@ class AdaLPBoostClassifier(OnCluster, local.AdaLPBoostClassifier):
     }
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
-        """Play the game and combine the hypotheses."""
+        """Play the game and combine the hypotheses.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n, d)
+            Numbers, or a data frame with numbers, text and categories; NaN is a missing value.
+        y : Dask array of shape (n,) or column
+            Class labels, cut at the same rows as X.
+        sample_weight : Dask array of shape (n,) or column, optional
+            Non-negative weights; 2 is the row twice, 0 drops it.
+        client : distributed.Client, optional
+            By default the last one made.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as described, or there is no client.
+        ClusterError
+            If the scheduler is lost.
+
+        Warns
+        -----
+        WorkerLostWarning
+            Where a worker was lost: its rows are read again by the others, and the round is repeated.
+        """
         fit = super().fit
         self._fit_on(client, X, y, sample_weight, None, lambda: fit(X, y, sample_weight))
         return self
@@ -332,27 +363,60 @@ class AdaLPBoostClassifier(OnCluster, local.AdaLPBoostClassifier):
 class _Grouped(OnCluster, GroupedBoostClassifier):
     """Over classes, groups or cells."""
 
+    # Whether the classes are the groups where none are given.
+    _classes_are_groups: ClassVar[bool] = False
+
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, client: Any = None
     ) -> Self:
-        """Play the game and combine the hypotheses."""
-        own = groups if groups is not None or not self._classes_are_groups else y
+        """Play the game and combine the hypotheses.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n, d)
+            Numbers, or a data frame with numbers, text and categories; NaN is a missing value.
+        y : Dask array of shape (n,) or column
+            Class labels, cut at the same rows as X.
+        sample_weight : Dask array of shape (n,) or column, optional
+            Non-negative weights; 2 is the row twice, 0 drops it.
+        groups : Dask array of shape (n,) or (n, c), column or data frame, optional
+            Groups of the rows. In a table every value of every column is a group.
+        client : distributed.Client, optional
+            By default the last one made.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as described, or there is no client.
+        ClusterError
+            If the scheduler is lost.
+
+        Warns
+        -----
+        WorkerLostWarning
+            Where a worker was lost: its rows are read again by the others, and the round is repeated.
+        """
+        own = y if groups is None and self._classes_are_groups else groups
         fit = super().fit
         self._fit_on(client, X, y, sample_weight, own, lambda: fit(X, y, sample_weight, groups=groups))
         return self
 
-    _classes_are_groups: ClassVar[bool] = False
 
-
+@on_cluster
 class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
-    """`tailboost.GroupDROBoostClassifier` on Dask collections."""
+    """See `tailboost.GroupDROBoostClassifier`."""
 
     _local = local.GroupDROBoostClassifier
     _classes_are_groups = True
 
 
+@on_cluster
 class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
-    """`tailboost.WorstClassBoostClassifier` on Dask collections."""
+    """See `tailboost.WorstClassBoostClassifier`."""
 
     _local = local.WorstClassBoostClassifier
 

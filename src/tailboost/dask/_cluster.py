@@ -6,6 +6,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
@@ -59,6 +60,31 @@ def client_of(client: Any) -> Any:
             "Client(n_workers=2, threads_per_worker=1)` for this machine or Client('tcp://scheduler:8786') "
             "for a cluster, or pass client="
         ) from None
+
+
+@contextmanager
+def local_cluster(n_workers: int | None = None, address: str | None = None) -> Iterator[Any]:
+    """Yield a client: of processes on this machine with one thread each, or of a scheduler that runs.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Processes; as many as there are cores by default.
+    address : str, optional
+        Of a scheduler, such as ``tcp://scheduler:8786``, which is used instead.
+
+    Yields
+    ------
+    distributed.Client
+        It is closed at the end, and the processes with it.
+    """
+    if address is not None:
+        with distributed.Client(address) as client:
+            yield client
+        return
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        yield client
 
 
 class Rows:
@@ -160,7 +186,7 @@ class Rows:
         if not args[-1].fits:
             return self._run(function, self._asked(args, {}))
         # Two fits that share workers of one thread would wait for each other for ever.
-        with self._lock(), self._tracker() as rabit:
+        with self._alone(), self._tracker() as rabit:
             return self._run(function, self._asked(args, rabit))
 
     def _asked(self, args: tuple[Any, ...], rabit: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -190,8 +216,16 @@ class Rows:
             return value
         return self.client.scatter(value, workers=[address], hash=False)
 
-    def _lock(self) -> Any:
-        return distributed.Lock("tailboost", scheduler_rpc=self.client.scheduler, loop=self.client.loop)
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no other fit on the cluster ask at the same time."""
+        lock = distributed.Lock("tailboost", scheduler_rpc=self.client.scheduler, loop=self.client.loop)
+        lock.acquire()
+        try:
+            yield
+        finally:
+            if self.client.status == "running":  # else it would wait for a scheduler that is lost
+                lock.release()
 
     @contextmanager
     def _tracker(self) -> Iterator[dict[str, Any]]:
@@ -214,8 +248,8 @@ class Rows:
             self._wait(futures)
             results: list[Any] = self.client.gather(futures)
             return results
-        except (OSError, distributed.comm.CommClosedError, TimeoutError) as error:
-            raise self._gone(error) from error
+        except (OSError, TimeoutError, CancelledError) as error:
+            raise self._gone() from error
         finally:
             with suppress(Exception):
                 self.client.cancel(futures, force=True)
@@ -228,7 +262,7 @@ class Rows:
                 pending = set(distributed.wait(pending, timeout=POLL, return_when="FIRST_COMPLETED").not_done)
             states = {future.status for future in futures}
             if states & {"cancelled", "lost"}:
-                raise self._gone(None)
+                raise self._gone()
             if lost := sorted(set(self.addresses) - set(self._present())):
                 raise _Lost(f"worker {', '.join(lost)} was lost")
             for future in futures:
@@ -242,11 +276,12 @@ class Rows:
 
     def _present(self) -> list[str]:
         if self.client.status != "running":
-            raise self._gone(None)
+            raise self._gone()
         try:
-            return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
-        except (OSError, distributed.comm.CommClosedError) as error:
-            raise self._gone(error) from error
+            # Not by scheduler_info: the client's own updates, which know no workers, may come between.
+            return sorted(self.client.sync(self.client.scheduler.identity)["workers"])
+        except OSError as error:
+            raise self._gone() from error
 
     def _wait_for_workers(self) -> list[str]:
         deadline = time.monotonic() + PATIENCE
@@ -256,9 +291,8 @@ class Rows:
             time.sleep(POLL)
         return there
 
-    def _gone(self, error: BaseException | None) -> ClusterError:
+    def _gone(self) -> ClusterError:
         return ClusterError(
-            "the Dask scheduler was lost or restarted" + ("" if error is None else f" ({error})") + ", and "
-            "the rows with it: fit again with a new client; with the same checkpoint_dir the models that "
-            "were finished are not fitted again"
+            "the Dask scheduler was lost or restarted, and the rows with it: fit again with a new client; "
+            "with the same checkpoint_dir the models that were finished are not fitted again"
         )

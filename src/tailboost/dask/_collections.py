@@ -59,8 +59,8 @@ def partitions(X: Any, *others: Column) -> list[tuple[Any, ...]]:
 def _blocks(X: Any) -> list[Any]:
     if _is_frame(X):
         return list(X.to_delayed())
-    whole = X.rechunk({1: -1}) if X.ndim == 2 else X
-    return list(whole.to_delayed().ravel())
+    rows = X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+    return list(rows.to_delayed().ravel())
 
 
 def _aligned(X: Any, n_blocks: int, column: Column) -> list[Any] | None:
@@ -81,6 +81,11 @@ def _aligned(X: Any, n_blocks: int, column: Column) -> list[Any] | None:
     return blocks
 
 
+def whole(blocks: list[Any]) -> Any:
+    """Return arrays of rows as one."""
+    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+
+
 def over_rows(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
     """Return a function of the rows of a collection, one partition at a time, lazily, as an array.
 
@@ -94,7 +99,7 @@ def over_rows(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
     """
     if _is_frame(X):
         return X.map_partitions(function, meta=meta)
-    whole = X.rechunk({1: -1})
+    rows = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     if meta.ndim == 1:
-        return whole.map_blocks(function, drop_axis=1, dtype=meta.dtype, meta=meta)
-    return whole.map_blocks(function, chunks=(whole.chunks[0], (meta.shape[1],)), dtype=meta.dtype, meta=meta)
+        return rows.map_blocks(function, drop_axis=1, dtype=meta.dtype, meta=meta)
+    return rows.map_blocks(function, chunks=(rows.chunks[0], (meta.shape[1],)), dtype=meta.dtype, meta=meta)

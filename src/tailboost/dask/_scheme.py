@@ -236,7 +236,8 @@ class Asker:
         ]
         judge = np.minimum(judge, len(weights) - 1)
         densities = [w / bare for w in weights]
-        return Question(densities, [p for p, _ in found], [scale for _, scale in found], judge)
+        params, scales = map(list, zip(*found, strict=True))
+        return Question(densities, params, scales, problem.factor, judge)
 
     def _model(self, models: list[bytes] | None) -> Any:
         assert models is not None
@@ -264,7 +265,7 @@ class _ByArgmax(Asker):
         with np.errstate(divide="ignore"):
             shift = np.log(mass / mass.sum(axis=1, keepdims=True))
         if self.shared is not None:
-            nothing = Question([], [], [], np.minimum(judge, len(weights) - 1))
+            nothing = Question([], [], [], self.problem.factor, np.minimum(judge, len(weights) - 1))
             return replace(nothing, shift=shift, reuse=True)
         fits = self._fits([balanced(w, y, self.problem.weight) for w in own], judge)
         return replace(fits, shift=shift)

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,8 @@ from tailboost.learners._table import ROWS_FOR_CUTS, Table, TableReader
 
 # Combinations are numbered by a table up to this many possible ones, else by search.
 LOOKED_UP = 2**22
+# Seconds between two looks whether anybody still waits.
+POLL = 0.2
 # Rows as they were given that come to the client, to make up probe rows from.
 PROBED = 256
 
@@ -94,7 +97,7 @@ class Tally:
     squares: Floats
 
     @classmethod
-    def of(cls, keys: NDArray[np.int64], weight: Floats, n_keys: int) -> Tally:
+    def of(cls, keys: NDArray[Any], weight: Floats, n_keys: int) -> Tally:
         """Count rows by their combinations, of which there may be ``n_keys``."""
         if n_keys <= LOOKED_UP:
             rows = np.bincount(keys, minlength=n_keys)
@@ -160,6 +163,8 @@ class Question:
         XGBoost's parameters for each.
     scales : list of float
         By which XGBoost's weights are multiplied on top.
+    factor : ndarray of shape (m,)
+        By which class weights multiply the weights of the rows of each combination.
     judge : ndarray of shape (m,)
         Number of the model that answers for the rows of each combination.
     shift : ndarray of shape (n_models, K) or None
@@ -173,6 +178,7 @@ class Question:
     densities: list[Floats]
     params: list[dict[str, Any]]
     scales: list[float]
+    factor: Floats
     judge: Ints
     shift: Floats | None = None
     models: list[bytes] | None = None
@@ -207,25 +213,32 @@ class Part:
     weight: Floats = field(default_factory=lambda: np.empty(0))
     hashes: Hashes = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     # The combination of each row, until it is numbered by the client's table, then its number there.
-    keys: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    keys: NDArray[np.signedinteger[Any]] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_keys: int = 0
     binned: BinnedPart | None = None
     log_probabilities: NDArray[np.float32] | None = None
+    abandoned: threading.Event = field(default_factory=threading.Event)
+
+    def check(self) -> None:
+        """Raise where nobody waits for the rows any more."""
+        if self.abandoned.is_set():
+            raise Abandoned
 
     def number(self, table: NDArray[np.int64]) -> None:
         """Replace the rows' combinations by their numbers in a table of those that occur anywhere."""
         if self.n_keys <= LOOKED_UP:
-            numbers = np.zeros(self.n_keys, dtype=np.int64)
+            numbers = np.zeros(self.n_keys, dtype=np.int32)
             numbers[table] = np.arange(len(table))
             self.keys = numbers[self.keys]
         else:
-            self.keys = np.searchsorted(table, self.keys)
+            self.keys = np.searchsorted(table, self.keys).astype(np.int32)
         self.n_keys = len(table)
 
     def split(self, values: NDArray[Any], radix: int) -> Tally:
         """Tell combinations apart by one more value of each row."""
-        self.keys = self.keys * radix + values
         self.n_keys *= radix
+        # Half the memory where that is enough.
+        self.keys = (self.keys * np.int64(radix) + values).astype(np.min_scalar_type(-self.n_keys))
         return Tally.of(self.keys, self.weight, self.n_keys)
 
 
@@ -237,11 +250,16 @@ def _part(fit: str) -> Part:
     return _parts[_here(fit)]
 
 
+class Abandoned(Exception):
+    """The client has given up what a worker was doing, because another worker was lost or on Ctrl-C."""
+
+
 def release(fit: str, dask_worker: Any) -> None:
     """Forget the rows of a fit; to be run on each worker, not as a task."""
     with _lock:
         part = _parts.pop((fit, dask_worker.address), None)
     if part is not None:
+        part.abandoned.set()
         shutil.rmtree(part.folder, ignore_errors=True)
 
 
@@ -293,6 +311,7 @@ def look(fit: str, reading: Reading) -> Look:
     """Read the rows as the learner does, one partition at a time, and say what the client needs to know."""
     part = _part(fit)
     found: list[tuple[Any, ...]] = []
+    digest = 0
     sample = _Smallest(ROWS_FOR_CUTS)
     given = _Smallest(PROBED)
     for number in sorted(part.files):
@@ -303,14 +322,17 @@ def look(fit: str, reading: Reading) -> Look:
         given.add(X, hashes)
         codes = [positions(y, reading.classes, "y")]
         codes += [positions(c, v, "groups") for c, v in zip(columns, reading.groups, strict=True)]
-        found.append((codes[0].astype(np.int32), weight, hashes, _combined(codes, reading.radices)))
+        strata = _combined(codes, reading.radices)
+        digest += _digest(hashes, strata, weight)
+        found.append((codes[0].astype(np.int32), weight, hashes, strata))
         path = part.folder / f"table-{number}.npy"
         np.save(path, table)
         part.files[number].unlink()
         part.files[number] = path
-    part.y, part.weight, part.hashes, part.keys = (np.concatenate(c) for c in zip(*found, strict=True))
+    columns = list(zip(*found, strict=True))
+    del found, X, y, weight, hashes, strata, table  # memory is short here
+    part.keys, part.hashes, part.weight, part.y = (np.concatenate(columns.pop()) for _ in range(4))
     part.n_keys = int(np.prod(reading.radices, dtype=np.int64))
-    digest = _digest(part.hashes, part.keys, part.weight)
     tally = part.split((part.hashes & np.uint64(1)).astype(np.int64), 2)
     least = float(part.weight.min())
     return Look(tally, least, *sample.rows(), *given.rows(), shortest(part.hashes), digest)
@@ -440,27 +462,62 @@ def ask(
     if models is not None:
         boosters = [part.binned.load(content) for content in models]
     elif not question.reuse:
-        with CommunicatorContext(**rabit):
-            for density, params, scale in zip(
-                question.densities, question.params, question.scales, strict=True
-            ):
-                weight = part.weight * density[part.keys] * scale
-                boosters.append(part.binned.fit(weight, params))
-            models = [bytes(booster.save_raw("ubj")) for booster in boosters] if talks else None
+        boosters = _together(rabit, part, partial(_fit_all, part, question))
+        models = [bytes(booster.save_raw("ubj")) for booster in boosters] if talks else None
     learnt = time.perf_counter()
     answers = _answers(part, question, boosters, n_classes)
     tally = part.split(answers, n_classes)
     return Answer(tally, models, time.perf_counter() - began, learnt - began)
 
 
-def _answers(part: Part, question: Question, boosters: list[Any], n_classes: int) -> Ints:
+def _fit_all(part: Part, question: Question) -> list[Any]:
+    assert part.binned is not None
+    boosters, own = [], part.weight * question.factor[part.keys]
+    for density, params, scale in zip(question.densities, question.params, question.scales, strict=True):
+        weight = part.weight * density[part.keys] * scale
+        boosters.append(part.binned.fit(weight, own, params, part.check))
+    return boosters
+
+
+def _together(rabit: dict[str, Any], part: Part, work: Callable[[], list[Any]]) -> list[Any]:
+    """Do some work inside XGBoost's communicator, until it is done or the part is abandoned.
+
+    A worker that waits for another to connect waits for ever where that one was killed just then, and nothing
+    ends the call. So it is made in a thread of its own, which then is left behind without the rows.
+    """
+    done, waiting = threading.Event(), [work]
+    found: list[list[Any]] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with CommunicatorContext(**rabit):
+                found.append(waiting.pop()())
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=run, name="tailboost", daemon=True)
+    thread.start()
+    while not done.wait(timeout=POLL):
+        if part.abandoned.is_set():
+            waiting.clear()
+            raise Abandoned
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+def _answers(part: Part, question: Question, boosters: list[Any], n_classes: int) -> NDArray[Any]:
     """Return the class number that each row is answered, by the model that judges it."""
     assert part.binned is not None
-    judge = question.judge[part.keys]
+    judge = question.judge.astype(np.int8)[part.keys]
     if question.shift is None:
-        answers = np.zeros(len(judge), dtype=np.int64)
+        answers = np.zeros(len(judge), dtype=np.int32)
         for j in np.unique(question.judge).tolist():
-            answers = np.where(judge == j, part.binned.answers(boosters[j]), answers)
+            np.copyto(answers, part.binned.answers(boosters[j]), where=judge == j, casting="same_kind")
         return answers
     if not question.reuse:
         logs = np.zeros((len(judge), n_classes), dtype=np.float32)

@@ -27,7 +27,9 @@ LEAST_SHARE = 4
 BATCH = 5
 # Trees are asked for so many rows at a time: their answers stay in the processor's cache.
 ROWS_AT_ONCE = 8192
-# Least share of the weight in a leaf of the forest: it limits the size of trees on very many rows.
+# A tree has at most so many leaves for each class, and no leaf less than this share of the weight. Larger
+# trees take longer to ask and, with few classes, know no more.
+LEAVES_PER_CLASS = 2000
 SMALLEST_LEAF = 5e-5
 # Least weight of a leaf, in average rows, where a class is very rare.
 LEAF_ROWS = 5.0
@@ -243,7 +245,8 @@ def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> f
     rows = np.array([len(np.unique(hashes[codes == k])) for k in range(int(codes.max()) + 1)])
     if leaf_rows is None:
         leaf_rows = LEAF_ROWS * (1.0 - len(rows) * float(rows.min()) / float(rows.sum()))
-    return max(SMALLEST_LEAF, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
+    least = max(SMALLEST_LEAF, 1.0 / (LEAVES_PER_CLASS * len(rows)))
+    return max(least, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
 
 
 def _quota(size: Ints, most: int) -> Ints:

@@ -142,6 +142,22 @@ def _exactly(
     return [np.rint(d * each) * times for d in derivatives]
 
 
+def boost_per_class(booster: Any, data: Any, i: int, y: Ints, weight: Floats, own: Floats) -> None:
+    """Grow the trees of one iteration, one per class, by exact sums.
+
+    Parameters
+    ----------
+    booster, data : XGBoost's model and binned rows
+    i : int
+        Number of the iteration.
+    y, weight, own : ndarray of shape (n,)
+        Class numbers, weights of this fit, and the rows' own weights.
+    """
+    margin = booster.predict(data, output_margin=True, training=True)
+    gradient, hessian = _exactly(softmax_gradients(margin, y), weight, own)
+    booster.boost(data, i, grad=gradient, hess=hessian)
+
+
 class HistSession:
     """All fits of one learner on one table: binned once, shared by every round and fold."""
 
@@ -234,9 +250,7 @@ class HistSession:
 
     def _grow(self, model: _HistClassifier, booster: Any, i: int, weight: Floats) -> None:
         if model._tree_per_class(self.n_classes):
-            margin = booster.predict(self.data, output_margin=True, training=True)
-            gradient, hessian = _exactly(softmax_gradients(margin, self.y), weight, self.sample_weight)
-            booster.boost(self.data, i, grad=gradient, hess=hessian)
+            boost_per_class(booster, self.data, i, self.y, weight, self.sample_weight)
             return
         if self.weighing is not weight:  # another fit may have grown since the last tree
             self.data.set_weight(weight.astype(np.float32))
@@ -484,7 +498,8 @@ class HistTreeClassifier(_HistClassifier):
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's tree, with a warning.
     n_jobs : int, optional
         The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
-        on. Small tables (fewer than 5 million entries) use one: more would slow them down.
+        on. Small tables (fewer than 5 million entries) use one: more would slow them down; so do fits in
+        threads of joblib, unless a positive number is given.
     random_state : int, RandomState or None
         For scikit-learn's tree, which orders equal splits at random; XGBoost's is deterministic.
 
@@ -601,7 +616,8 @@ class HistBoostClassifier(_HistClassifier):
         ``"auto"`` takes XGBoost where it is installed, else scikit-learn's, with a warning.
     n_jobs : int, optional
         The most threads of a fit or prediction, at least 1; None and −1 are all cores, −2 all but one, and so
-        on. Small tables (fewer than 5 million entries) use one: more would slow them down.
+        on. Small tables (fewer than 5 million entries) use one: more would slow them down; so do fits in
+        threads of joblib, unless a positive number is given.
     random_state : int, RandomState or None
         Not used, because nothing is drawn; there for the interface.
 

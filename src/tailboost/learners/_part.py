@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 
 from tailboost._typing import Floats, Ints
-from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier, _load, _quantised
-from tailboost.learners._table import Table, TableReader
+from tailboost.learners._hist import (
+    HistBoostClassifier,
+    HistTreeClassifier,
+    _load,
+    _quantised,
+    boost_per_class,
+)
+from tailboost.learners._table import OpenTable, Table, TableReader
 
 try:
     import xgboost
@@ -72,19 +78,37 @@ class BinnedPart:
     ) -> None:
         self.learner = learner
         kinds = feature_kinds(learner, reader, n_classes)
-        cuts, bins = _quantised(sample, learner.max_bins, kinds, threads)
+        cuts, bins = _quantised(OpenTable(reader, sample), learner.max_bins, kinds, threads)
         self.data = xgboost.QuantileDMatrix(
             _Blocks(blocks, kinds), ref=cuts, max_bin=bins, nthread=threads, enable_categorical=True
         )
         self.data.set_info(label=learner._targets(y, n_classes))
+        self.y, self.per_class = y, learner._tree_per_class(n_classes)
         self.params = {"max_bin": bins, "nthread": threads}
 
-    def fit(self, weight: Floats, params: dict[str, Any]) -> Any:
-        """Return the booster of a fit to weighted rows with parameters from `training_params`."""
-        self.data.set_weight(weight.astype(np.float32))
+    def fit(
+        self, weight: Floats, own: Floats, params: dict[str, Any], check: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Return the booster of a fit to weighted rows.
+
+        Parameters
+        ----------
+        weight, own : ndarray of shape (n,)
+            Weights of this fit, and the rows' own weights.
+        params : dict
+            From `training_params`.
+        check : callable
+            Called before each iteration; it may raise to end the fit.
+        """
         booster = xgboost.Booster(params | self.params, [self.data])
+        if not self.per_class:
+            self.data.set_weight(weight.astype(np.float32))
         for i in range(self.learner._n_iterations()):
-            booster.update(self.data, i)
+            check()
+            if self.per_class:
+                boost_per_class(booster, self.data, i, self.y, weight, own)
+            else:
+                booster.update(self.data, i)
         return booster
 
     def load(self, content: bytes) -> Any:

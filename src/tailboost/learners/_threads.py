@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
+from multiprocessing import parent_process
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import parallel_config
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import Interval
@@ -34,11 +36,20 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     """Return how many threads work on a table of this shape.
 
     One if the table is small. Else ``n_jobs``; None and −1 stand for all cores that this process may use (or
-    the number in ``OMP_NUM_THREADS``), −2 for all but one, and so on.
+    the number in ``OMP_NUM_THREADS``, which joblib sets in its processes), −2 for all but one, and so on. In
+    one of several threads of joblib these negative numbers and None stand for one.
     """
     if shape[0] * shape[1] < CELLS_FOR_THREADS:
         return 1
+    if (n_jobs is None or n_jobs < 0) and _in_joblibs_thread():
+        return 1
     return int(_openmp_effective_n_threads(n_jobs))
+
+
+def _in_joblibs_thread() -> bool:
+    """Whether other threads of the same joblib call are at work in this process."""
+    backend, _ = get_active_backend()
+    return backend.nesting_level > 0 and parent_process() is None
 
 
 def predict_in_blocks(predict: Callable[[Any], NDArray[Any]], table: Any, n_threads: int) -> NDArray[Any]:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.combiners import Ledger
+from tailboost.classifiers._target_game import reachable, warn_of_missed
+from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.data import GroupNames, Rows
 from tailboost.solvers import BitLosses
@@ -94,3 +95,11 @@ class Aim:
     def met(self, errors: Floats) -> bool | None:
         """Whether errors of the units are all allowed; None without targets."""
         return None if self.allowed is None else bool(self.keeps(errors).all())
+
+    def warn_of_missed(self, errors: Floats, combiner: Mixture) -> None:
+        """Name the units whose errors are not allowed, and the budget that would do."""
+        assert self.allowed is not None
+        names, missed = self.units.names.tolist(), ~self.keeps(errors)
+        way = reachable(combiner, float(self.allowed.max()))
+        words = combiner.pool.ledger.rows.words
+        warn_of_missed(self.units.kind, names, errors, self.allowed, missed, words, way)

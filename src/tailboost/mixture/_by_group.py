@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners import Ledger
 from tailboost.combiners.mixture import staircase
 from tailboost.combiners.objective import WorstUnit
@@ -64,10 +64,7 @@ def members_by_group(
     kinds : Kinds
         What joins a pool; with ``n_thresholds`` class weights are played on the rows of each group.
     """
-    each = [
-        _steps(blind, models, table, rows, np.flatnonzero(groups == g), objective, kinds)
-        for g in range(len(names))
-    ]
+    each = [_steps(blind, models, table, rows, groups == g, objective, kinds) for g in range(len(names))]
     values = np.unique(np.concatenate([steps.worst for steps in each]))[::-1]
     chosen = [
         # Steps fall: the first one that is at most v is the cheapest.
@@ -85,12 +82,11 @@ def _steps(
     models: Models,
     table: LogTable,
     rows: Rows,
-    inside: Ints,
+    chosen: Mask,
     objective: WorstUnit,
     kinds: Kinds,
 ) -> _Steps:
-    chosen = np.isin(np.arange(len(rows.y)), inside)
-    part, own = table.part(inside), rows.part(chosen)
+    part, own = table.part(np.flatnonzero(chosen)), rows.part(chosen)
     found = sources(len(models.names), kinds.averages)
     # On few rows the best of many models is a matter of luck: averages alone, where there are any.
     found = [source for source in found if len(source) > 1] or found

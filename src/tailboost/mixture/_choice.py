@@ -40,7 +40,7 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._by_group import members_by_group
-from tailboost.mixture._members import GROUPS_NEEDED, losses_of, name_of
+from tailboost.mixture._members import GROUPS_NEEDED, GROUPS_UNUSED, losses_of, name_of
 from tailboost.mixture._pool import Kinds, members_of
 from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses
@@ -169,6 +169,11 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         assert judged.rows.groups is not None
         assert isinstance(aim.objective, WorstUnit)
         groups, names = judged.rows.groups, self.groups_.tolist()
+        if len(absent := np.setdiff1d(np.arange(len(names)), groups)):
+            raise ValueError(
+                f"groups_at_prediction=True: {judged.rows.words} have no row of group(s) "
+                f"{[names[g] for g in absent]} to choose on"
+            )
         return [
             *members,
             *members_by_group(members, judged.models, table, rows, groups, names, aim.objective, kinds),
@@ -460,11 +465,34 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """Return the numbers of the groups of rows to answer, where answers depend on them."""
         if not self.groups_at_prediction:
             if groups is not None:
-                raise ValueError("groups have no part in the answers: groups_at_prediction is False")
+                raise ValueError(GROUPS_UNUSED)
             return None
         if groups is None:
             raise ValueError(GROUPS_NEEDED)
         return self._group_names.number(groups, "groups", n)
+
+    def example_groups(self, n_rows: int) -> Any:
+        """Return groups in the form in which `predict` takes them, each group in turn.
+
+        Parameters
+        ----------
+        n_rows : int
+            How many.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or dict of one by the name of its column
+
+        Raises
+        ------
+        ValueError
+            If groups have no part in the answers.
+        """
+        if not self.groups_at_prediction:
+            raise ValueError(GROUPS_UNUSED)
+        names = self._group_names
+        groups = np.resize(names.values[0], n_rows)
+        return groups if names.columns is None else {names.columns[0]: groups}
 
     def predict_proba(self, X: Any, *, groups: Any = None) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.

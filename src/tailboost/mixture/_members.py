@@ -19,6 +19,7 @@ GROUPS_NEEDED = (
     "predict_from and predict_proba_from take groups=…; what takes a model and no groups can be given its "
     "answers, as certify(clf.predict(X, groups=groups), None, y)"
 )
+GROUPS_UNUSED = "groups have no part in the answers: groups_at_prediction is False"
 # Groups that are named where a member is described.
 SHOWN = 4
 

@@ -69,7 +69,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
         would have fewer than 20 rows of a class in a group, and 0.2 beyond. The models that stay are fitted
         on all rows.
-    n_thresholds : int, default=80
+    n_thresholds : int, default=40
         Shifts of every model.
     shrinkage : float ≥ 0, default=20.0
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
@@ -122,6 +122,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         What "auto" chose.
     n_features_in_ : int
         Columns of X in `fit`.
+
+    Warns
+    -----
+    BoundNotMetWarning
+        From `fit`; names the units whose error of `predict` is above ``max_error`` on the rows of the choice.
 
     See Also
     --------
@@ -176,7 +181,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         max_error: Any = None,
         mean_budget: float | None = None,
         validation: Any = "auto",
-        n_thresholds: int = 80,
+        n_thresholds: int = 40,
         shrinkage: float = 20.0,
         averages: bool = True,
         shares: bool | str = "auto",
@@ -312,6 +317,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
         )
         self._settle(judged)
+        if self.unit_errors_ is not None and self.bound_met_ is False:
+            self._aim.warn_of_missed(self.unit_errors_, self.combiner_)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
         given = () if problem.validation is None else (problem.validation[0],)

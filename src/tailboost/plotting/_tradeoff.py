@@ -38,7 +38,8 @@ class TradeOffDisplay(Display):
     name : str, default=None
         Label of the curve.
     stepped : bool, default=False
-        Whether there is nothing between two points, so that the first one holds up to the second.
+        Whether there is nothing between two points: the curve on the rows λ is chosen on is then a staircase,
+        and the points of the other one are marked.
 
     Attributes
     ----------
@@ -163,16 +164,16 @@ class TradeOffDisplay(Display):
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
-        steps = "steps-post" if self.stepped else "default"
+        points = {"marker": ".", "markersize": 7} if self.stepped else {}
         style = {**next_style(ax, "trade-off"), "linestyle": "-", "linewidth": 2, "label": name}
-        (self.line_,) = ax.plot(self.mean, self.worst, **styled(style | {"drawstyle": steps}, kwargs))
+        (self.line_,) = ax.plot(self.mean, self.worst, **styled(style | points, kwargs))
         colour = self.line_.get_color()
         self.chosen_line_ = self.point_ = None
         if self.chosen_mean is not None:
             label = "where λ is chosen" + ("" if self.stepped else ", randomised")
             (self.chosen_line_,) = ax.plot(
                 self.chosen_mean, self.chosen_worst, color=colour, linestyle="--", linewidth=1,
-                drawstyle=steps, label=label,
+                drawstyle="steps-post" if self.stepped else "default", label=label,
             )  # fmt: skip
         if self.point is not None:
             (self.point_,) = ax.plot(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.report.results import summarise
-from tailboost.reproduce._experiment import Settings, markdown, plus_minus
+from tailboost.reproduce._experiment import Settings, markdown, mean_and_half_width, plus_minus
 from tailboost.reproduce._nets import at_alphas, draw_curves
 from tailboost.reproduce.post_processing import BUDGETS, MIXTURE, WEIGHTS
 
@@ -88,26 +88,41 @@ def by_method(cells: Found, title: str, thetas: Sequence[float]) -> dict[str, li
 
 
 def label_of(method: str) -> str:
+    """Return a method's name in the tables."""
     return TITLES.get(method, method)
 
 
 def summarised(by_method: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the intervals of all figures, and how often targets were met, by method.
 
-    Errors of single classes and after post-processing are means alone: the file stays small.
+    To keep files small, errors of single classes and after post-processing are means alone, curves two lists.
     """
     found = {}
     for method, cells in by_method.items():
-        figures = [{k: v for k, v in cell.items() if k not in ("bound met", "after")} for cell in cells]
+        apart = ("bound met", "after", "curves", "mean loss of AdaLPBoost")
+        figures = [{k: v for k, v in cell.items() if k not in apart} for cell in cells]
         for k, cell in enumerate(figures):
             for what in ("test", "drawn"):
                 if what in cell:
                     figures[k] = figures[k] | {what: {w: cell[what][w] for w in ("worst", "mean")}}
-        by_class = np.mean([cell["test"]["class errors"] for cell in cells], axis=0)
+        found[method] = summarise(figures)
+        if "bound met" in cells[0]:
+            found[method]["bound met"] = sum(cell["bound met"] for cell in cells)
+        if "curves" in cells[0]:
+            curves = {name: [cell["curves"][name] for cell in cells] for name in cells[0]["curves"]}
+            found[method]["curves: mean, half width"] = {n: _two_lists(of) for n, of in curves.items()}
+            means = [cell["mean loss of AdaLPBoost"] for cell in cells]
+            found[method]["mean loss of AdaLPBoost: mean, half width"] = _two_lists(means)
         after = {how: np.mean([cell["after"][how] for cell in cells], axis=0) for how in cells[0]["after"]}
-        met = {"bound met": sum(c["bound met"] for c in cells)} if "bound met" in cells[0] else {}
-        found[method] = summarise(figures) | met | {"class errors": by_class, "worst, mean after": after}
+        found[method]["worst, mean after"] = after
+        found[method]["class errors"] = np.mean([cell["test"]["class errors"] for cell in cells], axis=0)
     return found
+
+
+def _two_lists(repeats: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the means over repeats, and half the widths of their 95 % intervals."""
+    columns = [mean_and_half_width(column) for column in zip(*repeats, strict=True)]
+    return [[round(mean, 5) for mean, _ in columns], [round(half, 5) for _, half in columns]]
 
 
 def about(settings: Settings) -> str:
@@ -116,7 +131,13 @@ def about(settings: Settings) -> str:
         if settings.scale == "small"
         else "the papers' protocols where they are printed"
     )
-    return f"Scale {settings.scale}: {cut}. Test errors in %, {settings.repeats} repeats, 95 % intervals."
+    n = settings.repeats
+    over = f"{n} repeats, 95 % intervals over them" if n > 1 else "one repeat"
+    return (
+        f"Scale {settings.scale}: {cut}. Test errors in %, {over}. Beside them what class weights, and a "
+        "mixture, make of a net or of the mean probabilities of a game's members for one point of mean "
+        "error, worst / mean, chosen on the rows held out."
+    )
 
 
 def table(title: str, found: dict[str, list[dict[str, Any]]], settings: Settings) -> str:
@@ -212,25 +233,30 @@ def _curves(found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
 def picture(found: dict[str, dict[str, list[dict[str, Any]]]], plt: Any) -> Any:
     """Draw worst and mean errors of all methods, and the CVaR curves, a column per data set."""
     columns = max(1, len(found))
-    size = (1.5 + 4.3 * columns, 8.6)
+    size = (1.5 + 4.5 * columns, 8.6)
     figure, panels = plt.subplots(2, columns, figsize=size, squeeze=False, layout="constrained")
     for (title, by_method), bars, curves in zip(found.items(), *panels, strict=False):
-        labels = ["AdaLPBoost, worst class" if m == GAME else label_of(m) for m in by_method]
+        labels = ["AdaLPBoost, worst class" if m == GAME else _short(m) for m in by_method]
         at = np.arange(len(labels))
         for what, colour, marker in (("mean", "C0", "o"), ("worst", "C1", "s")):
             values = [[100 * c["test"][what] for c in cells] for cells in by_method.values()]
             bars.plot([np.mean(v) for v in values], at, marker, color=colour, label=what)
             bars.hlines(at, [min(v) for v in values], [max(v) for v in values], color=colour, linewidth=1)
         after = [_mean_after(cells)[0] for cells in by_method.values()]
-        bars.plot(after, at, "x", color="C2", label="worst after class weights, 1 point")
+        bars.plot(after, at, "x", color="C2", label="worst, class weights")
         bars.set_yticks(at, labels)
         bars.invert_yaxis()
         bars.grid(axis="y", alpha=0.3)
         bars.set(xlabel="test error, % (line: range over repeats)", xlim=(0, None))
-        bars.set_title(title, pad=24)
-        bars.legend(loc="lower center", bbox_to_anchor=(0.4, 0.99), ncols=3, frameon=False, fontsize="small")
+        bars.set_title(title)
         if game := by_method.get(GAME):
             names = ("ERM", "AdaBoost + average", "AdaLPBoost")
             K = len(game[0]["test"]["class errors"])
             draw_curves(curves, {n: [c["curves"][n] for c in game] for n in names}, K, "")
+    legend = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*legend, loc="outside upper center", ncols=3, frameon=False)
     return figure
+
+
+def _short(method: str) -> str:
+    return label_of(method).removeprefix(f"{WORST}, ")  # θ says which

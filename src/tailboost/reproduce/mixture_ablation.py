@@ -43,24 +43,26 @@ TABLES = (
 )  # fmt: skip
 
 ONLY: dict[str, Any] = {
-    "shrinkage": 10.0,
+    "shrinkage": 20.0,
     "n_thresholds": 0,
     "averages": False,
     "include_constants": False,
     "shares": False,
 }
-SHIFTS = ONLY | {"n_thresholds": 80}
+SHIFTS = ONLY | {"n_thresholds": 40}
 AVERAGES = SHIFTS | {"averages": True}
 FULL = AVERAGES | {"include_constants": True}
-# What is compared for the worst class: the pools, then one change each to the full pool without shares.
+# What is compared for the worst class: the pools, then one change each to the full pool without shares. One
+# member answers but in "+ shares" and "shared".
 CHOICES: dict[str, dict[str, Any]] = {
     "answers": ONLY,
     "+ shifts": SHIFTS,
     "+ averages": AVERAGES,
     "+ constants": FULL,
     "+ shares": FULL | {"shares": True},
-    **{f"shrinkage {s}": FULL | {"shrinkage": float(s)} for s in (0, 5, 20)},
-    **{f"{n} thresholds": FULL | {"n_thresholds": n} for n in (10, 20, 40)},
+    "shared": FULL | {"randomized": True},
+    **{f"shrinkage {s}": FULL | {"shrinkage": float(s)} for s in (0, 5, 40)},
+    **{f"{n} thresholds": FULL | {"n_thresholds": n} for n in (10, 20, 80)},
     "averages alone": FULL,
     "floor .001": FULL,
     "budget .01": FULL | {"mean_budget": 0.01},

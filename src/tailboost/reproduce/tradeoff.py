@@ -74,7 +74,7 @@ def robust_mixture(bench: Bench, units: str) -> Any:
     ]
     objective = "worst_class" if units == CLASSES else "worst_cell"
     make: Any = tailboost.RobustMixtureClassifier
-    return make(models, objective=objective, randomized=False, random_state=bench.seed)
+    return make(models, objective=objective, random_state=bench.seed)
 
 
 #: What is ours: makers of classifiers with ``tradeoff()``, whose curve gives a classifier ``at`` a budget.

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from tailboost._store import digest, write
 from tailboost._typing import Ints
 from tailboost.torch._data import Feed, find_device
+from tailboost.torch._threads import threads_for
 from tailboost.torch._training import Randomness
 
 
@@ -161,7 +162,8 @@ class TorchMember:
     def _logits(self, table: Tensor) -> Tensor:
         net, device = self.net(), find_device(self.table_.device)
         parts = (self.table_.batch(rows, device) for rows in torch.split(table, self.eval_batch_size))
-        return torch.cat([net(x).float() for x in parts])
+        with threads_for(net, table, self.eval_batch_size):
+            return torch.cat([net(x).float() for x in parts])
 
     def predict_table(self, table: Tensor) -> Ints:
         """Return the class numbers for rows prepared by ``table_.transform``, shape (n,)."""

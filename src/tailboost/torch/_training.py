@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from tailboost._typing import Floats, Ints
 from tailboost.torch._data import Feed
+from tailboost.torch._threads import threads_for
 
 Loss = Callable[..., Tensor]
 
@@ -191,7 +192,8 @@ class Training:
         labels = recipe.y.index_select(0, batches.flatten()).view_as(batches).to(recipe.device)
         self.net.train()
         loss = torch.zeros(())
-        with self.random.in_use() if self.draws else nullcontext():
+        few = threads_for(self.net, recipe.X, recipe.batch_size)
+        with few, self.random.in_use() if self.draws else nullcontext():
             for rows, y in zip(batches, labels, strict=True):
                 if self.done in self.milestones:
                     for group in self.optimizer.param_groups:

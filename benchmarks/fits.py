@@ -1,0 +1,222 @@
+"""The default fits beside five-fold cross-validated XGBoost of the same trees, and what busy machines cost.
+
+    python benchmarks/fits.py [--quick] [--data DIR] [--out FILE]      fits, predictions, growth
+    python benchmarks/fits.py --busy [--out FILE]                      beside 0, 1 and 2 other processes
+
+Every fit has a process of its own, so that its peak memory is its own. Processor seconds are those of all
+its threads; XGBoost is fitted on four fifths five times and predicts the others, with as many trees of the
+same depth as one fit of the default learner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn
+import xgboost
+from rounds import table
+from sklearn.datasets import load_svmlight_file
+from sklearn.model_selection import StratifiedKFold
+
+import tailboost as tb
+from tailboost.solvers import minimize_cvar_mixture
+
+TREES = {
+    "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 4, "learning_rate": 0.1},
+    "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
+    "GroupDROBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
+}
+TARGETS = {"letter": "lettr", "taiwan_credit": "default", "bank_full": "y", "adult": "income"}
+
+
+def load(name: str, folder: str) -> tuple[Any, Any]:
+    """Return numbers and class numbers: ``"n x d, K"`` is made up, others are files of the folder."""
+    if " x " in name:
+        size, K = name.split(", ")
+        n, d = (int(v) for v in size.split(" x "))
+        return table(n, d, int(K))
+    if name == "a9a":
+        X, y = load_svmlight_file(str(Path(folder) / "a9a.libsvm.gz"), n_features=123)
+        return X.toarray().astype(np.float32), (y > 0).astype(int)
+    frame = pd.read_csv(Path(folder) / f"{name}.csv.gz").drop(columns="split", errors="ignore")
+    y = pd.factorize(frame.pop(TARGETS[name]), sort=True)[0]
+    for column in frame.select_dtypes(exclude="number"):
+        frame[column] = pd.factorize(frame[column], sort=True)[0]
+    return frame.to_numpy(np.float32), y
+
+
+def measured(call: Any) -> dict[str, float]:
+    """Processor and wall seconds of a call."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    call()
+    return {"cpu": round(time.process_time() - cpu, 3), "wall": round(time.perf_counter() - wall, 3)}
+
+
+def peak_mb() -> float:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def fit(name: str, of: str, folder: str, n_jobs: int | None = 1) -> dict[str, Any]:
+    """One fit and one prediction of a default classifier, or of XGBoost with its trees."""
+    X, y = load(of, folder)
+    before = peak_mb()
+    if name.startswith("XGBoost"):
+        params = TREES[name.removeprefix("XGBoost as ")]
+
+        def cross_validate() -> None:
+            for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+                xgboost.XGBClassifier(**params, n_jobs=n_jobs).fit(X[a], y[a]).predict(X[b])
+
+        found = measured(cross_validate)
+        clf = xgboost.XGBClassifier(**params, n_jobs=n_jobs).fit(X, y)
+    else:
+        clf = getattr(tb, name)(random_state=0, n_jobs=n_jobs)
+        groups = {"groups": np.arange(len(y)) % 4} if "Group" in name else {}
+        found = measured(lambda: clf.fit(X, y, **groups))
+        found |= {"rounds": clf.n_iter_, "validation": 0.2 if len(y) > 50_000 else "cv"}
+    found["mb_above_data"] = round(peak_mb() - before, 1)
+    Z = X[np.resize(np.arange(len(X)), 100_000)]
+    found["predict_100k_cpu"] = min(measured(lambda: clf.predict(Z))["cpu"] for _ in range(2))
+    return {"of": of, "who": name} | found
+
+
+RUN = (
+    "import sys, json, warnings; warnings.simplefilter('ignore'); import fits; "
+    "print(json.dumps(getattr(fits, sys.argv[1])(*json.loads(sys.argv[2]))))"
+)
+
+
+def alone(function: str, *args: Any) -> dict[str, Any]:
+    """Run a function of this file in a process of its own."""
+    here = str(Path(__file__).parent)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-c", RUN, function, json.dumps(args)]
+    out = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
+    result: dict[str, Any] = json.loads(out.stdout.splitlines()[-1])
+    return result
+
+
+def slope(x: list[float], y: list[float]) -> float:
+    """Slope of log y against log x."""
+    return round(float(np.polyfit(np.log(x), np.log(y), 1)[0]), 2)
+
+
+def compare(sizes: list[str], folder: str) -> list[dict[str, Any]]:
+    """Every default fit beside its XGBoost."""
+    found = []
+    for of in sizes:
+        for name in TREES:
+            ours, peer = alone("fit", name, of, folder), alone("fit", f"XGBoost as {name}", of, folder)
+            ours["times_xgboost_cv"] = round(ours["cpu"] / peer["cpu"], 2)
+            ours["prediction_times_xgboost"] = round(ours["predict_100k_cpu"] / peer["predict_100k_cpu"], 1)
+            found += [ours, peer]
+            print(*(f"{k} {v}" for k, v in ours.items()), "| XGBoost", peer["cpu"], flush=True)
+    return found
+
+
+def fit_net() -> None:
+    """Fit a net with two layers of 100 by the defaults."""
+    from torch import nn
+
+    from tailboost.torch import TorchClassifier
+
+    def module(shape: Any, n_classes: int) -> Any:
+        layers = [nn.Linear(shape[0], 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Linear(100, n_classes))
+
+    X, y = table(2_000, 8, 2)
+    TorchClassifier(module, device="cpu", random_state=0).fit(X.astype(np.float32), y)
+
+
+def busy_work() -> dict[str, Any]:
+    """Seconds of short and of longer calls with default threads, the median of several."""
+    rng = np.random.default_rng(0)
+    losses = rng.random((100, 50_000)) < 0.4 * rng.random((100, 1))
+    X, y = table(5_000, 20, 2)
+    clf = tb.AdaLPBoostClassifier(random_state=0).fit(X, y)
+    Z = table(100_000, 20, 2)[0]
+    calls = {
+        "mixture solve 50,000 x 100": (lambda: minimize_cvar_mixture(losses, 0.1), 5),
+        "AdaLPBoost fit 5,000 x 20": (lambda: tb.AdaLPBoostClassifier(random_state=0).fit(X, y), 3),
+        "worst-class fit 5,000 x 20": (lambda: tb.WorstClassBoostClassifier(random_state=0).fit(X, y), 3),
+        "AdaLPBoost prediction 100,000 x 20": (lambda: clf.predict(Z), 5),
+    }
+    if importlib.util.find_spec("torch"):
+        calls["small net, fit 2,000 x 8"] = fit_net, 1
+    found = {}
+    for what, (call, repeats) in calls.items():
+        if repeats > 1:
+            call()
+        runs = [measured(call) for _ in range(repeats)]
+        found[what] = {k: round(float(np.median([r[k] for r in runs])), 3) for k in ("wall", "cpu")}
+    return found
+
+
+def busy(others: int) -> dict[str, Any]:
+    """The same beside processes that only compute."""
+    spin = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(others)]
+    try:
+        load = os.getloadavg()[0]
+        return {"others": others, "load_before": round(load, 1), "calls": alone("busy_work")}
+    finally:
+        for process in spin:
+            process.kill()
+            process.wait()
+
+
+def growth(results: list[dict[str, Any]]) -> dict[str, float]:
+    """Log-log slopes of processor time against n, over the made-up tables of two classes."""
+    found = {}
+    for name in TREES:
+        at = [
+            (int(r["of"].split(" x ")[0]), r["cpu"]) for r in results if r["who"] == name and ", 2" in r["of"]
+        ]
+        if len(at) > 1:
+            found[name] = slope([n for n, _ in at], [s for _, s in at])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="made-up tables of 10,000 rows")
+    parser.add_argument("--busy", action="store_true", help="beside other processes")
+    parser.add_argument("--data", default="", help="folder with real tables")
+    parser.add_argument("--sizes", nargs="*", help="tables instead of the usual ones")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    versions = {m.__name__: m.__version__ for m in (np, sklearn, xgboost, tb)}
+    report: dict[str, Any] = {
+        "versions": versions,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
+    if args.busy:
+        report["busy"] = [busy(n) for n in (0, 1, 2)]
+        print(json.dumps(report["busy"], indent=1))
+    else:
+        sizes = ["10000 x 20, 2", "10000 x 20, 10"]
+        if not args.quick:
+            sizes += ["100000 x 20, 2", "1000000 x 20, 2"] + (["a9a", *TARGETS] if args.data else [])
+        report["fits"] = compare(args.sizes or sizes, args.data)
+        report["slope_in_n"] = growth(report["fits"])
+        print(report["slope_in_n"])
+    if args.out:
+        args.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
