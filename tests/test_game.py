@@ -1,5 +1,6 @@
 """The loop and its units: what a round leaves, when it ends, what an interrupt keeps."""
 
+import inspect
 import sys
 from dataclasses import MISSING, fields
 
@@ -319,7 +320,7 @@ def test_an_interrupt_at_any_line_leaves_whole_rounds():
         game, lines = Game.new(Hedge(1.0), units), iter(range(line))
 
         def watch(frame, event, arg, lines=lines):
-            if frame.f_code is not Game.advance.__code__:
+            if frame.f_code is not inspect.unwrap(Game.advance).__code__:
                 return None
             if event == "line" and next(lines, None) is None:
                 raise KeyboardInterrupt

@@ -303,6 +303,7 @@ def test_the_learner_is_grown_only_as_far_as_asked():
             y,
             HistBoostClassifier(n_estimators=40, max_depth=3),
             max_error=allowed,
+            class_loss="indicator",
             validation="train",
             n_estimators=5,
         )
@@ -349,7 +350,7 @@ def test_a_fixed_learner_that_fails_ends_the_game_and_says_so():
 @quiet
 def test_forests_grow_under_cross_fitting():
     X, y = rare(6, n=500)
-    clf = fit(X, y, RandomForestClassifier(30), max_error=0.7, n_estimators=3)
+    clf = fit(X, y, RandomForestClassifier(30), max_error=0.7, class_loss="indicator", n_estimators=3)
     assert {len(m.estimators_) for m in clf.estimators_} != {30}
 
 
@@ -377,13 +378,14 @@ def test_a_hundred_classes():
         y,
         HistBoostClassifier(n_estimators=10, max_depth=6),
         max_error=0.7,
+        class_loss="indicator",
         n_estimators=3,
         validation="train",
     )
     assert clf.unit_weights_.shape[1] == 100
     assert clf.gamma_ == pytest.approx(0.2995)
     T = math.ceil(2 * math.log(100) / 0.2995**2)
-    planned = fit(X, y, max_error=0.7, max_time=1e-9)
+    planned = fit(X, y, max_error=0.7, class_loss="indicator", max_time=1e-9)
     assert planned.eta_ == pytest.approx(math.sqrt(8 * math.log(100) / T))
 
 
@@ -696,8 +698,10 @@ def test_by_default_the_error_game_is_played_with_shared_fits():
     tables = {id(m.table_) for m in clf.estimators_[:31]}
     assert len(tables) == 1  # all rounds and plain ERM rest on one fit
     with_target = WorstClassBoostClassifier(max_error=0.6, random_state=0, max_time=1e-9).fit(X, y)
-    assert with_target.gamma_ == pytest.approx(0.2995)
-    assert isinstance(with_target.estimators_[0], HistBoostClassifier)
+    assert with_target.gamma_ is None
+    with_edge = WorstClassBoostClassifier(max_error=0.6, gamma=0.2, random_state=0, max_time=1e-9).fit(X, y)
+    assert with_edge.gamma_ == 0.2
+    assert isinstance(with_edge.estimators_[0], HistBoostClassifier)
     by_group = WorstClassBoostClassifier(random_state=0, max_time=1e-9).fit(X, y, groups=y % 2)
     assert isinstance(by_group.estimators_[0], AdjustedCells)
 

@@ -44,8 +44,8 @@ class GameKind:
     ----------
     gamma : float
         γ, also where it takes no part.
-    aims : bool
-        Whether a target is stated; without one the worst error shall be as small as can be.
+    edge_asked : bool
+        Whether γ is stated, as the published game needs it.
     class_loss, combine : str
         As given to the classifier.
     limited : bool
@@ -55,7 +55,7 @@ class GameKind:
     """
 
     gamma: float
-    aims: bool
+    edge_asked: bool
     class_loss: str
     combine: str
     limited: bool = False
@@ -72,7 +72,7 @@ class GameKind:
     @property
     def indicator(self) -> bool:
         """Whether the loss of a unit is the indicator."""
-        published = self.aims and self.gamma > 0 and not self.limited
+        published = self.edge_asked and self.gamma > 0 and not self.limited
         return self.class_loss == "indicator" or (self.class_loss == "auto" and published)
 
     @property

@@ -96,8 +96,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     eta : float or "theory", default="theory"
         Learning rate of Hedge; "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
-        "auto" is the published game, "indicator", if ``max_error`` or ``gamma`` is given, γ > 0 and there is
-        no ``mean_budget``, else "error". If what counts is that the targets are met, choose "error".
+        "indicator" is the published game; it asks its learner for γ in every round and ends, at round 1 if
+        need be, where the learner falls short. "auto" plays it if ``gamma`` is given, γ > 0 and there is no
+        ``mean_budget``, else "error", which serves targets better.
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
         the validation rows; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
@@ -276,7 +277,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """Which game is played over the units."""
         return GameKind(
             gamma=edge_from_share(self.q, self._pools.count) if self.gamma == "auto" else float(self.gamma),
-            aims=self.max_error != "auto" or self.gamma != "auto",
+            edge_asked=self.gamma != "auto",
             class_loss=self.class_loss,
             combine=self.combine,
             limited=self.mean_budget is not None or not self.randomized,

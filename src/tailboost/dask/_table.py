@@ -1,4 +1,4 @@
-"""Parquet files of more rows than memory, prepared as `tailboost.io` prepares a table on one machine."""
+"""Parquet files that are never loaded as a whole, prepared as `tailboost.io` prepares a table."""
 
 from __future__ import annotations
 

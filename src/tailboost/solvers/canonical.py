@@ -135,7 +135,8 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]
     # Neighbours have similar losses: those to begin with are spread over all.
     tied = np.flatnonzero(optimum.tied)
-    rows = tied[:: tied.size // (2 * members.size) + 1]
+    some = min(2 * members.size, tied.size)
+    rows = tied[np.arange(some) * tied.size // max(some, 1)]
     best: Floats | None = None
     for _ in range(50):
         matrix = np.ones((rows.size + 1, members.size + 1))
