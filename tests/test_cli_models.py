@@ -122,11 +122,13 @@ class TestFitOptions:
 
     def test_targets_of_a_mixture_of_models_are_shown(self, csv, fresh, tmp_path):
         path = tmp_path / "m.skops"
-        done(
+        said = done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--method",
             "robustmixture", "--set", "estimators=[('t', 'tree')]", "--max-error", "yes=.3,*=.4",
             "--model", path,
-        )  # fmt: skip
+        ).stdout  # fmt: skip
+        assert "Errors of predict on out-of-fold" in said  # one member answers, nothing is drawn
+        assert "target" in said
         document = json.loads(done("evaluate", path, fresh, "--json").stdout)
         assert {unit["name"]: unit["target"] for unit in document["errors"]} == {
             "all rows": None, "no": 0.4, "yes": 0.3
