@@ -25,7 +25,7 @@ PAIRED = 200_000
 #: Units from which on those of equal weight are counted, 64 at once, and others summed two planes at once.
 COUNTED = 16384
 #: Units that tell different hypotheses apart, nearly always.
-TOLD_APART = 16384
+TOLD_APART = 65536
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
 SINGLE = 2048
 
