@@ -762,3 +762,14 @@ def test_data_frames_pass_without_a_word():
         warnings.simplefilter("error")
         fitted = WorstClassBoostClassifier(random_state=0).fit(frame, y)
         assert fitted.predict(frame[::-1]).tolist() == fitted.predict(frame)[::-1].tolist()
+
+
+def test_no_budget_is_said_to_meet_targets_that_nothing_misses():
+    """Without a budget to spend no better than constants; no class misses what "auto" allows."""
+    rng, y = np.random.default_rng(0), np.repeat([0, 1], [210, 90])
+    X = rng.normal(size=(300, 3)) + y[:, None] * [1.0, 0.4, 0.0]
+    clf = WorstClassBoostClassifier(randomized=False, mean_budget=0.0, random_state=0)
+    with pytest.warns(BoundNotMetWarning, match="blind to the features") as said:
+        clf.fit(X, y)
+    assert not clf.bound_met_
+    assert not any("mean_budget=" in str(warning.message) for warning in said)

@@ -264,9 +264,11 @@ class Outcome:
         warn_of_unmeasured(kind, names, self.errors)
         if not self.met:
             targets, allowed = self.aims.targets, pools.strictest(self.allowed)
-            way = reachable(combiner, float(targets.allowed.max()))
-            reason = "; ".join(filter(None, (self.useless, stop_reason, way)))
             missed = ~targets.met(np.nan_to_num(self.of_pools - allowed, nan=-1.0))
+            # What constants reach meets no target, see `useless`.
+            needed = min(float(targets.allowed.max()), self.aims.coin)
+            way = reachable(combiner, needed) if missed.any() else ""
+            reason = "; ".join(filter(None, (self.useless, stop_reason, way)))
             warn_of_missed(
                 kind, pools.names(names), self.of_pools, allowed, missed, self.judged_on, reason,
                 strict=targets.indicator,
