@@ -393,7 +393,7 @@ def bin_rows(
     table: NDArray[np.int64],
     learner: BinnedLearner,
     reading: Reading,
-    sample: Table,
+    reference: Table,
     held: tuple[int, int, float],
 ) -> Tally:
     """Bin the rows, and split them into parts by a hash of their content.
@@ -408,8 +408,8 @@ def bin_rows(
         Bins them.
     reading : Reading
         How they were read.
-    sample : float32 array
-        By which cuts are placed.
+    reference : float32 array
+        The cuts, see `BinnedPart`.
     held : (int, int, float)
         Seed, number of parts, and the share of the rows that is in them: a row is in none (0), or in part j
         (j + 1).
@@ -421,7 +421,9 @@ def bin_rows(
     tally = part.split(values, n_parts + 1)
     blocks = [partial(np.load, part.files[number]) for number in sorted(part.files)]
     threads = get_worker().state.nthreads
-    part.binned = BinnedPart(learner, blocks, part.y, len(reading.classes), sample, reading.reader, threads)
+    part.binned = BinnedPart(
+        learner, blocks, part.y, len(reading.classes), reference, reading.reader, threads
+    )
     part.hashes = np.empty(0, dtype=np.uint64)
     shutil.rmtree(part.folder, ignore_errors=True)
     return tally

@@ -12,10 +12,10 @@ from tailboost.learners._hist import (
     HistBoostClassifier,
     HistTreeClassifier,
     _load,
-    _quantised,
+    binning_options,
     boost_per_class,
 )
-from tailboost.learners._table import OpenTable, Table, TableReader
+from tailboost.learners._table import Table, TableReader
 
 try:
     import xgboost
@@ -58,8 +58,8 @@ class BinnedPart:
         Class numbers.
     n_classes : int
         K.
-    sample : float32 array
-        Rows of all parts by which cuts are placed; the largest code of every category is among them.
+    reference : float32 array
+        The cuts, see `cut_table`.
     reader : TableReader
         That made the tables.
     threads : int
@@ -72,19 +72,17 @@ class BinnedPart:
         blocks: Sequence[Callable[[], Table]],
         y: Ints,
         n_classes: int,
-        sample: Table,
+        reference: Table,
         reader: TableReader,
         threads: int,
     ) -> None:
         self.learner = learner
         kinds = feature_kinds(learner, reader, n_classes)
-        cuts, bins = _quantised(OpenTable(reader, sample), learner.max_bins, kinds, threads)
-        self.data = xgboost.QuantileDMatrix(
-            _Blocks(blocks, kinds), ref=cuts, max_bin=bins, nthread=threads, enable_categorical=True
-        )
+        options, ref = binning_options(reference, kinds, threads)
+        self.data = xgboost.QuantileDMatrix(_Blocks(blocks, kinds), ref=ref, **options)
         self.data.set_info(label=learner._targets(y, n_classes))
         self.y, self.per_class = y, learner._tree_per_class(n_classes)
-        self.params = {"max_bin": bins, "nthread": threads}
+        self.params = {"max_bin": options["max_bin"], "nthread": threads}
 
     def fit(
         self, weight: Floats, own: Floats, params: dict[str, Any], check: Callable[[], None] = lambda: None
