@@ -19,6 +19,7 @@ import tailboost as tb
 from tailboost.learners import HistBoostClassifier
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 
 import tailboost.dask as td  # noqa: E402 -- not without Dask
@@ -35,8 +36,8 @@ def client():
 
 
 @contextmanager
-def cluster(n_workers):
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
+def cluster(n_workers, memory_limit=0):
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": memory_limit}
     with (
         distributed.LocalCluster(n_workers=n_workers, **options) as workers,
         distributed.Client(workers, set_as_default=False) as client,
@@ -312,6 +313,52 @@ def test_a_killed_worker_costs_a_round_and_nothing_else():
         assert not any(
             n for n in held.values() if isinstance(n, int)
         )  # a worker started anew has no such module
+
+
+@contextmanager
+def watch(folder, pattern):
+    """Collect the files that a pattern meets at any time."""
+    seen, done = set(), threading.Event()
+
+    def look():
+        while not done.wait(0.005):
+            seen.update(folder.rglob(pattern))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        watcher.join()
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_bins_on_disk_give_the_same_trees_and_leave_no_files(client, tmp_path, K):
+    X, y, groups, w = table(13, K=K)
+    X[::7, 2] = np.nan
+    clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, validation=0.3, random_state=0)
+    Xd, yd, wd, gd = blocks(5, X, y, w, groups)
+    clf.fit(Xd, yd, wd, groups=gd, client=client)
+    small = clone(clf)
+    limits = {
+        f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")
+    }
+    with (
+        dask.config.set(limits | {"temporary-directory": str(tmp_path)}),
+        cluster(2, memory_limit="10 kB") as limited,
+        watch(tmp_path, "bins*") as files,
+    ):
+        small.fit(Xd, yd, wd, groups=gd, client=limited)
+        assert len({file.parent for file in files}) == 2  # a folder of each worker
+        assert not list(tmp_path.rglob("bins*"))
+    same_fit(clf, small, np.nan_to_num(X))
+    trees = [
+        [m.booster_.get_dump() for m in fitted.to_local().estimators_ if hasattr(m, "booster_")]
+        for fitted in (clf, small)
+    ]
+    assert len(trees[0]) >= 3
+    assert trees[0] == trees[1]
 
 
 @pytest.mark.slow

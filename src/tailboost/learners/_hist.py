@@ -38,6 +38,9 @@ HEAVIEST = 1e30
 # The most bins of a column in scikit-learn's boosting.
 SKLEARN_BINS = 255
 
+# Rows that are worked on at a time where memory matters.
+AT_ONCE = 2**18
+
 # Contributions of a row of weight 1 to a tree are multiples of this.
 STEP = 2.0**-15
 
@@ -161,7 +164,11 @@ def boost_per_class(booster: Any, data: Any, i: int, y: Ints, weight: Floats, ow
         Class numbers, weights of this fit, and the rows' own weights.
     """
     margin = booster.predict(data, output_margin=True, training=True)
-    gradient, hessian = _exactly(softmax_gradients(margin, y), weight, own)
+    gradient, hessian = np.empty_like(margin), np.empty_like(margin)
+    for a in range(0, len(y), AT_ONCE):  # each step takes several arrays of this height
+        rows = slice(a, a + AT_ONCE)
+        derivatives = softmax_gradients(margin[rows], y[rows])
+        gradient[rows], hessian[rows] = _exactly(derivatives, weight[rows], own[rows])
     booster.boost(data, i, grad=gradient, hess=hessian)
 
 
