@@ -215,6 +215,7 @@ class Part:
 
     folder: Path
     files: dict[int, Path] = field(default_factory=dict)
+    lengths: dict[int, int] = field(default_factory=dict)
     y: NDArray[np.signedinteger[Any]] = field(default_factory=lambda: np.empty(0, dtype=np.int8))
     weight: Floats = field(default_factory=lambda: np.empty(0))
     hashes: Hashes = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
@@ -276,6 +277,7 @@ def release(fit: str, dask_worker: Any) -> None:
         part = _parts.pop((fit, dask_worker.address), None)
     if part is not None:
         part.abandoned.set()
+        part.binned = None  # which removes its files
         shutil.rmtree(part.folder, ignore_errors=True)
 
 
@@ -301,7 +303,7 @@ def read(fit: str, number: int, X: Any, y: Any, weight: Any, groups: Any, words:
         path = part.folder / f"given-{number}.pkl"
         with path.open("wb") as file:
             pickle.dump((X, y, weight, columns), file, protocol=5)
-        part.files[number] = path
+        part.files[number], part.lengths[number] = path, len(y)
     kinds = TableReader().fit(X).categories_
     return Partition(len(y), n, np.unique(y), [np.unique(column) for column in columns], kinds)
 
@@ -326,13 +328,17 @@ def _columns(words: str, n: int, y: Any, weight: Any, groups: Any) -> tuple[Labe
 def look(fit: str, reading: Reading) -> Look:
     """Read the rows as the learner does, one partition at a time, and say what the client needs to know."""
     part = _part(fit)
-    found: list[tuple[Any, ...]] = []
-    digest = 0
+    n, n_strata = sum(part.lengths.values()), int(np.prod(reading.radices, dtype=np.int64))
+    part.y = np.empty(n, dtype=code_type(len(reading.classes)))
+    part.weight, part.hashes = np.empty(n), np.empty(n, dtype=np.uint64)
+    part.keys, part.n_keys = np.empty(n, dtype=code_type(n_strata)), n_strata
+    digest, end = 0, 0
     sample = _Smallest(ROWS_FOR_CUTS)
     given = _Smallest(PROBED)
     for number in sorted(part.files):
         with part.files[number].open("rb") as file:
             X, y, weight, columns = pickle.load(file)
+        rows = slice(end, end := end + len(y))
         table, hashes = reading.reader.transform(X), hash_rows(X)
         sample.add(table, hash_rows(table))
         given.add(X, hashes)
@@ -340,25 +346,17 @@ def look(fit: str, reading: Reading) -> Look:
         codes += [positions(c, v, "groups") for c, v in zip(columns, reading.groups, strict=True)]
         strata = _combined(codes, reading.radices)
         digest += _digest(hashes, strata, weight)
-        kinds = (code_type(len(reading.classes)), code_type(_n_strata(reading)))
-        found.append((codes[0].astype(kinds[0]), weight, hashes, strata.astype(kinds[1])))
+        part.y[rows], part.weight[rows], part.hashes[rows], part.keys[rows] = codes[0], weight, hashes, strata
         path = part.folder / f"table-{number}.npy"
         np.save(path, table)
         part.files[number].unlink()
         part.files[number] = path
-    columns = list(zip(*found, strict=True))
-    del found, X, y, weight, hashes, strata, table  # memory is short here
-    part.keys, part.hashes, part.weight, part.y = (np.concatenate(columns.pop()) for _ in range(4))
+    del X, y, weight, hashes, strata, codes, table  # memory is short here
     least = float(part.weight.min())
     if least == part.weight.max():
         part.weight = np.broadcast_to(np.float64(least), len(part.y))  # one number in memory
-    part.n_keys = _n_strata(reading)
     tally = part.split(in_blocks(lambda rows: part.hashes[rows] & np.uint64(1), len(part.y), np.int8), 2)
     return Look(tally, least, *sample.rows(), *given.rows(), shortest(part.hashes), digest)
-
-
-def _n_strata(reading: Reading) -> int:
-    return int(np.prod(reading.radices, dtype=np.int64))
 
 
 def _combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:
@@ -388,7 +386,7 @@ class _Smallest:
         first = first[hashes[first] <= self.largest]
         self.tables.append(take(table, first))
         self.hashes.append(hashes[first])
-        if sum(map(len, self.hashes)) > 2 * self.most:
+        if sum(map(len, self.hashes)) > 1.25 * self.most:
             table, hashes = self.rows()
             self.tables, self.hashes, self.largest = [table], [hashes], hashes[-1]
 
@@ -520,14 +518,15 @@ def ask(
 
 def _fit_all(part: Part, question: Question) -> list[Any]:
     assert part.binned is not None
-    exact = part.binned.per_class
+    binned = part.binned
+    exact = binned.per_class
     own = part.weight * part.per_row(question.factor, np.float64) if exact else None
     boosters = []
     for density, params, scale in zip(question.densities, question.params, question.scales, strict=True):
         weight = in_blocks(
             partial(part.weigh, density, scale), len(part.y), np.float64 if exact else np.float32
         )
-        boosters.append(part.binned.fit(weight, own, params, part.check))
+        boosters.append(binned.fit(weight, own, params, part.check))
     return boosters
 
 
