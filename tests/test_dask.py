@@ -23,6 +23,8 @@ dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 
 import tailboost.dask as td  # noqa: E402 -- not without Dask
+from tailboost._rows import hash_rows  # noqa: E402
+from tailboost.dask import _worker  # noqa: E402
 
 TREES = HistBoostClassifier(n_estimators=2, max_depth=3)
 N = 1200
@@ -359,6 +361,23 @@ def test_bins_on_disk_give_the_same_trees_and_leave_no_files(client, tmp_path, K
     ]
     assert len(trees[0]) >= 3
     assert trees[0] == trees[1]
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_rows_that_a_worker_takes_in_several_blocks(client, K):
+    X, y, _, w = table(14, n=300_000, K=K)  # blocks are of 2¹⁸ rows: one worker has two of them, or each one
+    X = X[:, :2].round(2)
+    one_tree = HistBoostClassifier(n_estimators=1, max_depth=2)
+    clf = td.AdaLPBoostClassifier(one_tree, n_estimators=1, validation=0.3, random_state=0)
+    same_fit(*(clone(clf).fit(*blocks(parts, X, y, w), client=client) for parts in (1, 2)), X)
+
+
+def test_the_smallest_hashes_of_many_parts_are_those_of_all_rows():
+    X = np.random.default_rng(15).integers(0, 40, size=(4000, 2))
+    hashes = hash_rows(X)
+    parts = [(X[rows], hashes[rows]) for rows in np.array_split(np.arange(4000), 37)]
+    least = np.unique(hashes, return_index=True)[1][:100]
+    np.testing.assert_array_equal(_worker.smallest(parts, 100), X[least])
 
 
 @pytest.mark.slow
