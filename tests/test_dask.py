@@ -19,9 +19,13 @@ import tailboost as tb
 from tailboost.learners import HistBoostClassifier
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
+pytest.importorskip("xgboost", reason="needs the extra dask")
 
 import tailboost.dask as td  # noqa: E402 -- not without Dask
+from tailboost._rows import hash_rows  # noqa: E402
+from tailboost.dask import _worker  # noqa: E402
 
 TREES = HistBoostClassifier(n_estimators=2, max_depth=3)
 N = 1200
@@ -35,8 +39,8 @@ def client():
 
 
 @contextmanager
-def cluster(n_workers):
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
+def cluster(n_workers, memory_limit=0):
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": memory_limit}
     with (
         distributed.LocalCluster(n_workers=n_workers, **options) as workers,
         distributed.Client(workers, set_as_default=False) as client,
@@ -314,6 +318,69 @@ def test_a_killed_worker_costs_a_round_and_nothing_else():
         )  # a worker started anew has no such module
 
 
+@contextmanager
+def watch(folder, pattern):
+    """Collect the files that a pattern meets at any time."""
+    seen, done = set(), threading.Event()
+
+    def look():
+        while not done.wait(0.005):
+            seen.update(folder.rglob(pattern))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        watcher.join()
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_bins_on_disk_give_the_same_trees_and_leave_no_files(client, tmp_path, K):
+    X, y, groups, w = table(13, K=K)
+    X[::7, 2] = np.nan
+    clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, validation=0.3, random_state=0)
+    Xd, yd, wd, gd = blocks(5, X, y, w, groups)
+    clf.fit(Xd, yd, wd, groups=gd, client=client)
+    small = clone(clf)
+    limits = {
+        f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")
+    }
+    with (
+        dask.config.set(limits | {"temporary-directory": str(tmp_path)}),
+        cluster(2, memory_limit="10 kB") as limited,
+        watch(tmp_path, "bins*") as files,
+    ):
+        small.fit(Xd, yd, wd, groups=gd, client=limited)
+        assert len({file.parent for file in files}) == 2  # a folder of each worker
+        assert not list(tmp_path.rglob("bins*"))
+    same_fit(clf, small, np.nan_to_num(X))
+    trees = [
+        [m.booster_.get_dump() for m in fitted.to_local().estimators_ if hasattr(m, "booster_")]
+        for fitted in (clf, small)
+    ]
+    assert len(trees[0]) >= 3
+    assert trees[0] == trees[1]
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_rows_that_a_worker_takes_in_several_blocks(client, K):
+    X, y, _, w = table(14, n=300_000, K=K)  # blocks are of 2¹⁸ rows: one worker has two of them, or each one
+    X = X[:, :2].round(2)
+    one_tree = HistBoostClassifier(n_estimators=1, max_depth=2)
+    clf = td.AdaLPBoostClassifier(one_tree, n_estimators=1, validation=0.3, random_state=0)
+    same_fit(*(clone(clf).fit(*blocks(parts, X, y, w), client=client) for parts in (1, 2)), X)
+
+
+def test_the_smallest_hashes_of_many_parts_are_those_of_all_rows():
+    X = np.random.default_rng(15).integers(0, 40, size=(4000, 2))
+    hashes = hash_rows(X)
+    parts = [(X[rows], hashes[rows]) for rows in np.array_split(np.arange(4000), 37)]
+    least = np.unique(hashes, return_index=True)[1][:100]
+    np.testing.assert_array_equal(_worker.smallest(parts, 100), X[least])
+
+
 @pytest.mark.slow
 def test_four_workers_fit_what_one_fits():
     X, y, groups, w = table(12, n=4000)
@@ -468,3 +535,10 @@ def test_the_command_fits_what_it_fits_on_one_machine(tmp_path):
     np.testing.assert_array_equal(one.predict(X), many.predict(X))
     np.testing.assert_allclose(one.predict_proba(X), many.predict_proba(X), atol=1e-9)
     assert type(many[-1]) is tb.AdaLPBoostClassifier
+
+
+@pytest.mark.parametrize("missing", ["dask", "distributed", "xgboost"])
+def test_what_is_missing_is_named(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; import tailboost.dask"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+    assert "pip install 'tailboost[dask]'" in said.splitlines()[-1]

@@ -32,7 +32,9 @@ from tailboost.dask._worker import Look, Partition, Reading, Tally
 from tailboost.data import GroupNames, Problem
 from tailboost.game import Response, Stop, Turn, Units
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
-from tailboost.learners._table import ROWS_FOR_CUTS, TableReader
+from tailboost.learners._hist import cut_table
+from tailboost.learners._part import feature_kinds
+from tailboost.learners._table import ROWS_FOR_CUTS, OpenTable, TableReader
 from tailboost.validation import CROSS_FIT_UP_TO, HELD_OUT, LEAST_HELD_OUT, N_FOLDS, Scheme
 
 # Combinations of class and groups that can be told apart further within 64 bits.
@@ -143,11 +145,11 @@ class OnCluster(ValidatedMixtureClassifier):
         split = split_of(self._validation(), problem)
         learner, remote = self._cluster_learner(), self._remote
         held = (entropy, split.n_parts, split.share)
-        sample, reader = (
-            _with_largest_codes(self.__dict__.pop("_sample"), self._reading),
-            self._reading.reader,
-        )
-        call = (_worker.bin_rows, problem.table.tally.keys, binned(learner), self._reading, sample, held)
+        trees, reader = binned(learner), self._reading.reader
+        sample = _with_largest_codes(self.__dict__.pop("_sample"), self._reading)
+        kinds = feature_kinds(trees, reader, problem.n_classes)
+        reference = cut_table(OpenTable(reader, sample), trees.max_bins, kinds)
+        call = (_worker.bin_rows, problem.table.tally.keys, trees, self._reading, reference, held)
         problem.refine(Tally.merged(remote.call(*call)), split.n_parts + 1)
         remote.keep(*call)
         if split.n_parts:

@@ -168,11 +168,14 @@ class Rows:
         n_blocks = len(self.partitions)
         used = there[: min(len(there), n_blocks)]
         self.addresses = used
-        futures = []
+        futures, place = [], dict.fromkeys(used, 0)
         for j, (X, y, weight, groups) in enumerate(self.partitions):
             address = used[j * len(used) // n_blocks]
             task = dask.delayed(_worker.read, pure=False)(self.fit, j, X, y, weight, groups, f"partition {j}")
-            futures.append(self.client.compute(task, workers=[address], allow_other_workers=False, retries=0))
+            # By itself Dask would make all partitions first, and hold them, and then have them read.
+            options = {"workers": [address], "allow_other_workers": False, "retries": 0}
+            place[address] += 1
+            futures.append(self.client.compute(task, priority=-place[address], **options))
         found: list[Partition] = self._results(futures)
         rows = dict.fromkeys(used, 0)
         for j, partition in enumerate(found):

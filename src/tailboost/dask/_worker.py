@@ -26,12 +26,14 @@ from tailboost._checks import n_rows_of, positions, refuse_missing
 from tailboost._rows import hash_rows, shortest
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.data import take
-from tailboost.learners._adjusted import LEAST_PROBABILITY
-from tailboost.learners._part import BinnedLearner, BinnedPart
+from tailboost.learners._hist import AT_ONCE
+from tailboost.learners._part import BinnedLearner, BinnedPart, code_type, in_blocks
 from tailboost.learners._table import ROWS_FOR_CUTS, Table, TableReader
 
 # Combinations are numbered by a table up to this many possible ones, else by search.
 LOOKED_UP = 2**22
+# Bins lie on disk where the rows as float32 would take more than this share of a worker's memory limit.
+IN_MEMORY = 0.25
 # Seconds between two looks whether anybody still waits.
 POLL = 0.2
 # Rows as they were given that come to the client, to make up probe rows from.
@@ -100,10 +102,14 @@ class Tally:
     def of(cls, keys: NDArray[Any], weight: Floats, n_keys: int) -> Tally:
         """Count rows by their combinations, of which there may be ``n_keys``."""
         if n_keys <= LOOKED_UP:
-            rows = np.bincount(keys, minlength=n_keys)
-            found = np.flatnonzero(rows)
-            sums = [np.bincount(keys, weights=v, minlength=n_keys)[found] for v in (weight, weight**2)]
-            return cls(found, rows[found].astype(np.float64), *map(_floats, sums))
+            totals = np.zeros((3, n_keys))
+            size = max(AT_ONCE, n_keys)
+            for a in range(0, len(keys), size):
+                own, w = keys[a : a + size], weight[a : a + size]
+                for total, values in zip(totals, (None, w, w**2), strict=True):
+                    total += np.bincount(own, weights=values, minlength=n_keys)
+            found = np.flatnonzero(totals[0])
+            return cls(found, *totals[:, found])
         found, place = np.unique(keys, return_inverse=True)
         sums = [np.bincount(place, weights=v) for v in (None, weight, weight**2)]
         return cls(found, *map(_floats, sums))
@@ -209,7 +215,8 @@ class Part:
 
     folder: Path
     files: dict[int, Path] = field(default_factory=dict)
-    y: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    lengths: dict[int, int] = field(default_factory=dict)
+    y: NDArray[np.signedinteger[Any]] = field(default_factory=lambda: np.empty(0, dtype=np.int8))
     weight: Floats = field(default_factory=lambda: np.empty(0))
     hashes: Hashes = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     # The combination of each row, until it is numbered by the client's table, then its number there.
@@ -229,17 +236,27 @@ class Part:
         if self.n_keys <= LOOKED_UP:
             numbers = np.zeros(self.n_keys, dtype=np.int32)
             numbers[table] = np.arange(len(table))
-            self.keys = numbers[self.keys]
+            self._renumber(lambda keys, _: numbers[keys], len(table))
         else:
-            self.keys = np.searchsorted(table, self.keys).astype(np.int32)
-        self.n_keys = len(table)
+            self._renumber(lambda keys, _: np.searchsorted(table, keys), len(table))
 
     def split(self, values: NDArray[Any], radix: int) -> Tally:
         """Tell combinations apart by one more value of each row."""
-        self.n_keys *= radix
-        # Half the memory where that is enough.
-        self.keys = (self.keys * np.int64(radix) + values).astype(np.min_scalar_type(-self.n_keys))
+        self._renumber(lambda keys, rows: keys * np.int64(radix) + values[rows], self.n_keys * radix)
         return Tally.of(self.keys, self.weight, self.n_keys)
+
+    def weigh(self, density: Floats, scale: float, rows: slice) -> Floats:
+        """Return the weights of some rows by a density of the combinations."""
+        return self.weight[rows] * density[self.keys[rows]] * scale
+
+    def _renumber(self, new: Callable[[NDArray[Any], slice], NDArray[Any]], n_keys: int) -> None:
+        keys = self.keys
+        self.keys = in_blocks(lambda rows: new(keys[rows], rows), len(keys), code_type(n_keys))
+        self.n_keys = n_keys
+
+    def per_row(self, values: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """Return for every row the value of its combination."""
+        return in_blocks(lambda rows: values[self.keys[rows]], len(self.keys), dtype)
 
 
 def _here(fit: str) -> tuple[str, str]:
@@ -260,6 +277,7 @@ def release(fit: str, dask_worker: Any) -> None:
         part = _parts.pop((fit, dask_worker.address), None)
     if part is not None:
         part.abandoned.set()
+        part.binned = None  # which removes its files
         shutil.rmtree(part.folder, ignore_errors=True)
 
 
@@ -285,7 +303,7 @@ def read(fit: str, number: int, X: Any, y: Any, weight: Any, groups: Any, words:
         path = part.folder / f"given-{number}.pkl"
         with path.open("wb") as file:
             pickle.dump((X, y, weight, columns), file, protocol=5)
-        part.files[number] = path
+        part.files[number], part.lengths[number] = path, len(y)
     kinds = TableReader().fit(X).categories_
     return Partition(len(y), n, np.unique(y), [np.unique(column) for column in columns], kinds)
 
@@ -310,13 +328,17 @@ def _columns(words: str, n: int, y: Any, weight: Any, groups: Any) -> tuple[Labe
 def look(fit: str, reading: Reading) -> Look:
     """Read the rows as the learner does, one partition at a time, and say what the client needs to know."""
     part = _part(fit)
-    found: list[tuple[Any, ...]] = []
-    digest = 0
+    n, n_strata = sum(part.lengths.values()), int(np.prod(reading.radices, dtype=np.int64))
+    part.y = np.empty(n, dtype=code_type(len(reading.classes)))
+    part.weight, part.hashes = np.empty(n), np.empty(n, dtype=np.uint64)
+    part.keys, part.n_keys = np.empty(n, dtype=code_type(n_strata)), n_strata
+    digest, end = 0, 0
     sample = _Smallest(ROWS_FOR_CUTS)
     given = _Smallest(PROBED)
     for number in sorted(part.files):
         with part.files[number].open("rb") as file:
             X, y, weight, columns = pickle.load(file)
+        rows = slice(end, end := end + len(y))
         table, hashes = reading.reader.transform(X), hash_rows(X)
         sample.add(table, hash_rows(table))
         given.add(X, hashes)
@@ -324,17 +346,16 @@ def look(fit: str, reading: Reading) -> Look:
         codes += [positions(c, v, "groups") for c, v in zip(columns, reading.groups, strict=True)]
         strata = _combined(codes, reading.radices)
         digest += _digest(hashes, strata, weight)
-        found.append((codes[0].astype(np.int32), weight, hashes, strata))
+        part.y[rows], part.weight[rows], part.hashes[rows], part.keys[rows] = codes[0], weight, hashes, strata
         path = part.folder / f"table-{number}.npy"
         np.save(path, table)
         part.files[number].unlink()
         part.files[number] = path
-    columns = list(zip(*found, strict=True))
-    del found, X, y, weight, hashes, strata, table  # memory is short here
-    part.keys, part.hashes, part.weight, part.y = (np.concatenate(columns.pop()) for _ in range(4))
-    part.n_keys = int(np.prod(reading.radices, dtype=np.int64))
-    tally = part.split((part.hashes & np.uint64(1)).astype(np.int64), 2)
+    del X, y, weight, hashes, strata, codes, table  # memory is short here
     least = float(part.weight.min())
+    if least == part.weight.max():
+        part.weight = np.broadcast_to(np.float64(least), len(part.y))  # one number in memory
+    tally = part.split(in_blocks(lambda rows: part.hashes[rows] & np.uint64(1), len(part.y), np.int8), 2)
     return Look(tally, least, *sample.rows(), *given.rows(), shortest(part.hashes), digest)
 
 
@@ -357,12 +378,17 @@ class _Smallest:
         self.most = most
         self.tables: list[Any] = []
         self.hashes: list[Hashes] = []
+        self.largest = np.uint64(2**64 - 1)
 
     def add(self, table: Any, hashes: Hashes) -> None:
         """Add rows."""
         first = np.unique(hashes, return_index=True)[1][: self.most]
+        first = first[hashes[first] <= self.largest]
         self.tables.append(take(table, first))
         self.hashes.append(hashes[first])
+        if sum(map(len, self.hashes)) > 1.25 * self.most:
+            table, hashes = self.rows()
+            self.tables, self.hashes, self.largest = [table], [hashes], hashes[-1]
 
     def rows(self) -> tuple[Any, Hashes]:
         """Return the rows in the order of their hashes, and these."""
@@ -393,7 +419,7 @@ def bin_rows(
     table: NDArray[np.int64],
     learner: BinnedLearner,
     reading: Reading,
-    sample: Table,
+    reference: Table,
     held: tuple[int, int, float],
 ) -> Tally:
     """Bin the rows, and split them into parts by a hash of their content.
@@ -408,8 +434,8 @@ def bin_rows(
         Bins them.
     reading : Reading
         How they were read.
-    sample : float32 array
-        By which cuts are placed.
+    reference : float32 array
+        The cuts, see `BinnedPart`.
     held : (int, int, float)
         Seed, number of parts, and the share of the rows that is in them: a row is in none (0), or in part j
         (j + 1).
@@ -417,14 +443,34 @@ def bin_rows(
     part = _part(fit)
     part.number(table)
     seed, n_parts, share = held
-    values = part_numbers(part.hashes, seed, n_parts, share)
+    values = in_blocks(
+        lambda rows: part_numbers(part.hashes[rows], seed, n_parts, share),
+        len(part.y),
+        code_type(n_parts + 1),
+    )
+    part.hashes = np.empty(0, dtype=np.uint64)  # memory is short here
     tally = part.split(values, n_parts + 1)
-    blocks = [partial(np.load, part.files[number]) for number in sorted(part.files)]
-    threads = get_worker().state.nthreads
-    part.binned = BinnedPart(learner, blocks, part.y, len(reading.classes), sample, reading.reader, threads)
-    part.hashes = np.empty(0, dtype=np.uint64)
-    shutil.rmtree(part.folder, ignore_errors=True)
+    del values
+    blocks = [block for number in sorted(part.files) for block in _blocks(part.files[number])]
+    worker = get_worker()
+    limit, size = worker.memory_manager.memory_limit, sum(f.stat().st_size for f in part.files.values())
+    folder = part.folder if limit and size > IN_MEMORY * limit else None
+    shape = (part.y, len(reading.classes))
+    threads = worker.state.nthreads
+    part.binned = BinnedPart(learner, blocks, *shape, reference, reading.reader, threads, folder)
+    for file in part.files.values():
+        file.unlink()
     return tally
+
+
+def _blocks(path: Path) -> list[Callable[[], Table]]:
+    """Return what reads a stored table, by blocks of rows that are short enough."""
+
+    def read_from(start: int) -> Table:
+        return np.array(np.load(path, mmap_mode="r")[start : start + AT_ONCE])
+
+    n = len(np.load(path, mmap_mode="r"))
+    return [partial(read_from, start) for start in range(0, n, AT_ONCE)]
 
 
 def part_numbers(hashes: Hashes, seed: int, n_parts: int, share: float) -> NDArray[np.int64]:
@@ -472,10 +518,15 @@ def ask(
 
 def _fit_all(part: Part, question: Question) -> list[Any]:
     assert part.binned is not None
-    boosters, own = [], part.weight * question.factor[part.keys]
+    binned = part.binned
+    exact = binned.per_class
+    own = part.weight * part.per_row(question.factor, np.float64) if exact else None
+    boosters = []
     for density, params, scale in zip(question.densities, question.params, question.scales, strict=True):
-        weight = part.weight * density[part.keys] * scale
-        boosters.append(part.binned.fit(weight, own, params, part.check))
+        weight = in_blocks(
+            partial(part.weigh, density, scale), len(part.y), np.float64 if exact else np.float32
+        )
+        boosters.append(binned.fit(weight, own, params, part.check))
     return boosters
 
 
@@ -513,17 +564,19 @@ def _together(rabit: dict[str, Any], part: Part, work: Callable[[], list[Any]]) 
 def _answers(part: Part, question: Question, boosters: list[Any], n_classes: int) -> NDArray[Any]:
     """Return the class number that each row is answered, by the model that judges it."""
     assert part.binned is not None
-    judge = question.judge.astype(np.int8)[part.keys]
+    judge, judges = part.per_row(question.judge, np.int8), np.unique(question.judge).tolist()
     if question.shift is None:
-        answers = np.zeros(len(judge), dtype=np.int32)
-        for j in np.unique(question.judge).tolist():
-            np.copyto(answers, part.binned.answers(boosters[j]), where=judge == j, casting="same_kind")
+        answers = np.zeros(len(judge), dtype=code_type(n_classes))
+        for j in judges:
+            np.copyto(answers, part.binned.answers(boosters[j]), where=judge == j)
         return answers
     if not question.reuse:
-        logs = np.zeros((len(judge), n_classes), dtype=np.float32)
-        for j in np.unique(question.judge).tolist():
-            rows = judge == j
-            logs[rows] = np.log(np.maximum(part.binned.probabilities(boosters[j])[rows], LEAST_PROBABILITY))
-        part.log_probabilities = logs
-    assert part.log_probabilities is not None
-    return (part.log_probabilities + question.shift[judge]).argmax(axis=1)
+        part.log_probabilities = np.zeros((len(judge), n_classes), dtype=np.float32)
+        for j in judges:
+            own = part.binned.log_probabilities(boosters[j])
+            np.copyto(part.log_probabilities, own, where=(judge == j)[:, None])
+    logs, shift = part.log_probabilities, question.shift
+    assert logs is not None
+    return in_blocks(
+        lambda rows: (logs[rows] + shift[judge[rows]]).argmax(axis=1), len(judge), code_type(n_classes)
+    )

@@ -38,14 +38,17 @@ HEAVIEST = 1e30
 # The most bins of a column in scikit-learn's boosting.
 SKLEARN_BINS = 255
 
+# Rows that are worked on at a time where memory matters.
+AT_ONCE = 2**18
+
 # Contributions of a row of weight 1 to a tree are multiples of this.
 STEP = 2.0**-15
 
 Backend = Literal["xgboost", "sklearn"]
 
 
-def _quantised(opened: OpenTable, max_bins: int, feature_types: list[str], threads: int) -> Any:
-    """Bin a table by our own cuts: XGBoost takes them from a reference table that consists of them."""
+def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDArray[np.float32]:
+    """Return a small table that XGBoost reads our own cuts from, shape (cuts, d)."""
     table, chosen = opened.table, cuts(opened.table, max_bins, opened.hashes)
     height = 1 + max(len(c) for c in chosen)
     for j, kind in enumerate(feature_types):
@@ -61,11 +64,18 @@ def _quantised(opened: OpenTable, max_bins: int, feature_types: list[str], threa
             reference[1 : 1 + len(c), j] = c
         else:
             reference[0, j] = 0.0
-    bins = height + 1
-    options: dict[str, Any] = {
-        "max_bin": bins, "nthread": threads, "feature_types": feature_types, "enable_categorical": True,
-    }  # fmt: skip
-    return xgboost.QuantileDMatrix(table, ref=xgboost.QuantileDMatrix(reference, **options), **options), bins
+    return reference
+
+
+def binning_options(
+    reference: NDArray[np.float32], feature_types: list[str], threads: int
+) -> tuple[dict[str, Any], Any]:
+    """Return how XGBoost bins a table by the cuts of a reference, and the reference itself binned.
+
+    The number of bins is the least that keeps all cuts: with 256 a bin takes one byte, with one more two.
+    """
+    options: dict[str, Any] = {"max_bin": len(reference), "nthread": threads, "enable_categorical": True}
+    return options, xgboost.QuantileDMatrix(reference, feature_types=feature_types, **options)
 
 
 def _load(content: bytes) -> Any:
@@ -154,7 +164,11 @@ def boost_per_class(booster: Any, data: Any, i: int, y: Ints, weight: Floats, ow
         Class numbers, weights of this fit, and the rows' own weights.
     """
     margin = booster.predict(data, output_margin=True, training=True)
-    gradient, hessian = _exactly(softmax_gradients(margin, y), weight, own)
+    gradient, hessian = np.empty_like(margin), np.empty_like(margin)
+    for a in range(0, len(y), AT_ONCE):  # each step takes several arrays of this height
+        rows = slice(a, a + AT_ONCE)
+        derivatives = softmax_gradients(margin[rows], y[rows])
+        gradient[rows], hessian[rows] = _exactly(derivatives, weight[rows], own[rows])
     booster.boost(data, i, grad=gradient, hess=hessian)
 
 
@@ -190,8 +204,11 @@ class HistSession:
             if template._vector_leaves(n_classes):  # XGBoost cannot split sets of categories there
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
-            self.data, self.bins = _quantised(opened, template.max_bins, kinds, self.threads)
+            reference = cut_table(opened, template.max_bins, kinds)
+            options, ref = binning_options(reference, kinds, self.threads)
+            self.data = xgboost.QuantileDMatrix(self.table, ref=ref, feature_types=kinds, **options)
             self.data.set_info(label=template._targets(y, n_classes))
+            self.bins = options["max_bin"]
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
         """Fit on the rows: the others stay in the binned table with weight 0, which excludes them."""

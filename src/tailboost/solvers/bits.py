@@ -284,8 +284,9 @@ class BitLosses:
 
 def _words(units: Mask) -> npt.NDArray[np.uint64]:
     """Pack booleans into words of 64."""
-    packed = np.packbits(units)
-    return np.pad(packed, (0, -packed.size % 8)).view(np.uint64)
+    words = np.zeros(-(-units.size // 64), dtype=np.uint64)
+    words.view(np.uint8)[: -(-units.size // 8)] = np.packbits(units)
+    return words
 
 
 def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...]) -> BitLosses:
