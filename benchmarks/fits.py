@@ -2,6 +2,7 @@
 
     python benchmarks/fits.py [--quick] [--data DIR] [--out FILE]      fits, predictions, growth
     python benchmarks/fits.py --busy [--out FILE]                      beside 0, 1 and 2 other processes
+    python benchmarks/fits.py --predictions [--data DIR] [--out FILE]  worst class, per tree
 
 Every fit has a process of its own, so that its peak memory is its own. Processor seconds are those of all
 its threads; XGBoost is fitted on four fifths five times and predicts the others, with as many trees of the
@@ -91,6 +92,42 @@ def fit(name: str, of: str, folder: str, n_jobs: int | None = 1) -> dict[str, An
     Z = X[np.resize(np.arange(len(X)), 100_000)]
     found["predict_100k_cpu"] = min(measured(lambda: clf.predict(Z))["cpu"] for _ in range(2))
     return {"of": of, "who": name} | found
+
+
+def predictions(of: str, folder: str) -> dict[str, Any]:
+    """Processor seconds of worst-class predictions, and of XGBoost's trees with as many leaves.
+
+    Rows are others than those of the fit; real tables have them again until there are 100,000.
+    """
+    X, y = load(of, folder)
+    half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
+    made_up = " x " in of
+    fresh = table(100_000, X.shape[1], 2, seed=1)[0] if made_up else X[~half]
+    Z = fresh[np.resize(np.arange(len(fresh)), 100_000)].astype(np.float32)
+    X, y = (X, y) if made_up else (X[half], y[half])
+    clf = tb.WorstClassBoostClassifier(random_state=0, n_jobs=1).fit(X, y)
+    # The forest's leaves have no penalty and at most this number for two classes.
+    large = {"max_depth": 0, "max_leaves": 4000, "reg_lambda": 0, "learning_rate": 0.01}
+    small = TREES["WorstClassBoostClassifier"]
+    boosted = {
+        "depth_4": xgboost.XGBClassifier(**small, n_jobs=1).fit(X, y),
+        "large": xgboost.XGBClassifier(n_estimators=100, grow_policy="lossguide", n_jobs=1, **large).fit(
+            X, y
+        ),
+    }
+    calls = {
+        "ours": lambda: clf.predict(Z),
+        "xgboost_depth_4": lambda: boosted["depth_4"].predict(Z),
+        "xgboost_large": lambda: boosted["large"].predict(Z),
+        "ours_100_single_rows": lambda: [clf.predict(Z[i : i + 1]) for i in range(100)],
+    }
+    found: dict[str, Any] = {
+        name: min(measured(call)["cpu"] for _ in range(3)) for name, call in calls.items()
+    }
+    dump = boosted["large"].get_booster().get_dump()
+    found["leaves_of_a_large_tree"] = round(sum(text.count("leaf=") for text in dump) / len(dump))
+    found["per_tree"] = round(found["ours"] / (found["xgboost_depth_4"] + found["xgboost_large"]), 2)
+    return {"of": of} | found
 
 
 RUN = (
@@ -193,6 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="made-up tables of 10,000 rows")
     parser.add_argument("--busy", action="store_true", help="beside other processes")
+    parser.add_argument("--predictions", action="store_true", help="of two classes, beside trees as large")
     parser.add_argument("--data", default="", help="folder with real tables")
     parser.add_argument("--sizes", nargs="*", help="tables instead of the usual ones")
     parser.add_argument("--out", type=Path)
@@ -207,6 +245,10 @@ def main() -> None:
     if args.busy:
         report["busy"] = [busy(n) for n in (0, 1, 2)]
         print(json.dumps(report["busy"], indent=1))
+    elif args.predictions:
+        sizes = ["10000 x 20, 2"] + (["adult", "taiwan_credit", "bank_full"] if args.data else [])
+        report["predictions"] = [alone("predictions", of, args.data) for of in args.sizes or sizes]
+        print(json.dumps(report["predictions"], indent=1))
     else:
         sizes = ["10000 x 20, 2", "10000 x 20, 10"]
         if not args.quick:
