@@ -21,6 +21,7 @@ from tailboost.learners import HistBoostClassifier
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
+pytest.importorskip("xgboost", reason="needs the extra dask")
 
 import tailboost.dask as td  # noqa: E402 -- not without Dask
 from tailboost._rows import hash_rows  # noqa: E402
@@ -534,3 +535,10 @@ def test_the_command_fits_what_it_fits_on_one_machine(tmp_path):
     np.testing.assert_array_equal(one.predict(X), many.predict(X))
     np.testing.assert_allclose(one.predict_proba(X), many.predict_proba(X), atol=1e-9)
     assert type(many[-1]) is tb.AdaLPBoostClassifier
+
+
+@pytest.mark.parametrize("missing", ["dask", "distributed", "xgboost"])
+def test_what_is_missing_is_named(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; import tailboost.dask"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+    assert "pip install 'tailboost[dask]'" in said.splitlines()[-1]

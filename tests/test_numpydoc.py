@@ -12,6 +12,12 @@ import pytest
 
 pytest.importorskip("sphinx")
 pytest.importorskip("numpydoc")
+# The reference is of all extras.
+pytest.importorskip("xgboost")
+pytest.importorskip("distributed")
+pytest.importorskip("dask.array")
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
 
 from numpydoc.docscrape import NumpyDocString
 from numpydoc.validate import validate

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from scipy import stats
@@ -29,6 +28,7 @@ from tailboost.plotting import (
     WorstCaseDisplay,
 )
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -15,7 +15,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 #: The extras that the tests are run with. PyTorch is left out: its package index has wheels of the oldest
-#: version with CUDA only, several gigabytes that a test of the minima need not fetch.
+#: version with CUDA only, several gigabytes that a test of the minima need not fetch. Dask is left out: the
+#: oldest version declared is that of constraints.txt, which the other tests are run with.
 EXTRAS = ("xgboost", "app", "test")
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.ensemble import ExtraTreesClassifier
 
 import tailboost as tb
@@ -146,6 +147,34 @@ def test_beside_scikit_learns_forest():
     gap = np.abs(ours.predict_proba(Z) - peer.predict_proba(Z)).mean()
     assert gap < 0.06
     np.testing.assert_allclose(ours.feature_importances_, peer.feature_importances_, atol=0.05)
+
+
+@pytest.mark.parametrize("kind", ["dense", "missing", "sparse"])
+@pytest.mark.parametrize("at_once", [7, 65_536])
+def test_answers_are_the_trees_means_in_any_block(kind, at_once, monkeypatch):
+    """Bit for bit those of scikit-learn's trees, asked one by one for all rows as they lie there."""
+    monkeypatch.setattr(forests, "ROWS_AT_ONCE", at_once)
+    X, y = rows(8)
+    Z = rows(9, 1500)[0].astype(np.float32)
+    if kind == "missing":
+        X[::5, 0] = Z[::7, 1] = Z[::3, 0] = np.nan
+    elif kind == "sparse":
+        X, Z = sp.csr_matrix(X), sp.csr_matrix(Z)
+    forest = TableForest(random_state=0).fit(X, y)
+    total = np.zeros((Z.shape[0], K))
+    for tree in trees(forest):
+        total += tree.predict_proba(Z)
+    P = forest.predict_proba(Z)
+    np.testing.assert_array_equal(P, total / len(trees(forest)))
+    np.testing.assert_array_equal(forest.predict_proba(Z[11:12]), P[11:12])
+
+
+def test_rows_with_other_columns_are_refused():
+    X, y = rows(0)
+    forest = TableForest(random_state=0).fit(X, y)
+    for other in (X[:, :3], sp.csr_matrix(X[:, :3])):
+        with pytest.raises(ValueError, match="features"):
+            forest.predict_proba(other)
 
 
 def test_a_cross_fit_grows_one_forest(monkeypatch):

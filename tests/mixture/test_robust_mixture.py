@@ -7,6 +7,7 @@ import warnings
 import highspy
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -725,3 +726,37 @@ def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
         rows = group == g
         best = min(np.mean((P["net"][rows] > t) != y[rows]) for t in P["net"][rows])
         assert np.mean(answers[rows] != y[rows]) <= best + 0.03
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_class_without_rows_where_thresholds_are_chosen(told):
+    """Rows of the choice without class 1, or a group without it: no shift is NaN, as if it were not there."""
+    rng = np.random.default_rng(0)
+    y = rng.choice([0, 2], 300) if not told else rng.integers(0, 3, 300)
+    group = rng.choice(["a", "b"], 300)
+    y[(group == "a") & (y == 1)] = 2
+    logs = 1.5 * np.eye(3)[y] + rng.normal(size=(300, 3)) + [0.0, -9.0 if not told else 0.0, 1.0]
+    P = {"net": softmax(logs, axis=1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        mix = RobustMixtureClassifier.from_probabilities(
+            P, y, classes=[0, 1, 2], groups=group if told else None, groups_at_prediction=told,
+            objective="worst_cell" if told else "worst_class", shrinkage=0.0,
+        )  # fmt: skip
+    assert not any("nan" in name for name in mix.members_)
+    if told:
+        return
+    both = {"net": softmax(logs[:, [0, 2]], axis=1)}
+    two = RobustMixtureClassifier.from_probabilities(both, y, shrinkage=0.0)
+    assert np.array_equal(mix.predict_from(P), two.predict_from(both))
+
+
+def test_groups_that_are_missing_are_named():
+    P, y, group = biased(0, n=200)
+    mix = RobustMixtureClassifier.from_probabilities(P, y, objective="worst_group", groups=group)
+    with pytest.raises(ValueError, match="objective='worst_group' needs groups"):
+        mix.tradeoff().predicted(P, y)
+    with pytest.raises(ValueError, match="takes one column of groups, got 2"):
+        RobustMixtureClassifier(models(), objective="worst_cell", groups_at_prediction=True).fit(
+            X[TRAIN], Y[TRAIN], groups={"a": GROUPS[TRAIN], "b": GROUPS[TRAIN]}
+        )

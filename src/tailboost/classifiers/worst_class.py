@@ -106,7 +106,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     randomized : bool, default=True
         Whether members may share λ. False gives all of it to one member, the best within the budget, so that
         what is promised is what `predict` does and `tradeoff` is a staircase; ``gap_`` says what sharing
-        would gain. A vote cannot.
+        would gain. A vote cannot; where `reweight` is asked for a CVaR members share.
     {{mean_budget}}
         A vote cannot keep one.
     units : {"auto", "class", "group", "cell"}, default="auto"

@@ -140,11 +140,11 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
     if pool is None or not hasattr(classifier, "reweight"):
         return None
     rows = pool.ledger.rows
-    if getattr(classifier, "unit_errors_", None) is not None and rows.groups is not None:
+    if getattr(classifier, "unit_errors_", None) is not None:
         units, errors = classifier.units_, classifier.unit_errors_
-        counts = rows.counts(rows.groups, len(units))
-        targets = stated_targets(classifier)
         kind = "class" if np.array_equal(units, classifier.classes_) else "group"
+        counts = rows.counts(rows.y if kind == "class" else rows.groups, len(units))
+        targets = stated_targets(classifier)
         found = [
             UnitError(
                 kind, _unit_name(u), int(n), None if np.isnan(e) else float(e), targets.get(_unit_name(u))

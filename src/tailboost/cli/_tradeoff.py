@@ -65,8 +65,9 @@ def tradeoff(
 ) -> None:
     """Show what a lower worst error costs in mean error; nothing is trained.
 
-    The curve is exact on the rows the shares were chosen on, and about the rule that draws; with DATA there
-    is also what `predict` does on its rows along the curve. --pick writes the model of one point.
+    The curve is exact on the rows the shares were chosen on, and about the rule that draws, or where one
+    member alone answers about `predict`; with DATA there is also what `predict` does on its rows along the
+    curve. --pick writes the model of one point.
     """
     with exit_codes(verbose, quiet):
         if (pick is None) != (picked is None):

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+try:
+    import dask.array  # noqa: F401
+    import distributed  # noqa: F401
+    import xgboost  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"tailboost.dask needs Dask, distributed and XGBoost ({error}): pip install 'tailboost[dask]'"
+    ) from error
+
 from tailboost.dask import metrics
 from tailboost.dask._certify import certify
 from tailboost.dask._classifiers import (

@@ -91,6 +91,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
     def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
         self._group_names = GroupNames.of(groups, "groups", n, used)
         self.groups_ = self._group_names.names
+        self._check_columns()
+
+    def _check_columns(self) -> None:
         if self.groups_at_prediction and len(self._group_names.values) > 1:
             raise ValueError(
                 f"groups_at_prediction=True takes one column of groups, got {len(self._group_names.values)}: "
@@ -342,6 +345,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             judged = self._judged_by(judged.models, X, y, groups, sample_weight, "predicted")
         elif X is not None or y is not None or groups is not None or sample_weight is not None:
             raise ValueError("predicted needs both X and y, and groups or sample_weight only with them")
+        self._check_objective(judged.rows.groups)
         table = judged.table
         return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
 

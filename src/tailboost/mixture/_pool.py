@@ -192,6 +192,9 @@ def shifted(
 
 def _game(units: Ints, rows: Rows, shrinkage: float) -> Units:
     game = Units.groups(units, rows.weight, units, rows.weight)
+    # A class or unit may have no row here, in X_val or in one group: nobody plays it.
+    there = game.mass > 0
+    game = replace(game, base=there / np.count_nonzero(there))
     if shrinkage == 0.0:
         return game
     sizes = rows.sizes(units, len(game.base))
@@ -203,7 +206,9 @@ def play_hedge(game: Units, price: float, losses: Callable[[Floats], Any]) -> li
     rule = Hedge(ETA)
     state, played = rule.start(game), list[Floats]()
     for _ in range(ROUNDS):
-        played.append((1.0 - price) * rule.weights(state) / game.mass + price)
+        w = rule.weights(state)
+        density = np.divide(w, game.mass, out=np.zeros_like(w), where=game.mass > 0)
+        played.append((1.0 - price) * density + price)
         state = rule.update(state, game.losses(losses(played[-1])))
     return played
 

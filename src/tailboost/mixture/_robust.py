@@ -302,6 +302,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_estimators(estimators, sample_weight is not None)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         problem = read_problem(self, self, X, y, sample_weight, groups, None)
+        if groups is not None:
+            self._check_columns()
         if validation.given:
             check_group_arguments(groups, validation)
             check_validation(validation, self.validation)

@@ -25,7 +25,7 @@ PAIRED = 200_000
 #: Units from which on those of equal weight are counted, 64 at once, and others summed two planes at once.
 COUNTED = 16384
 #: Units that tell different hypotheses apart, nearly always.
-TOLD_APART = 16384
+TOLD_APART = 65536
 #: Units from which on a covariance, which only steers Newton steps, is computed in single precision.
 SINGLE = 2048
 
@@ -284,8 +284,9 @@ class BitLosses:
 
 def _words(units: Mask) -> npt.NDArray[np.uint64]:
     """Pack booleans into words of 64."""
-    packed = np.packbits(units)
-    return np.pad(packed, (0, -packed.size % 8)).view(np.uint64)
+    words = np.zeros(-(-units.size // 64), dtype=np.uint64)
+    words.view(np.uint8)[: -(-units.size // 8)] = np.packbits(units)
+    return words
 
 
 def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...]) -> BitLosses:

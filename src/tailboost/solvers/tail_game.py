@@ -22,7 +22,7 @@ SAMPLE = 4096
 #: At least one unit in this number is in the sample.
 SPARSE = 16
 #: Patterns per unit below which all are looked for where there are many units.
-PAYS = 0.75
+PAYS = 0.72
 
 
 class SolverError(RuntimeError):
