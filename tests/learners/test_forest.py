@@ -91,7 +91,7 @@ def test_a_weight_is_repetition_and_order_means_nothing(most, monkeypatch):
     monkeypatch.setattr(forests, "MOST_ROWS", most)
     X, y = rows(4)
     _, content = np.unique(X, axis=0, return_inverse=True)
-    part = content % 5  # equal rows lie in one part
+    part = content.ravel() % 5  # equal rows lie in one part; NumPy 2.0 gives a column
     weight = np.random.default_rng(0).integers(1, 4, len(y))
     many = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
     one, two = session(X, y, part), session(X[many], y[many], part[many])
