@@ -708,6 +708,7 @@ class TestVerdict:
         assert [tile.value for tile in said.tiles] == ["31", "30", "45"]
         assert "Plain 63" in said.tiles[0].detail
         assert "Means over 3 random splits" in said.basis[0]
+        assert "class is looked for in every split" in said.basis[0]  # 31, and 29 in the sentence
         assert "32 fewer of 100 than Plain" in said.basis[1]
         assert "14 fewer of 100 than Strong" in said.basis[2]
 

@@ -178,7 +178,11 @@ def _basis(
             "relying on it."
         )
     else:
-        lines.append(f"Means over {count(len(ours['repeats']), 'random split')}, {held_out}, each time.")
+        splits = count(len(ours["repeats"]), "random split")
+        lines.append(
+            f"Means over {splits}, {held_out}, each time. A method's worst class is looked for in every "
+            "split, so its error is at least that of the class named above."
+        )
     for opponent in [rival] if strongest is rival else [rival, strongest]:
         if (duel := fought.get(opponent["name"])) is not None:
             lines.append(_difference(duel, opponent is strongest))
