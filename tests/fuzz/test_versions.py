@@ -75,6 +75,8 @@ def test_models(name, tally, tmp_path, monkeypatch):
         predict = xgboost.Booster.inplace_predict
         # As an XGBoost that reads the stored trees otherwise.
         monkeypatch.setattr(xgboost.Booster, "inplace_predict", lambda *a, **k: -predict(*a, **k))
+        if np.array_equal(load_model(path, check=False).predict(X), expected):
+            return  # one member answers, and it holds no stored trees
         message = refusal(path)
         both = says_both(message, "xgboost", xgboost.__version__)
         tally.refused() if both else tally.violation((name, "booster", message))
