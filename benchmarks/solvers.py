@@ -144,17 +144,17 @@ def mixture(n_units, n_members, seed, repeats, alphas=ALPHAS, with_others=True):
         dense = make_losses(kind, n_members, n_units, seed)
         losses = BitLosses.from_rows(dense)
         for alpha in alphas:
-            plain, _ = seconds(lambda: minimize_cvar_mixture(losses, alpha, canonical=False), repeats)  # noqa: B023
-            ours, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha), repeats)  # noqa: B023
+            plain, _ = seconds(lambda: minimize_cvar_mixture(losses, alpha, canonical=False), repeats)
+            ours, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha), repeats)
             row = dict(kind=kind, alpha=alpha, n=n_units, T=n_members, seed=seed, seconds=ours)
             row |= dict(seconds_not_canonical=plain, method=solution.method, value=solution.value)
             row["gap"] = true_gap(solution, losses, alpha)
             if with_others:
-                row["highspy"], value = seconds(lambda: highs_dual(dense, alpha))  # noqa: B023
+                row["highspy"], value = seconds(lambda: highs_dual(dense, alpha))
                 row["difference"], best = abs(value - solution.value), row["highspy"]
                 if alpha == 0.1:
                     # The same solver with a compilation on top: one level shows how much.
-                    row["cvxpy"], other = seconds(lambda: cvxpy_dual(dense, alpha))  # noqa: B023
+                    row["cvxpy"], other = seconds(lambda: cvxpy_dual(dense, alpha))
                     row["difference"] = max(row["difference"], abs(other - solution.value))
                     best = min(best, row["cvxpy"])
                 row["ratio"] = best / ours
@@ -195,11 +195,11 @@ def words(sizes, seed, repeats, alphas=(0.1, 0.3)):
     for kind, n_units, n_members in sizes:
         losses = packed(kind, n_members, n_units, seed)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        counting, table = seconds(lambda: count_patterns(losses), repeats)  # noqa: B023
+        counting, table = seconds(lambda: count_patterns(losses), repeats)
         for alpha in alphas:
-            ours, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha), repeats)  # noqa: B023
+            ours, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha), repeats)
             memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
-            small, other = seconds(lambda: minimize_cvar_mixture(table.losses, alpha, table.weight), repeats)  # noqa: B023
+            small, other = seconds(lambda: minimize_cvar_mixture(table.losses, alpha, table.weight), repeats)
             row = dict(kind=kind, alpha=alpha, n=n_units, T=n_members, patterns=len(table), seconds=ours)
             row |= dict(counting=counting, table=small, gap=solution.gap, memory_gib=memory)
             rows.append(row | dict(difference=abs(other.value - solution.value)))
@@ -225,12 +225,12 @@ def large(n_units, n_members, seed, alphas=ALPHAS):
     losses, packing = BitLosses(n_units), 0.0
     for _ in range(n_members):
         row = rng.random(n_units) < difficulty
-        spent, losses = seconds(lambda: losses.append(row))  # noqa: B023
+        spent, losses = seconds(lambda: losses.append(row))
         packing += spent
     rows = []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for alpha in alphas:
-        ours, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha), 3)  # noqa: B023
+        ours, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha), 3)
         memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
         row = dict(kind="bernoulli", alpha=alpha, n=n_units, T=n_members, seconds=ours, packing=packing)
         rows.append(row | dict(method=solution.method, gap=solution.gap, memory_gib=memory))
@@ -247,10 +247,10 @@ def entropic(n_units, n_members, seed, clarabel):
             losses, start, spent, gaps = BitLosses(n_units), None, 0.0, []
             for member in dense:
                 losses = losses.append(member)
-                took, solution = seconds(lambda: entropic_weights(losses, alpha, 100.0, start=start))  # noqa: B023
+                took, solution = seconds(lambda: entropic_weights(losses, alpha, 100.0, start=start))
                 start, spent = solution.mixture, spent + took
                 gaps.append(solution.gap)
-            cold, _ = seconds(lambda: entropic_weights(losses, alpha, 100.0), 3)  # noqa: B023
+            cold, _ = seconds(lambda: entropic_weights(losses, alpha, 100.0), 3)
             row = dict(
                 kind=kind, alpha=alpha, n=n_units, T=n_members, all_rounds=spent, gap=max(gaps), cold=cold
             )
@@ -264,7 +264,7 @@ def entropic(n_units, n_members, seed, clarabel):
                         density <= 1 / alpha,
                     ],
                 )
-                row["clarabel"], value = seconds(lambda: problem.solve(solver="CLARABEL"))  # noqa: B023
+                row["clarabel"], value = seconds(lambda: problem.solve(solver="CLARABEL"))
                 row |= dict(difference=abs(value - solution.value), ratio=row["clarabel"] / cold)
             rows.append(row)
             show(row)
@@ -277,8 +277,8 @@ def path(n_units, n_members, seed, points=50):
     for kind in KINDS:
         losses = BitLosses.from_rows(make_losses(kind, n_members, n_units, seed))
         alphas = np.linspace(0.02, 0.98, points)
-        together, solutions = seconds(lambda: mixture_path(losses, alphas))  # noqa: B023
-        single, others = seconds(lambda: [minimize_cvar_mixture(losses, a) for a in alphas])  # noqa: B023
+        together, solutions = seconds(lambda: mixture_path(losses, alphas))
+        single, others = seconds(lambda: [minimize_cvar_mixture(losses, a) for a in alphas])
         apart = max(abs(a.value - b.value) for a, b in zip(solutions, others, strict=True))
         row = dict(kind=kind, n=n_units, T=n_members, path=together, cold=single, share=together / single)
         rows.append(row | dict(difference=apart))
@@ -296,10 +296,10 @@ def worst_case(n_units, seed, repeats):
     ):
         for ball in ("kl", "chi2", "cvar"):
             for radius in (0.01, 0.5, 2.0):
-                took, solution = seconds(lambda: worst_case_weights(losses, ball, radius=radius), repeats)  # noqa: B023
+                took, solution = seconds(lambda: worst_case_weights(losses, ball, radius=radius), repeats)
                 row = dict(losses=name, ball=ball, radius=radius, n=n_units, seconds=took, gap=solution.gap)
                 if ball == "kl":
-                    took, value = seconds(lambda: kl_by_root_finder(losses, radius))  # noqa: B023
+                    took, value = seconds(lambda: kl_by_root_finder(losses, radius))
                     row |= dict(root_finder=took, ratio=took / row["seconds"])
                     row["difference"] = abs(value - solution.value)
                 rows.append(row)
@@ -334,19 +334,19 @@ def growth(seed, quick):
             times = []
             for n_units in units:
                 losses = BitLosses.from_rows(make_losses(kind, 50, n_units, seed))
-                times.append(seconds(lambda: minimize_cvar_mixture(losses, alpha), 3)[0])  # noqa: B023
+                times.append(seconds(lambda: minimize_cvar_mixture(losses, alpha), 3)[0])
             result[f"{kind} alpha={alpha} n"] = dict(sizes=units, seconds=times, slope=slope(units, times))
             times = []
             for n_members in members:
                 losses = BitLosses.from_rows(make_losses(kind, n_members, 50_000, seed))
-                times.append(seconds(lambda: minimize_cvar_mixture(losses, alpha), 3)[0])  # noqa: B023
+                times.append(seconds(lambda: minimize_cvar_mixture(losses, alpha), 3)[0])
             result[f"{kind} alpha={alpha} T"] = dict(
                 sizes=members, seconds=times, slope=slope(members, times)
             )
     times = []
     for n_units in units:
         losses = packed("trees10", 12, n_units, seed)
-        times.append(seconds(lambda: minimize_cvar_mixture(losses, 0.1), 5)[0])  # noqa: B023
+        times.append(seconds(lambda: minimize_cvar_mixture(losses, 0.1), 5)[0])
     result["trees10 T=12 alpha=0.1 n"] = dict(sizes=units, seconds=times, slope=slope(units, times))
     for name, row in result.items():
         show({"case": name, "slope": row["slope"]})
@@ -393,7 +393,7 @@ def hunt(count, seed):
         alpha = float(rng.choice([1e-9, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99, rng.random()]))
         weigh = rng.integers(4)
         base = [None, None, rng.random(n_units) + 0.01, 10 ** rng.uniform(-6, 6, n_units)][weigh]
-        took, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha, base))  # noqa: B023
+        took, solution = seconds(lambda: minimize_cvar_mixture(losses, alpha, base))
         row = dict(case=k, kind=name, n=n_units, T=n_members, alpha=alpha, base=int(weigh), seconds=took)
         rows.append(row | dict(method=solution.method, n_iter=solution.n_iter, gap=solution.gap))
         rows[-1]["call"] = functools.partial(minimize_cvar_mixture, losses, alpha, base)

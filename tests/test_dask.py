@@ -19,6 +19,7 @@ import tailboost as tb
 from tailboost.learners import HistBoostClassifier
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+fsspec = pytest.importorskip("fsspec", reason="needs the extra dask")
 dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 pytest.importorskip("xgboost", reason="needs the extra dask")
@@ -279,6 +280,23 @@ def test_a_fit_goes_on_from_its_checkpoints(client, tmp_path, monkeypatch):
     first.write_bytes(first.read_bytes()[:-40])
     with pytest.raises(ValueError, match="is damaged"):
         kept.fit(*blocks(3, X, y), client=client)
+
+
+def test_checkpoints_at_a_url_and_storage_that_fails(client, monkeypatch):
+    """What storage refuses to read is not called damaged, for whoever is told so deletes it."""
+    X, y, _, _ = table(11, n=300)
+    clf = td.AdaLPBoostClassifier(TREES, n_estimators=2, checkpoint_dir="memory://kept", random_state=0)
+    first = clf.fit(*blocks(2, X, y), client=client).predict_proba(X)
+    files = fsspec.filesystem("memory")
+    assert len(files.find("/kept")) == clf.n_iter_
+    np.testing.assert_array_equal(clf.fit(*blocks(3, X, y), client=client).predict_proba(X), first)
+
+    def refuse(*args, **kwargs):
+        raise PermissionError("not today")
+
+    monkeypatch.setattr(type(files), "cat_file", refuse)
+    with pytest.raises(PermissionError, match="not today"):
+        clf.fit(*blocks(2, X, y), client=client)
 
 
 def asked(client):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -226,7 +227,7 @@ TEXTS["fit_raises"] = TEXTS["fit_raises"].replace("fit_raises", "ValueError", 1)
 _PLACE = re.compile(r"^([ \t]*)\{\{(\w+)\}\}$", flags=re.MULTILINE)
 
 
-def documented(thing: T) -> T:
+def documented(thing: T, texts: Mapping[str, str] = TEXTS) -> T:
     """Put the shared texts into the docstring of a class or function (a decorator).
 
     Raises
@@ -237,7 +238,7 @@ def documented(thing: T) -> T:
 
     def text(found: re.Match[str]) -> str:
         indent, name = found.groups()
-        return "\n".join(indent + line for line in TEXTS[name].splitlines())
+        return "\n".join(indent + line for line in texts[name].splitlines())
 
     described: Any = thing
     if described.__doc__:  # python -OO strips docstrings

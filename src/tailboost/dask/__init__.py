@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-try:
+try:  # imported here so that what is missing is named together
     import dask.array  # noqa: F401
     import distributed  # noqa: F401
     import xgboost  # noqa: F401

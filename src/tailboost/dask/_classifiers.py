@@ -24,7 +24,7 @@ from tailboost.classifiers._mixture import ValidatedMixtureClassifier
 from tailboost.dask import _worker
 from tailboost.dask._cluster import Rows, client_of
 from tailboost.dask._collections import Column, is_collection, over_rows, partitions
-from tailboost.dask._docs import on_cluster
+from tailboost.dask._docs import documented_fit, on_cluster
 from tailboost.dask._kept import KeptModels
 from tailboost.dask._problem import ClusterProblem, Table
 from tailboost.dask._scheme import ClusterScheme, Kept, Progress, Refined, Split, binned
@@ -82,12 +82,8 @@ class OnCluster(ValidatedMixtureClassifier):
             try:
                 fit()
             finally:
-                for name in (
-                    "_remote",
-                    "_reading",
-                    "_kept",
-                    "_sample",
-                ):  # what a fitted classifier has no use for
+                # What a fitted classifier has no use for.
+                for name in ("_remote", "_reading", "_kept", "_sample"):
                     self.__dict__.pop(name, None)
 
     def _problem(
@@ -323,35 +319,14 @@ class AdaLPBoostClassifier(OnCluster, local.AdaLPBoostClassifier):
         "outlier_fraction": (0.0, "it needs the rows in the order of their losses"),
     }
 
+    @documented_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
         """Play the game and combine the hypotheses.
 
         Parameters
         ----------
-        X : Dask array or data frame of shape (n, d)
-            Numbers, or a data frame with numbers, text and categories; NaN is a missing value.
-        y : Dask array of shape (n,) or column
-            Class labels, cut at the same rows as X.
-        sample_weight : Dask array of shape (n,) or column, optional
-            Non-negative weights; 2 is the row twice, 0 drops it.
-        client : distributed.Client, optional
-            By default the last one made.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is not as described, or there is no client.
-        ClusterError
-            If the scheduler is lost.
-
-        Warns
-        -----
-        WorkerLostWarning
-            Where a worker was lost: its rows are read again by the others, and the round is repeated.
+        {{rows}}
+        {{client}}
         """
         fit = super().fit
         self._fit_on(client, X, y, sample_weight, None, lambda: fit(X, y, sample_weight))
@@ -368,6 +343,7 @@ class _Grouped(OnCluster, GroupedBoostClassifier):
     # Whether the classes are the groups where none are given.
     _classes_are_groups: ClassVar[bool] = False
 
+    @documented_fit
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, client: Any = None
     ) -> Self:
@@ -375,32 +351,10 @@ class _Grouped(OnCluster, GroupedBoostClassifier):
 
         Parameters
         ----------
-        X : Dask array or data frame of shape (n, d)
-            Numbers, or a data frame with numbers, text and categories; NaN is a missing value.
-        y : Dask array of shape (n,) or column
-            Class labels, cut at the same rows as X.
-        sample_weight : Dask array of shape (n,) or column, optional
-            Non-negative weights; 2 is the row twice, 0 drops it.
+        {{rows}}
         groups : Dask array of shape (n,) or (n, c), column or data frame, optional
             Groups of the rows. In a table every value of every column is a group.
-        client : distributed.Client, optional
-            By default the last one made.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is not as described, or there is no client.
-        ClusterError
-            If the scheduler is lost.
-
-        Warns
-        -----
-        WorkerLostWarning
-            Where a worker was lost: its rows are read again by the others, and the round is repeated.
+        {{client}}
         """
         own = y if groups is None and self._classes_are_groups else groups
         fit = super().fit

@@ -6,7 +6,10 @@ import inspect
 import re
 from typing import Any, TypeVar
 
+from tailboost.classifiers._docs import documented
+
 T = TypeVar("T", bound=type)
+F = TypeVar("F")
 
 ABOUT = """
 The game, its parameters and what is promised are those of one machine, whose classifier `to_local` gives. The
@@ -59,6 +62,44 @@ progress_ : list
 """
 
 
+#: What the fits share.
+FIT = {
+    "rows": """
+X : Dask array or data frame of shape (n, d)
+    Numbers, or a data frame with numbers, text and categories; NaN is a missing value.
+y : Dask array of shape (n,) or column
+    Class labels, cut at the same rows as X.
+sample_weight : Dask array of shape (n,) or column, optional
+    Non-negative weights; 2 is the row twice, 0 drops it.
+""".strip(),
+    "client": """
+client : distributed.Client, optional
+    By default the last one made.
+
+Returns
+-------
+self
+
+Raises
+------
+TypeError, ValueError
+    If an argument is not as described, or there is no client.
+ClusterError
+    If the scheduler is lost.
+
+Warns
+-----
+WorkerLostWarning
+    Where a worker was lost: its rows are read again by the others, and the round is repeated.
+""".strip(),
+}  # fmt: skip
+
+
+def documented_fit(fit: F) -> F:
+    """Put what the fits share into the docstring of one (a decorator)."""
+    return documented(fit, FIT)
+
+
 def on_cluster(cls: T) -> T:
     """Describe a class by its counterpart on one machine (a decorator)."""
     local: Any = cls._local  # type: ignore[attr-defined]
@@ -70,7 +111,7 @@ def on_cluster(cls: T) -> T:
     parameters, attributes = (_section(text, name) for name in ("Parameters", "Attributes"))
     path = f"tailboost.{local.__name__}"
     cls.__doc__ = (
-        f"`{path}` on Dask arrays and data frames.\n{ABOUT.format(path=path)}\n{parameters}\n\n"
+        f"`{path}` on Dask arrays and data frames.\n{ABOUT}\n{parameters}\n\n"
         f"{attributes}{MORE}\nSee Also\n--------\n{path} : The same on one machine.\n"
     )
     return cls

@@ -61,8 +61,9 @@ class KeptModels(Kept):
         name = self._name(number)
         if not self.files.exists(name):
             return None
+        content = self.files.cat_file(name)  # what storage refuses is no damage
         try:
-            with np.load(io.BytesIO(self.files.cat_file(name)), allow_pickle=False) as stored:
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
                 header = json.loads(bytes(stored["identity"]))
                 models = [bytes(stored[f"model{j}"]) for j in range(len(stored.files) - 2)]
                 whole = bytes(stored["seal"]).decode() == digest(b"".join(models))

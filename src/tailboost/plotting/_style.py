@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import product
 from typing import Any, Self
@@ -31,7 +32,7 @@ def unit_styles(units: Iterable[Any], ranked: NDArray[Any]) -> list[dict[str, An
     return styles
 
 
-class Display:
+class Display(ABC):
     """A picture that can be drawn again and on other axes.
 
     Subclasses keep what is drawn, and draw it in ``_draw`` on axes, under a name, with options of the caller
@@ -42,8 +43,8 @@ class Display:
     ax_: Any
     figure_: Any
 
-    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None: ...
 
     def _figsize(self) -> tuple[float, float] | None:
         """Return width and height of a new figure in inches; None takes matplotlib's."""
