@@ -8,6 +8,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -219,10 +220,13 @@ class Cells:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         others = sorted(self.file.parent.glob(f"{name}.*.jsonl"))
         for file in [*others, *([self.file] if self.file.exists() else [])]:
-            for line in file.read_text(encoding="utf-8").splitlines():
-                if line.endswith("}"):  # an interrupt may have cut off the last line
+            text = file.read_text(encoding="utf-8")
+            for line in text.splitlines():
+                with suppress(json.JSONDecodeError):  # an interrupt may have cut off a line
                     cell = json.loads(line)
                     self._done[json.dumps(cell["key"], sort_keys=True)] = cell["values"]
+            if file == self.file and text and not text.endswith("\n"):
+                file.write_text(f"{text}\n", encoding="utf-8")  # the next cell has a line of its own
 
     def __contains__(self, key: dict[str, Any]) -> bool:
         return json.dumps(key, sort_keys=True) in self._done
