@@ -22,8 +22,8 @@ from tailboost.classifiers import AdaBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier
 from tailboost.report.results import interval, summarise
 from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
-from tailboost.reproduce._tables import Data, adult
-from tailboost.reproduce.variance import CUT, TASKS, columns, cut, halves, one_hot
+from tailboost.reproduce._tables import LOADERS, Data, table
+from tailboost.reproduce.variance import CUT, TASKS, halves, one_hot
 
 PATIENCE = 50
 MOST_ROUNDS = 500
@@ -33,30 +33,17 @@ ALPHA = 0.1
 METHODS = ("AdaBoost", "VadaBoost", "XGBoost", "Random forest")
 
 
-def _first(load: Callable[[Path], Data]) -> Callable[[Path], Data]:
-    return lambda folder: cut(load(folder), CUT)
-
-
-def _codes(y: Any) -> Any:
-    return y.astype("category").cat.codes
-
-
-def _adult(folder: Path) -> Data:
-    data = adult(folder)
-    return one_hot(data.X, data.y)
-
-
 SETS: dict[str, Callable[[Path], Data]] = {
-    "adult": _first(_adult),
-    "bank": _first(columns("bank_full", "y", lambda y: y == "yes")),
-    "credit default": _first(columns("taiwan_credit", "default", lambda y: y == 1)),
-    "german credit": columns("german_credit", "class", lambda y: y == 2),
-    "higgs": _first(columns("higgs_11k", "label", lambda y: y == 1)),
+    "adult": one_hot(LOADERS["adult"], CUT),
+    "bank": one_hot(LOADERS["bank"], CUT),
+    "credit default": one_hot(table("taiwan_credit", "default"), CUT),
+    "german credit": one_hot(table("german_credit", "class")),
+    "higgs": one_hot(LOADERS["higgs"], CUT),
     "spambase": TASKS["spambase"].load,
     "wine": TASKS["wine"].load,
     "splice": TASKS["splice"].load,
-    "yeast (10 classes)": columns("yeast", "class", _codes, ["name"]),
-    "letter (26 classes)": _first(columns("letter", "lettr", _codes)),
+    "yeast (10 classes)": one_hot(LOADERS["yeast"]),
+    "letter (26 classes)": one_hot(LOADERS["letter"], CUT),
 }
 
 
