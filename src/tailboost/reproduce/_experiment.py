@@ -7,11 +7,12 @@ import io
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,8 @@ from numpy.typing import ArrayLike
 from tailboost._output import write_output
 from tailboost.classifiers import FitInterruptedWarning
 from tailboost.report.results import interval, versions
+
+T = TypeVar("T")
 
 # Significant digits of the numbers in a summary.
 DIGITS = 6
@@ -262,6 +265,26 @@ class Cells:
             return ""
         left = max(self.total - self.asked, 0) * float(np.mean(self.seconds)) / 60
         return f" ({self.asked} of {self.total}, about {left:.1f} min left)"
+
+
+def of_each(
+    data: Mapping[str, T],
+    settings: Settings,
+    name: str,
+    compute: Callable[[T, int], dict[str, Any]],
+    keys: tuple[str, str] = ("data", "repeat"),
+) -> dict[str, list[dict[str, Any]]]:
+    """Return a cell ``compute(rows, repeat)`` of every data set and repeat, by data set.
+
+    All sets are computed with one repeat, then with the next; ``keys`` are what cells call the two.
+    """
+    cells = Cells(settings, name, total=len(data) * settings.repeats)
+    found: dict[str, list[dict[str, Any]]] = {title: [] for title in data}
+    for repeat in range(settings.repeats):
+        for title, rows in data.items():
+            key = dict(zip(keys, (title, repeat), strict=True))
+            found[title].append(cells.get(key, partial(compute, rows, repeat)))
+    return found
 
 
 # -- figures ---------------------------------------------------------------------------------------------

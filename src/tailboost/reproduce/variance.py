@@ -20,7 +20,15 @@ from scipy import stats
 from tailboost import datasets
 from tailboost.classifiers import AdaBoostClassifier, EBBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier, StumpClassifier
-from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, vote_shares
+from tailboost.reproduce._experiment import (
+    Cells,
+    Experiment,
+    Report,
+    Settings,
+    markdown,
+    of_each,
+    vote_shares,
+)
 from tailboost.reproduce._tables import LOADERS, Data, Split, libsvm, table
 from tailboost.solvers import soft_margin_weights
 
@@ -416,12 +424,11 @@ TREES = Tables(
 def play(settings: Settings, name: str, of: Tables) -> Report:
     """Compute what is missing and read it."""
     data = _available(settings, of.names)
-    cells = Cells(settings, name, total=settings.repeats * len(data))
-    found: dict[str, list[dict[str, Any]]] = {task: [] for task in data}
-    for repeat in range(settings.repeats):
-        for task, rows in data.items():
-            cell = partial(_cell, rows, repeat, of, settings.n_jobs)
-            found[task].append(cells.get({"data": task, "repeat": repeat}, cell))
+
+    def cell(rows: Data, repeat: int) -> dict[str, Any]:
+        return {"methods": of.play(halves(rows, repeat), settings.n_jobs)}
+
+    found = of_each(data, settings, name, cell)
     rows_of_table = _summary(found, of.methods, of.published)
     reading = _reading(rows_of_table, of.methods)
     summary = {
@@ -435,10 +442,6 @@ def play(settings: Settings, name: str, of: Tables) -> Report:
     }
     picture = partial(_picture, rows_of_table, of.title)
     return Report(_text(rows_of_table, of.methods), summary, picture if settings.repeats > 1 else None)
-
-
-def _cell(rows: Data, repeat: int, of: Tables, n_jobs: int) -> dict[str, Any]:
-    return {"methods": of.play(halves(rows, repeat), n_jobs)}
 
 
 # -- rounds of λ = 0 -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tailboost.baselines import plain_xgboost
 from tailboost.classifiers import AdaBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier
 from tailboost.report.results import interval, summarise
-from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
+from tailboost.reproduce._experiment import Experiment, Report, Settings, markdown, of_each, plus_minus
 from tailboost.reproduce._tables import LOADERS, Data, table
 from tailboost.reproduce.variance import CUT, TASKS, halves, one_hot
 
@@ -77,14 +77,9 @@ def _cell(rows: Data, repeat: int, n_jobs: int) -> dict[str, Any]:
 
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
-    cells = Cells(settings, name)
     # All are read first, so that a missing file is reported before any work.
     sets = {data: load(settings.folder) for data, load in SETS.items()}
-    found: dict[str, list[dict[str, Any]]] = {}
-    for repeat in range(settings.repeats):
-        for data, rows in sets.items():
-            cell = partial(_cell, rows, repeat, settings.n_jobs)
-            found.setdefault(data, []).append(cells.get({"data": data, "repeat": repeat}, cell))
+    found = of_each(sets, settings, name, partial(_cell, n_jobs=settings.n_jobs))
     parts, gains = [], dict[str, Any]()
     for what, title in (("error", "Test error"), ("cvar", f"CVaR at {ALPHA:g} of 1 − p̂(true class)")):
         body = []
