@@ -326,7 +326,7 @@ class LPBoostClassifier(_CVaRClassifier):
         self.verbose = verbose
 
     def _rule(self, units: Units) -> Rule[Any]:
-        return TotallyCorrectiveLP(self.alpha, self.outlier_fraction)
+        return TotallyCorrectiveLP(self.alpha, outlier_fraction=self.outlier_fraction)
 
     def _bounds(self) -> Bounds:
         return totally_corrective_bounds(self.game_)
@@ -450,7 +450,7 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
     def _rule(self, units: Units) -> Rule[Any]:
         by_theory = isinstance(self.beta, str)
         self.beta_ = entropic_theory(self.alpha, self.delta)[0] if by_theory else float(self.beta)
-        return EntropicLP(self.alpha, self.beta_, self.outlier_fraction)
+        return EntropicLP(self.alpha, self.beta_, outlier_fraction=self.outlier_fraction)
 
     def _most_rounds(self) -> int:
         if isinstance(self.n_estimators, str):
