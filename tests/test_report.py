@@ -460,6 +460,7 @@ class TestDocument:
             ("[]", "holds no results"),
             ('{"schema": "other"}', "holds no results"),
             ('{"schema": "tailboost.results", "schema_version": 99}', "schema version 99"),
+            ('{"schema": "tailboost.results"}', "schema version None"),
         ],
     )
     def test_load_refuses(self, tmp_path, content, says):
