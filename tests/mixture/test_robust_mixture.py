@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
-from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning
+from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallUnitsWarning
 from tailboost.combiners.objective import expected_largest
 from tailboost.mixture._members import ByGroup
 from tailboost.mixture._tables import LogTable
@@ -504,13 +504,58 @@ def test_exact_zeros_and_ones():
     assert 0 <= mix.guarantee_.achieved <= 1
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_named_by_labels_may_stand_in_any_order(library):
+    frame = pytest.importorskip(library).DataFrame
+    _, y, P, _ = printed(3)
+    labels = np.array(["good", "bad", "ugly"])
+    classes = np.sort(labels)  # the order of the columns of an array: bad, good, ugly
+    plain = RobustMixtureClassifier.from_probabilities(P, classes[y])
+    named = {name: frame({c: p[:, np.flatnonzero(classes == c)[0]] for c in labels}) for name, p in P.items()}
+    mix = RobustMixtureClassifier.from_probabilities(named, classes[y])
+    np.testing.assert_array_equal(mix.estimator_weights_, plain.estimator_weights_)
+    np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
+    np.testing.assert_array_equal(
+        mix.reweight(named, classes[y], mean_budget=0.1).predict_from(P),
+        plain.reweight(P, classes[y], mean_budget=0.1).predict_from(P),
+    )
+    with pytest.raises(ValueError, match=r"its columns are \['good', 'bad'\]"):
+        mix.predict_from({name: table[["good", "bad"]] for name, table in named.items()})
+
+
+def test_columns_of_a_frame_without_labels_count_by_position():
+    pandas = pytest.importorskip("pandas")
+    _, y, P, _ = printed(3)
+    for columns in (range(3), ["p1", "p2", "p3"]):
+        frames = {name: pandas.DataFrame(p, columns=columns) for name, p in P.items()}
+        mix = RobustMixtureClassifier.from_probabilities(frames, y)
+        np.testing.assert_array_equal(mix.predict_from(frames), mix.predict_from(P))
+
+
+def test_units_of_few_rows_are_named():
+    table, y, P, _ = printed(3)
+    rare = np.r_[np.flatnonzero(y != 0), np.flatnonzero(y == 0)[:4]]
+    words = r"class 0 \(4\): fewer than 10 different rows; .* 20 pseudo-rows"
+    with pytest.warns(SmallUnitsWarning, match=words):
+        RobustMixtureClassifier.from_probabilities({name: p[rare] for name, p in P.items()}, y[rare])
+    with pytest.warns(SmallUnitsWarning, match=words):
+        RobustMixtureClassifier([("nb", GaussianNB())], random_state=0).fit(table[rare], y[rare])
+
+
+def test_a_target_that_is_missed_is_named_for_probabilities_too():
+    _, y, P, _ = printed(3)
+    with pytest.warns(BoundNotMetWarning, match="class"):
+        RobustMixtureClassifier.from_probabilities(P, y, max_error=0.001)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"P": {"a": np.full((6, 1), 0.5)}}, r"1 column\(s\), but there are 2 classes"),
         ({"P": {"a": np.full((6, 2), np.nan)}}, r"probabilities\['a'\] must hold probabilities"),
         ({"P": {"a": np.full((6, 2), 0.6)}}, r"sum to 1 in each row; row 0"),
         ({"P": {"a": np.full((5, 2), 0.5)}}, r"probabilities\['a'\] has 5 rows, y has 6"),
-        ({"P": {"a": np.full((6, 3), 1 / 3)}}, "3 columns, but there are 2 classes"),
+        ({"P": {"a": np.full((6, 3), 1 / 3)}}, r"3 column\(s\), but there are 2 classes"),
         ({"P": {}}, "at least one model"),
         ({"y": ["x", None, "x", "y", "y", "y"]}, "y contains NaN or None"),
         ({"classes": ["x"]}, "classes must be at least two"),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.classifiers._target_game import reachable, warn_of_missed
+from tailboost.classifiers._target_game import reachable, warn_of_missed, warn_of_small
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.data import GroupNames, Rows
@@ -18,6 +18,8 @@ from tailboost.targets import DECIMALS, NamedUnits, allowed_errors
 
 # The objectives by name, with what their units are.
 OBJECTIVES = {"cvar": None, "worst_class": "class", "worst_group": "group", "worst_cell": "cell"}
+
+FEW_ROWS = 10  # units with fewer are named in a warning
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,18 @@ class Aim:
     def met(self, errors: Floats) -> bool | None:
         """Whether errors of the units are all allowed; None without targets."""
         return None if self.allowed is None else bool(self.keeps(errors).all())
+
+    def warn_of_small(self, rows: Rows) -> None:
+        """Name the units with few rows."""
+        assert isinstance(self.objective, WorstUnit)
+        names, pseudo = self.units.names.tolist(), self.objective.shrinkage
+        rule = "their errors are estimated on so few" + (
+            f", and λ follows values drawn towards the mean over all units by {pseudo:g} pseudo-rows"
+            if pseudo
+            else ", and λ believes them: shrinkage=0"
+        )
+        size = rows.sizes(self.index(rows), len(names))
+        warn_of_small(self.units.kind, names, size, str(FEW_ROWS), FEW_ROWS, rule)
 
     def warn_of_missed(self, errors: Floats, combiner: Mixture) -> None:
         """Name the units whose errors are not allowed, and the budget that would do."""

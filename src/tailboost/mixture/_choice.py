@@ -110,7 +110,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
         numbers = label_numbers(self.classes_, y)
-        table = models.given(X, range(len(models.names)), len(numbers))
+        table = models.given(X, range(len(models.names)), self.classes_, len(numbers))
         weight = checked_weight(sample_weight, np.empty((table.n_rows, 1)), "sample_weight")
         used = weight > 0
         groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
@@ -163,6 +163,15 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             self.units_ = aim.units.names.tolist()
             self.unit_errors_ = aim.errors(self._shares(table).argmax(axis=1) != rows.y, rows)
             self.bound_met_ = aim.met(self.unit_errors_)
+
+    def _warn(self) -> None:
+        """Warn of what the choice found."""
+        aim = self._aim
+        if self.unit_errors_ is None:
+            return
+        aim.warn_of_small(aim.rows(self._judged.rows))
+        if self.bound_met_ is False:
+            aim.warn_of_missed(self.unit_errors_, self.combiner_)
 
     def _members(self, aim: Aim, judged: Judged, rows: Rows) -> list[Any]:
         kinds, table = self._kinds(aim), judged.table
@@ -558,8 +567,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
-            Class probabilities by the models' names, columns in the order of ``classes_``; models without a
-            share (see `used_models_`) may be left out.
+            Class probabilities by the models' names, columns in the order of ``classes_``, or data frames
+            whose columns are named by the labels; models without a share (see `used_models_`) may be left
+            out.
         groups : array-like of shape (n,), optional
             As in `predict_proba`.
 
@@ -575,7 +585,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """
         check_is_fitted(self)
         needed = [self._models.names.index(name) for name in self.used_models_]
-        table = self._models.given(probabilities, needed)
+        table = self._models.given(probabilities, needed, self.classes_)
         return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
 
     def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> NDArray[Any]:

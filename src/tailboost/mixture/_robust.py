@@ -126,7 +126,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     Warns
     -----
     BoundNotMetWarning
-        From `fit`; names the units whose error of `predict` is above ``max_error`` on the rows of the choice.
+        Names the units whose error of `predict` is above ``max_error`` on the rows of the choice.
+    SmallUnitsWarning
+        Names the units with fewer than 10 different rows to choose on.
 
     See Also
     --------
@@ -319,8 +321,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
         )
         self._settle(judged)
-        if self.unit_errors_ is not None and self.bound_met_ is False:
-            self._aim.warn_of_missed(self.unit_errors_, self.combiner_)
+        self._warn()
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
         given = () if problem.validation is None else (problem.validation[0],)
@@ -352,9 +353,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
-            Class probabilities of each model, on rows that it was not fitted on. With two classes, those of
-            the second may be given alone, shape (n,). Rows may be off 1 by .01, as printed numbers are, and
-            are scaled.
+            Class probabilities of each model, on rows that it was not fitted on: columns in the order of
+            ``classes``, or a data frame whose columns are named by the labels, in any order. With two
+            classes, those of the second may be given alone, shape (n,). Rows may be off 1 by .01, as printed
+            numbers are, and are scaled.
         y : array-like of shape (n,)
             Labels of these rows.
         objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
@@ -392,6 +394,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         models = Models(list(probabilities), len(mix.classes_), [], [])
         mix.validation_ = "probabilities"
         mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
+        mix._warn()
         return mix
 
     # -- scikit-learn --------------------------------------------------------------------------------
