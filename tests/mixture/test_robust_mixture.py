@@ -710,10 +710,23 @@ def test_groups_at_prediction_refuses():
     fitted = RobustMixtureClassifier(
         models(), objective="worst_cell", groups_at_prediction=True, random_state=0
     ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
-    with pytest.raises(ValueError, match=r"groups are needed.*as certify\("):
-        tb.certify(fitted, X[TEST], Y[TEST])
-    with pytest.raises(ValueError, match="groups are needed"):
-        fitted.predict_with(X[TEST], np.full(len(X[TEST]), len(fitted.members_) - 1))
+    last = np.full(len(X[TEST]), len(fitted.members_) - 1)
+    policy = tb.RandomizedDecision(fitted, b"a secret for the tests", "tests")
+    for ask in (
+        lambda: tb.certify(fitted, X[TEST], Y[TEST]),
+        lambda: fitted.predict_with(X[TEST], last),
+        lambda: fitted.score(X[TEST], Y[TEST]),
+        lambda: fitted.predict_log_proba(X[TEST]),
+        lambda: fitted.predict_randomized(X[TEST]),
+        lambda: policy.decide(X[TEST], np.arange(len(last))),
+    ):
+        with pytest.raises(ValueError, match="groups are needed"):
+            ask()
+    with pytest.raises(ValueError, match=r"the columns \['other'\], but the groups in fit had no columns"):
+        fitted.predict(X[TEST], groups={"other": GROUPS[TEST]})
+    policy = tb.RandomizedDecision(MIX, b"a secret for the tests", "tests")
+    with pytest.raises(ValueError, match="groups have no part in the answers"):
+        policy.decide(X[TEST], np.arange(len(last)), groups=GROUPS[TEST])
 
 
 def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
