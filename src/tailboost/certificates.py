@@ -490,8 +490,14 @@ def scored_rows(
 
 def rules_of(final: Any) -> list[Rule]:
     """Return the rules that a classifier has: where one member has the whole share, both are `predict`."""
-    draws = getattr(getattr(final, "ensemble_", None), "draws", True)
-    return ["predict", "randomised"] if draws and has_rule(final, "randomised") else ["predict"]
+    return (
+        ["predict", "randomised"] if has_rule(final, "randomised") and not one_answers(final) else ["predict"]
+    )
+
+
+def one_answers(model: Any) -> bool:
+    """Whether a model is a mixture of which one member has the whole share."""
+    return not getattr(getattr(last_step(model), "ensemble_", None), "draws", True)
 
 
 def has_rule(final: Any, rule: Rule) -> bool:
@@ -750,7 +756,7 @@ def certificate_of(
             bounds += _tail_bounds(scored, found, tails, radii, level)
         elif found:
             bounds += _worst(found, scored.losses)
-    return Certificate(bounds, confidence, len(scored.y), _notes(scored, kinds), model, sketch)
+    return Certificate(bounds, confidence, len(scored.y), _notes(scored, kinds, model), model, sketch)
 
 
 def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
@@ -844,7 +850,7 @@ def _worst(bounds: Sequence[CertifiedBound], rules: Iterable[Rule]) -> Iterator[
         yield replace(top, kind="worst", unit=top.kind, estimate=seen, method=method, target=common)
 
 
-def _notes(scored: Scored, kinds: Sequence[str]) -> tuple[str, ...]:
+def _notes(scored: Scored, kinds: Sequence[str], model: Any) -> tuple[str, ...]:
     notes = [
         ASSUMED,
         "The model keeps fingerprints of the rows it was made on; of these rows no more are among them than "
@@ -867,4 +873,6 @@ def _notes(scored: Scored, kinds: Sequence[str]) -> tuple[str, ...]:
     )
     if "randomised" in scored.losses:
         notes.append("'randomised' is the rule that draws a label by predict_proba; 'predict' is the argmax.")
+    elif one_answers(model):
+        notes.append("'predict' is also what 'predict_proba' draws: one member has the whole share.")
     return tuple(notes)
