@@ -223,6 +223,7 @@ class Aims:
             met=bool(targets.met(reached - least)) and not why,
             met_drawn=bool(targets.met(drawn - least)),
             judged_on=rows.words,
+            draws=ensemble.draws,
         )
 
 
@@ -246,6 +247,8 @@ class Outcome:
         Whether `predict` and the randomised classifier meet all targets.
     judged_on : str
         The rows in words.
+    draws : bool
+        Whether the randomised classifier draws; else it is `predict`.
     """
 
     aims: Aims
@@ -257,6 +260,7 @@ class Outcome:
     met: bool
     met_drawn: bool
     judged_on: str
+    draws: bool
 
     def warn(self, combiner: Vote | Mixture, stop_reason: str) -> None:
         """Name the units that are not measured, and those that miss their targets."""
@@ -293,6 +297,7 @@ class Outcome:
             met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed)),
             estimates=UnitEstimates.of(elsewhere, index, len(named.names)),
             counts=rows.counts(index, len(named.names)),
+            draws=self.draws,
         )
 
 

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import n_rows_of
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import GROUPS_UNUSED
 from tailboost.classifiers._input import (
     ValidationRows,
     checked_table,
@@ -28,11 +30,12 @@ from tailboost.classifiers._input import (
 )
 from tailboost.classifiers._known_rows import KnownRows
 from tailboost.classifiers._mixture import ResubstitutionWarning
-from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
+from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of, logs
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
+from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
@@ -40,7 +43,7 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._by_group import members_by_group
-from tailboost.mixture._members import GROUPS_NEEDED, GROUPS_UNUSED, losses_of, name_of
+from tailboost.mixture._members import GROUPS_NEEDED, losses_of, name_of
 from tailboost.mixture._pool import Kinds, members_of
 from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses
@@ -443,6 +446,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             allowed=aim.allowed,
             met=None if aim.allowed is None else (aim.keeps(errors), aim.keeps(drawn)),
             estimates=UnitEstimates.of(elsewhere, index, m),
+            draws=self.ensemble_.draws,
         )
 
     @property
@@ -466,13 +470,13 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _scores(self, X: Any, groups: Any = None) -> Floats:
         check_is_fitted(self)
-        X, models = self._checked(X), self._models
+        X = self._checked(X)
         numbers = self._numbers(groups, n_rows_of(X))
-        parts = (
-            models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
-            for part in batches(X)
-        )
-        return np.concatenate([self._shares(table) for table in parts])
+        return np.concatenate([self._shares(self._table(X, numbers, part)) for part in batches(X)])
+
+    def _table(self, X: Any, numbers: Ints | None, part: Ints) -> LogTable:
+        """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
+        return self._models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
 
     def _numbers(self, groups: Any, n: int) -> Ints | None:
         """Return the numbers of the groups of rows to answer, where answers depend on them."""
@@ -482,6 +486,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             return None
         if groups is None:
             raise ValueError(GROUPS_NEEDED)
+        columns = self._group_names.columns or ()
+        if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+            groups = {name: groups[name] for name in groups if name in columns} or groups
         return self._group_names.number(groups, "groups", n)
 
     def example_groups(self, n_rows: int) -> Any:
@@ -552,6 +559,98 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """
         shares = self._scores(X, groups)
         return self.classes_[shares.argmax(axis=1)]
+
+    def predict_log_proba(self, X: Any, *, groups: Any = None) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return logs(self._scores(X, groups))
+
+    def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        return self.classes_[draw(self._scores(X, groups), check_random_state(random_state))]
+
+    def predict_with(self, X: Any, members: Any, *, groups: Any = None) -> NDArray[Any]:
+        """Return the answer of one member to each row, each row's own.
+
+        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        members : array-like of int, shape (n,)
+            Which member answers a row: an index into ``estimator_weights_``.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n numbers of members, or one of them answers by a further draw.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        numbers = self._numbers(groups, n_rows_of(X))
+        chosen = self._drawn(members, n_rows_of(X))
+
+        def answer(member: int, rows: Ints) -> Ints:
+            said: Ints = self.ensemble_.members[member].predict_table(self._table(X, numbers, rows))
+            return said
+
+        return self.classes_[answers_by(chosen, answer)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`. With scikit-learn's metadata routing, ``set_score_request(groups=True)``
+            has cross-validation hand them on.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def _checked(self, X: Any) -> Any:
         if not self._models.fitted:
