@@ -336,7 +336,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     answers = models[main_alpha].predict(split.X_test)
     predict_seconds = time.perf_counter() - start
 
-    shares = {a: _shares(method, model, split) for a, model in models.items()}
+    shares = {a: method.shares(model, split.X_test, split.classes) for a, model in models.items()}
     if not method.uses_alpha:
         models, shares = dict.fromkeys(curve, classifier), dict.fromkeys(curve, shares[main_alpha])
     cvar = {
@@ -419,14 +419,6 @@ def _worst_case(classifier: Any, split: _Split) -> dict[str, Any]:
         "heaviest_tenth": float(weights[: max(1, len(weights) // 10)].sum()),
         "carriers": carriers,
     }
-
-
-def _shares(method: Method, model: Any, split: _Split) -> NDArray[np.float64]:
-    """Share of the answers that goes to each class; a rule that is not randomised gives all to one."""
-    if method.randomized:
-        shares: NDArray[np.float64] = np.asarray(model.predict_proba(split.X_test), dtype=np.float64)
-        return shares
-    return (np.asarray(model.predict(split.X_test))[:, None] == split.classes).astype(np.float64)
 
 
 def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Split) -> dict[str, Any]:

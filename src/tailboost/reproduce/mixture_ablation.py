@@ -26,11 +26,11 @@ from tailboost import metrics
 from tailboost.baselines import plain_xgboost
 from tailboost.mixture import RobustMixtureClassifier
 from tailboost.reproduce._experiment import (
-    Cells,
     Experiment,
     Report,
     Settings,
     markdown,
+    of_each,
     with_standard_error,
 )
 from tailboost.reproduce._tables import LOADERS, Data, Split, split, table
@@ -128,8 +128,9 @@ def _probabilities(rows: Split, seed: int, n_jobs: int) -> tuple[dict[str, Any],
     return P, Q
 
 
-def _cell(rows: Split, seed: int, n_jobs: int) -> Cell:
+def _cell(data: Data, seed: int, n_jobs: int) -> Cell:
     """Fit the models once, and choose on their out-of-fold probabilities in every way."""
+    rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
     P, Q = _probabilities(rows, seed, n_jobs)
     train, test, found = rows.train, rows.test, Cell()
     single = {name: _tuned(name, P[name], train.y, Q[name]) for name in P}
@@ -169,15 +170,8 @@ def _average(given: dict[str, Any]) -> Any:
 
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
-    data = _data(settings)
-    cells = Cells(settings, name, len(data) * settings.repeats)
-    found: dict[str, list[Cell]] = {table: [] for table in data}
-    for seed in range(settings.repeats):
-        for title, of in data.items():
-            rows = split(of, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
-            key = {"set": title, "seed": seed}
-            found[title].append(cells.get(key, partial(_cell, rows, seed, settings.n_jobs)))
-    return _report(settings, found)
+    cell = partial(_cell, n_jobs=settings.n_jobs)
+    return _report(settings, of_each(_data(settings), settings, name, cell, keys=("set", "seed")))
 
 
 def _over_sets(found: dict[str, list[Cell]], title: str, against: str, column: int) -> list[float]:

@@ -24,9 +24,9 @@ from sklearn.ensemble import (
 )
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import StratifiedKFold, TunedThresholdClassifierCV
-from sklearn.utils.class_weight import compute_sample_weight
 
 from tailboost import metrics
+from tailboost.baselines import CellWeightedClassifier
 from tailboost.classifiers import GroupDROBoostClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.report.results import summarise
@@ -70,17 +70,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 GROUP_DRO = "Group DRO boosting"
 OTHERS_REPEATS = 1
-
-
-class Balanced:
-    """A classifier fitted with every class weighing the same."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: Any, y: Any) -> Any:
-        """Return the classifier, fitted."""
-        return self.estimator.fit(X, y, sample_weight=compute_sample_weight("balanced", y))
 
 
 class Smote:
@@ -132,7 +121,7 @@ def methods(seed: int, n_jobs: int) -> dict[str, Callable[[], Any]]:
             class_weight="balanced", random_state=seed
         ),
         "XGBoost": lambda: XGBClassifier(**common),
-        "XGBoost, balanced": lambda: Balanced(XGBClassifier(**common)),
+        "XGBoost, balanced": lambda: CellWeightedClassifier(XGBClassifier(**common)),
         "SMOTE + XGBoost": lambda: Smote(seed, n_jobs),
         "EasyEnsemble": lambda: EasyEnsembleClassifier(**common),
         "RUSBoost": lambda: RUSBoostClassifier(random_state=seed),
@@ -160,7 +149,7 @@ def measure(rows: Split, make: Callable[[], Any]) -> Cell:
     cell: Cell = {"fit_seconds": round(time.perf_counter() - began, 3)}
     y, labels = rows.test.y, np.asarray(clf.predict(rows.test.X))
     cell["predict"] = _errors(float(np.mean(labels != y)), metrics.class_errors(y, labels))
-    if type(clf).__module__.startswith("tailboost"):
+    if hasattr(clf, "guarantee_"):  # ours
         shares = clf.predict_proba(rows.test.X)
         mean = metrics.cvar_zero_one_loss(y, shares, 1.0)
         cell["expected"] = _errors(mean, metrics.expected_class_errors(y, shares))
