@@ -88,8 +88,11 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             )
 
     def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
-        self._group_names = GroupNames.of(groups, "groups", n, used)
-        self.groups_ = self._group_names.names
+        self._set_groups(GroupNames.of(groups, "groups", n, used))
+
+    def _set_groups(self, names: GroupNames) -> None:
+        self._group_names = names
+        self.groups_ = names.names
         self._check_columns()
 
     def _check_columns(self) -> None:

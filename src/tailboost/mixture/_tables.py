@@ -215,9 +215,9 @@ class Judged:
 
 @dataclass(frozen=True)
 class Tallied:
-    """What the choice rests on where the rows lie elsewhere: sums of the losses of a pool that was made there.
+    """What the choice rests on where the rows lie elsewhere: sums of the losses of members on them.
 
-    The sums themselves are the pool's ledger, each of whose rows stands for several.
+    The sums themselves are the ledger of the pool, each of whose rows stands for several.
 
     Parameters
     ----------
