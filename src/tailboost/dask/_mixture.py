@@ -156,10 +156,12 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         seen: Seen | None = table.folded(partial(_look, reader), Seen.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
-        words = f"the {int(seen.tally.rows.sum()):,} rows given to from_probabilities"
-        tally = seen.tally
+        tally, self.n_threshold_rows_ = seen.tally, int(seen.totals[0].sum())
+        n = int(tally.rows.sum())
+        words = f"the {n:,} rows given to from_probabilities"
+        if self.n_threshold_rows_ < n:
+            words += f" ({self.n_threshold_rows_:,} of them for the thresholds)"
         rows = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
-        self.n_threshold_rows_ = int(seen.totals[0].sum())
         sample, aim = seen.sample(reader, words), self._aimed(rows)
         members = self._members(aim, sample, aim.rows(sample.rows))
         if aim.over_units:
