@@ -414,6 +414,56 @@ def test_four_workers_fit_what_one_fits():
     same_fit(*fits, X)
 
 
+@contextmanager
+def separate_cluster(folder, n_workers=2):
+    """Start a scheduler and workers as programs of their own; yield a client and the scheduler's process."""
+    file, log = folder / "scheduler.json", (folder / "log.txt").open("a")
+    file.unlink(missing_ok=True)
+    started = []
+
+    def start(module, *options):
+        command = [sys.executable, "-m", f"distributed.cli.{module}", "--scheduler-file", str(file), *options]
+        started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder))
+
+    try:
+        start("dask_scheduler", "--port", "0", "--host", "127.0.0.1", "--dashboard-address", ":0")
+        for _ in range(n_workers):
+            start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0")
+        deadline = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
+            client.wait_for_workers(n_workers, timeout=60)
+            yield client, started[0]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+        log.close()
+
+
+@pytest.mark.slow
+def test_a_killed_scheduler_is_named_and_a_new_one_goes_on_from_the_checkpoints(tmp_path):
+    X, y, _, _ = table(16, n=30_000)
+    args = {"n_estimators": 3, "alpha": 0.5, "n_iter_no_change": None, "random_state": 0}
+    clf = td.AdaLPBoostClassifier(HistBoostClassifier(n_estimators=40), **args)
+    kept = clone(clf).set_params(checkpoint_dir=tmp_path / "kept")
+    with separate_cluster(tmp_path) as (client, scheduler):
+        killer = threading.Thread(target=kill_in_round, args=(client, scheduler.pid, 1))
+        killer.start()
+        with pytest.raises(td.ClusterError, match="the Dask scheduler was lost or restarted") as caught:
+            kept.fit(*blocks(6, X, y), client=client)
+        killer.join()
+    assert f"checkpoint_dir={str(tmp_path / 'kept')!r}" in str(caught.value)
+    finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").glob("models-*.npz")}
+    assert 1 <= len(finished) < 3
+    with separate_cluster(tmp_path) as (client, _):
+        again = clone(kept).fit(*blocks(6, X, y), client=client)
+        whole = clf.fit(*blocks(6, X, y), client=client)
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished  # not fitted again
+    same_fit(again, whole, X)
+
+
 INTERRUPTED = """
 import os, signal, sys, threading, time
 sys.path.insert(0, {tests!r})

@@ -78,7 +78,7 @@ class OnCluster(ValidatedMixtureClassifier):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         blocks = partitions(X, *columns)
         client = client_of(client)
-        with client.as_current(), Rows(client, blocks) as self._remote:
+        with client.as_current(), Rows(client, blocks, self.checkpoint_dir) as self._remote:
             try:
                 fit()
             finally:
