@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.classifiers._target_game import reachable, warn_of_missed, warn_of_small
-from tailboost.combiners import Ledger, Mixture
+from tailboost.combiners import Mixture
+from tailboost.combiners.ledger import LOSS_DECIMALS
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.data import GroupNames, Rows
-from tailboost.solvers import BitLosses
 from tailboost.targets import DECIMALS, NamedUnits, allowed_errors
 
 # The objectives by name, with what their units are.
@@ -80,13 +80,9 @@ class Aim:
         assert rows.groups is not None
         return rows.groups
 
-    def errors(self, wrong: Mask, rows: Rows) -> Floats:
+    def errors(self, wrong: Any, rows: Rows) -> Floats:
         """Return the error of each unit, NaN without rows, of answers that are wrong in some rows."""
-        ledger = Ledger(rows, BitLosses.from_rows(wrong[None]), BitLosses(len(wrong)))
-        errors, used = ledger.unit_errors("units", self.index(rows))
-        of_units = np.full(len(self.units.names), np.nan)
-        of_units[used] = errors[0]
-        return of_units
+        return rows.means(self.index(rows), len(self.units.names), wrong).round(LOSS_DECIMALS)
 
     def keeps(self, errors: Floats) -> Mask:
         """Whether the error of each unit is allowed, shape (m,); one that is not known is."""

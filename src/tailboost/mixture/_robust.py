@@ -380,22 +380,32 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ValueError, TypeError
             If an argument is not as described.
         """
-        mix = cls(objective=objective, **params)
-        mix._validate_params()
-        mix._check_objective(groups)
-        check_named(probabilities)
+        mix = cls._unsettled(probabilities, groups, objective=objective, **params)
         refuse_missing(y, "y")
-        mix.classes_ = np.unique(column_or_1d(y)) if classes is None else np.asarray(classes)
-        if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
-            raise ValueError(f"classes must be at least two different labels, got {mix.classes_.tolist()}")
+        models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             n = n_group_rows(groups)
             mix._name_groups(groups, n, np.ones(n, dtype=bool))
-        models = Models(list(probabilities), len(mix.classes_), [], [])
-        mix.validation_ = "probabilities"
         mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
         mix._warn()
         return mix
+
+    @classmethod
+    def _unsettled(cls, probabilities: Any, groups: Any, **params: Any) -> Self:
+        """Return a classifier of these parameters, which are checked as far as they can be without rows."""
+        mix = cls(**params)
+        mix._validate_params()
+        mix._check_objective(groups)
+        check_named(probabilities)
+        mix.validation_ = "probabilities"
+        return mix
+
+    def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
+        """Set the classes, and return the models of which the probabilities are given by name."""
+        self.classes_ = np.asarray(classes)
+        if len(np.unique(self.classes_)) != len(self.classes_) or len(self.classes_) < 2:
+            raise ValueError(f"classes must be at least two different labels, got {self.classes_.tolist()}")
+        return Models(list(probabilities), len(self.classes_), [], [])
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

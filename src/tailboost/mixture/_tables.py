@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
+from tailboost.combiners.elsewhere import Wrong, wrong_answers
+from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
@@ -225,3 +228,41 @@ class Judged:
     def table(self) -> LogTable:
         """The log-probabilities by source."""
         return LogTable.of(self.logs, self.rows.groups)
+
+    def kept(self) -> Judged:
+        """Return these: members can be made and asked again."""
+        return self
+
+    def wrong(self, pool: Pool) -> Wrong:
+        """Return what says in which rows `predict` of an ensemble of the pool's members is wrong."""
+        members, table = pool.members, self.table
+        return partial(wrong_answers, cache(lambda m: members[m].predict_table(table)), self.rows.y)
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """What the choice rests on where the rows lie elsewhere: sums of the losses of members on them.
+
+    The sums themselves are the ledger of the pool, each of whose rows stands for several.
+
+    Parameters
+    ----------
+    models : Models
+        The models.
+    rows : Rows
+        The rows by which the units are named and the members made.
+    """
+
+    models: Models
+    rows: Rows
+
+    def kept(self) -> Judged:
+        """Raise: members can neither be made nor asked again."""
+        raise ValueError(
+            f"of {self.rows.words} sums of errors were kept, not the probabilities: for another objective, "
+            "for groups and for what predict answers, give X and y"
+        )
+
+    def wrong(self, pool: Pool) -> Wrong:
+        """Return how often `predict` of one member alone is wrong in the rows behind each line."""
+        return lambda ensemble, judged: pool.ledger.part(judged).pool().combine(ensemble.weights)
