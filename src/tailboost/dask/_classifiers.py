@@ -352,6 +352,15 @@ class _Grouped(OnCluster, GroupedBoostClassifier):
         self._fit_on(client, X, y, sample_weight, own, lambda: fit(X, y, sample_weight, groups=groups))
         return self
 
+    def _learner(self, problem: Problem | None = None) -> Any:
+        return self._cluster_learner() if self.estimator is None else super()._learner(problem)
+
+    @property
+    def _over_classes(self) -> bool:
+        """Whether the default learner plays over the classes."""
+        named = getattr(self, "_named", None)  # known when the rows are read
+        return self.estimator is None and named is not None and named.kind == "class"
+
 
 @on_cluster
 class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
@@ -360,6 +369,16 @@ class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
     _local = local.GroupDROBoostClassifier
     _classes_are_groups = True
 
+    @property
+    def _by_argmax(self) -> bool:
+        return self._over_classes
+
+    def _cluster_learner(self) -> Any:
+        if self.estimator is not None:
+            return super()._learner()
+        boosted = self._default_learner()
+        return LogitAdjustedClassifier(boosted) if self._by_argmax else boosted
+
 
 @on_cluster
 class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
@@ -367,18 +386,9 @@ class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
 
     _local = local.WorstClassBoostClassifier
 
-    def _learner(self, problem: Problem | None = None) -> Any:
-        return self._cluster_learner() if self.estimator is None else super()._learner(problem)
-
     @property
     def _by_argmax(self) -> bool:
-        named = getattr(self, "_named", None)
-        return (
-            self.estimator is None
-            and named is not None
-            and named.kind == "class"
-            and not self._kind.indicator
-        )
+        return self._over_classes and not self._kind.indicator
 
     def _cluster_learner(self) -> Any:
         if self.estimator is not None:
