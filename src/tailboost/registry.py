@@ -81,14 +81,22 @@ class Method:
     @property
     def uses_groups(self) -> bool:
         """Whether ``fit`` is handed the groups of the rows."""
-        fit = getattr(self.factory, "fit", None)
-        takes = self.takes_groups or (fit is not None and "groups" in inspect.signature(fit).parameters)
-        return takes and not self.by_classes
+        return (self.takes_groups or self._fit_takes_groups) and not self.by_classes
+
+    @property
+    def may_use_groups(self) -> bool:
+        """Whether ``fit`` takes groups for another ``objective`` than that by default."""
+        return "objective" in self._parameters and self._fit_takes_groups
 
     @property
     def seeded(self) -> bool:
         """Whether there are the parameters ``random_state`` and ``n_jobs``."""
         return {"random_state", "n_jobs"} <= self._parameters
+
+    @property
+    def _fit_takes_groups(self) -> bool:
+        fit = getattr(self.factory, "fit", None)
+        return fit is not None and "groups" in inspect.signature(fit).parameters
 
     @property
     def _parameters(self) -> set[str]:

@@ -78,7 +78,7 @@ class OnCluster(ValidatedMixtureClassifier):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         blocks = partitions(X, *columns)
         client = client_of(client)
-        with client.as_current(), Rows(client, blocks) as self._remote:
+        with client.as_current(), Rows(client, blocks, self.checkpoint_dir) as self._remote:
             try:
                 fit()
             finally:
@@ -104,7 +104,7 @@ class OnCluster(ValidatedMixtureClassifier):
         remote.keep(_worker.look, reading)
         tally = Tally.merged([seen.tally for seen in looks])
         code, half = np.divmod(tally.keys, 2)
-        y_, *columns = _codes(code, reading.radices)
+        y_, *columns = _worker.taken_apart(code, reading.radices)
         weights = (self.class_weight, self.classes_, y_, tally.weight)
         factor = class_factors(*weights)[y_]
         numbers = None
@@ -261,15 +261,6 @@ def _joint(column: int, categories: tuple[list[Any] | None, ...]) -> list[Any] |
     return sorted({value for c in categories if c is not None for value in c})
 
 
-def _codes(combined: Any, radices: list[int]) -> list[Any]:
-    """Take apart combined numbers of class and groups."""
-    codes = []
-    for radix in reversed(radices):
-        combined, code = np.divmod(combined, radix)
-        codes.append(code)
-    return codes[::-1]
-
-
 def _with_largest_codes(sample: Any, reading: Reading) -> Any:
     """Add a row with the last category of every column, so that bins are made for all categories."""
     categories = reading.reader.categories_
@@ -361,6 +352,15 @@ class _Grouped(OnCluster, GroupedBoostClassifier):
         self._fit_on(client, X, y, sample_weight, own, lambda: fit(X, y, sample_weight, groups=groups))
         return self
 
+    def _learner(self, problem: Problem | None = None) -> Any:
+        return self._cluster_learner() if self.estimator is None else super()._learner(problem)
+
+    @property
+    def _over_classes(self) -> bool:
+        """Whether the default learner plays over the classes."""
+        named = getattr(self, "_named", None)  # known when the rows are read
+        return self.estimator is None and named is not None and named.kind == "class"
+
 
 @on_cluster
 class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
@@ -369,6 +369,16 @@ class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
     _local = local.GroupDROBoostClassifier
     _classes_are_groups = True
 
+    @property
+    def _by_argmax(self) -> bool:
+        return self._over_classes
+
+    def _cluster_learner(self) -> Any:
+        if self.estimator is not None:
+            return super()._learner()
+        boosted = self._default_learner()
+        return LogitAdjustedClassifier(boosted) if self._by_argmax else boosted
+
 
 @on_cluster
 class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
@@ -376,18 +386,9 @@ class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
 
     _local = local.WorstClassBoostClassifier
 
-    def _learner(self, problem: Problem | None = None) -> Any:
-        return self._cluster_learner() if self.estimator is None else super()._learner(problem)
-
     @property
     def _by_argmax(self) -> bool:
-        named = getattr(self, "_named", None)
-        return (
-            self.estimator is None
-            and named is not None
-            and named.kind == "class"
-            and not self._kind.indicator
-        )
+        return self._over_classes and not self._kind.indicator
 
     def _cluster_learner(self) -> Any:
         if self.estimator is not None:
