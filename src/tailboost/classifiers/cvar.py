@@ -125,31 +125,15 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     {{validation}}
         In our trials on eleven real sets (``tailboost reproduce trials``) the mean test CVaR over seven α was
         .479 with "cv", .482 with 0.2 at about a quarter of the time, and .621 with "train".
-    {{include_constants}}
-    {{outlier_fraction}}
-    {{class_weight}}
+    {{include_constants … class_weight}}
     {{n_iter_no_change}}
         On most tables the first round brings nearly all of the gain; in the same trials stopping cost less
         than .001 against 20 rounds.
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{tol … verbose}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
-    {{estimators_}}
-    {{estimator_weights_}}
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{classes_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -246,29 +230,12 @@ class LPBoostClassifier(_CVaRClassifier):
         Largest number of rounds T.
     {{alpha}}
     {{validation}}
-    {{include_constants}}
-    {{outlier_fraction}}
-    {{class_weight}}
-    {{n_iter_no_change}}
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{include_constants … class_weight}}
+    {{n_iter_no_change … verbose}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
-    {{estimators_}}
-    {{estimator_weights_}}
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{classes_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -353,31 +320,15 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
     delta : float in (0, 1), default=0.1
         δ, where β or T is chosen for it: T is 2,219 for α = ½ and δ = 0.1, and 89 for δ = ½.
     {{validation}}
-    {{include_constants}}
-    {{outlier_fraction}}
-    {{class_weight}}
-    {{n_iter_no_change}}
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{include_constants … class_weight}}
+    {{n_iter_no_change … verbose}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
-    {{estimators_}}
-    {{estimator_weights_}}
+    {{classes_ … estimator_weights_}}
     beta_ : float
         β.
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{n_iter_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -479,12 +430,7 @@ class AverageBoostClassifier(MixtureClassifier):
     outlier_fraction : float in [0, 1), default=0.0
         Mass of the rows with the highest cumulative loss that is left out of the weights.
     {{class_weight}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------
@@ -494,11 +440,7 @@ class AverageBoostClassifier(MixtureClassifier):
         The hypotheses in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
         λ = 1/T.
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{n_iter_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -562,9 +504,7 @@ class AverageBoostClassifier(MixtureClassifier):
         Parameters
         ----------
         {{X}}
-        {{y}}
-        {{sample_weight}}
-        {{fit_params}}
+        {{y … fit_params}}
 
         Returns
         -------
