@@ -65,16 +65,6 @@ def test_curves_are_the_costs_of_their_formulas(tmp_path, monkeypatch):
     assert f"{np.exp(curves['AdaBoost'][-1]):.3g}" in text
 
 
-def test_fifty_splits_name_their_sets(tmp_path, monkeypatch):
-    small = (("GENERATED", 160), ("PATIENCE", 3), ("MOST_ROUNDS", 8), ("LAMBDAS", (0.5,)))
-    for name, value in small:
-        monkeypatch.setattr(variance, name, value)
-    document, _, cells = run_twice("variance-stumps-quick", tmp_path, repeats=2)
-    assert {row["data"] for row in document["rows"]} == {"twonorm", "waveform"}  # what needs no file
-    assert {"ringnorm", "musk"}.isdisjoint(document["absent"])
-    assert len(cells) == 4
-
-
 def toy(K):
     def load(folder):
         rng = np.random.default_rng(K)

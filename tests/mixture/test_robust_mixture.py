@@ -552,11 +552,11 @@ def test_a_target_that_is_missed_is_named_for_probabilities_too():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"P": {"a": np.full((6, 1), 0.5)}}, r"1 column\(s\), but there are 2 classes"),
+        ({"P": {"a": np.full((6, 1), 0.5)}}, "1 column, but there are 2 classes"),
         ({"P": {"a": np.full((6, 2), np.nan)}}, r"probabilities\['a'\] must hold probabilities"),
         ({"P": {"a": np.full((6, 2), 0.6)}}, r"sum to 1 in each row; row 0"),
         ({"P": {"a": np.full((5, 2), 0.5)}}, r"probabilities\['a'\] has 5 rows, y has 6"),
-        ({"P": {"a": np.full((6, 3), 1 / 3)}}, r"3 column\(s\), but there are 2 classes"),
+        ({"P": {"a": np.full((6, 3), 1 / 3)}}, "3 columns, but there are 2 classes"),
         ({"P": {}}, "at least one model"),
         ({"y": ["x", None, "x", "y", "y", "y"]}, "y contains NaN or None"),
         ({"classes": ["x"]}, "classes must be at least two"),
