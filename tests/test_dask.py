@@ -400,6 +400,19 @@ def test_the_smallest_hashes_of_many_parts_are_those_of_all_rows():
 
 
 @pytest.mark.slow
+def test_four_workers_choose_what_one_chooses():
+    P, y, groups, w = said(n=20_000)
+    fits = []
+    for n_workers in (1, 4):
+        with cluster(n_workers) as client, client.as_current():
+            fits += mixtures(P, y, groups, w, objective="worst_cell", mean_budget=0.05)
+    for other in fits[1:]:
+        assert other.members_ == fits[0].members_
+        np.testing.assert_array_equal(other.estimator_weights_, fits[0].estimator_weights_)
+        assert other.guarantee_.estimate == pytest.approx(fits[0].guarantee_.estimate, abs=1e-12)
+
+
+@pytest.mark.slow
 def test_four_workers_fit_what_one_fits():
     X, y, groups, w = table(12, n=4000)
     clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0)
@@ -704,7 +717,7 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
         (({"one": one}, yd[:50]), {}, r"y has 50 entries, probabilities\['one'\] has 60 rows"),
         (({"one": one}, None), {}, "requires y to be passed"),
         (({}, yd), {}, "those of at least one model"),
-        (({"one": one[:, 0]}, yd), {}, "has 2 columns, but there are 3 classes"),
+        (({"one": one[:, 0]}, yd), {}, r"has 2 column\(s\), but there are 3 classes"),
         (({"one": one * 2}, yd), {}, "must hold probabilities in"),
         (({"one": one}, yd * 0), {}, "at least two different labels"),
         (({"one": one}, yd), {"sample_weight": wd * 0}, "no row of positive weight"),

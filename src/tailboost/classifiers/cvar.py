@@ -124,11 +124,14 @@ class AdaLPBoostClassifier(_CVaRClassifier):
         Learning rate of Hedge; ``"theory"`` is √(8 log n / T).
     {{validation}}
         In our trials on eleven real sets (``tailboost reproduce trials``) the mean test CVaR over seven α was
-        .479 with "cv", .482 with 0.2 at about a quarter of the time, and .621 with "train".
+        .479 with "cv", .482 with 0.2 at about a quarter of the time, and .621 with "train". Where "auto"
+        cross-fits more than 5,000 distinct rows it takes three folds.
     {{include_constants … class_weight}}
-    {{n_iter_no_change}}
-        On most tables the first round brings nearly all of the gain; in the same trials stopping cost less
-        than .001 against 20 rounds.
+    n_iter_no_change : int or None, default=1
+        Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all
+        rounds. On most tables the first round brings nearly all of the gain; in the same trials 1 and 3 cost
+        less than .001 against 20 rounds. For another α after the fit (`reweight`) 3 was better by .001,
+        nearly all of it on a set of 26 classes.
     {{tol … verbose}}
 
     Attributes
@@ -155,6 +158,8 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     >>> tail.alpha
     0.05
     """
+
+    _few_folds = True
 
     def __init__(
         self,

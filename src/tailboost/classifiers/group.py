@@ -26,8 +26,8 @@ from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
 
-# Up to so many distinct rows the default learner over classes has a forest beside the boosted trees: there rare
-# classes err less with it. See benchmarks/README.md.
+# Up to so many distinct rows the default learner over classes has a forest beside the boosted trees: there
+# rare classes err less with it. See benchmarks/README.md.
 FOREST_UP_TO = 5_000
 
 
@@ -42,8 +42,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     Parameters
     ----------
     {{estimator}}
-        Over the classes None is `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its own
-        default, which has a forest too: an argmax answers a round instead of a fit.
+        Over the classes None is `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its
+        own default, which has a forest too: an argmax answers a round instead of a fit.
     n_estimators : int, default=30
         Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0

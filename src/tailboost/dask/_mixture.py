@@ -32,8 +32,9 @@ from tailboost.solvers.bits import DenseLosses
 
 # Different rows on which members are made.
 SAMPLE = 2**16
-# Rows that a worker answers at a time, and tables that it adds at a time.
-AT_ONCE, FAN = 2**16, 8
+# Probabilities that a worker reads at a time: on Dask's workers arrays from 128 kB on go back to the system at
+# once, and then take twice the time. And tables that are added at a time.
+AT_ONCE, FAN = 2**13, 8
 # Combinations of class and groups, and for a CVaR of losses, of which tables are made.
 MOST_STRATA, MOST_WORDS = 10_000, 2_000_000
 
@@ -368,9 +369,9 @@ class _Block:
 
     def parts(self) -> Iterator[tuple[slice, LogTable]]:
         """Yield tables of the rows, a few at a time."""
-        groups = self.rows.groups
-        for a in range(0, len(self.keys), AT_ONCE):
-            part = slice(a, a + AT_ONCE)
+        groups, size = self.rows.groups, max(512, AT_ONCE // self.logs.shape[2])
+        for a in range(0, len(self.keys), size):
+            part = slice(a, a + size)
             own = None if groups is None else groups[part]
             yield part, LogTable.of(list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0))), own)
 

@@ -340,7 +340,9 @@ def look(fit: str, reading: Reading) -> Look:
             X, y, weight, columns = pickle.load(file)
         rows = slice(end, end := end + len(y))
         table, hashes = reading.reader.transform(X), hash_rows(X)
-        sample.add(table, hash_rows(table))
+        # Of float32 the learner reads these very numbers.
+        same = getattr(X, "dtype", None) == np.float32
+        sample.add(table, hashes if same else hash_rows(table))
         given.add(X, hashes)
         codes = [positions(y, reading.classes, "y")]
         codes += [positions(c, v, "groups") for c, v in zip(columns, reading.groups, strict=True)]
