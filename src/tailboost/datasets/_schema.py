@@ -193,9 +193,7 @@ class TableSchema:
 def refuse_arrays(table: Any) -> None:
     """Raise TypeError where a table is no data frame of pandas: columns are found by name."""
     if not (hasattr(table, "columns") and hasattr(table, "iloc")):
-        raise TypeError(
-            f"a data frame of pandas is needed, with named columns, got {type(table).__name__}"
-        )
+        raise TypeError(f"a data frame of pandas is needed, with named columns, got {type(table).__name__}")
 
 
 def _listed(names: list[str]) -> str:
