@@ -23,6 +23,7 @@ from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
+from tailboost.dask._docs import with_sections_of
 from tailboost.dask._worker import Tally, combined, taken_apart
 from tailboost.data import Alike, GroupNames, Rows
 from tailboost.mixture._members import Member, loss_of
@@ -39,6 +40,7 @@ AT_ONCE, FAN = 2**13, 8
 MOST_STRATA, MOST_WORDS = 10_000, 2_000_000
 
 
+@with_sections_of(local.RobustMixtureClassifier)
 class RobustMixtureClassifier(local.RobustMixtureClassifier):
     """`tailboost.RobustMixtureClassifier` chosen on models' probabilities in Dask collections.
 
@@ -53,14 +55,15 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     member, or the shares of a CVaR, and all errors are then by all rows, exactly. Halves of the rows, for
     `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on one machine.
 
-    Attributes
-    ----------
+    {{parameters}}
+
+    {{attributes}}
     n_threshold_rows_ : int
         Rows on which the members were made.
 
     See Also
     --------
-    tailboost.RobustMixtureClassifier : The same on one machine, with all other attributes.
+    tailboost.RobustMixtureClassifier : The same on one machine.
 
     Examples
     --------
