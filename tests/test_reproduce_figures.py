@@ -14,6 +14,7 @@ from tailboost.datasets import make_waveform
 from tailboost.learners import HistTreeClassifier, StumpClassifier
 from tailboost.reproduce import (
     Settings,
+    _tables,
     get_experiment,
     regularised,
     variance,
@@ -76,12 +77,8 @@ def toy(K):
 
 def test_regularised_beside_adalpboost(tmp_path, monkeypatch):
     loaders = {"two": toy(2), "three": toy(3)}
-    for name, value in (
-        ("LOADERS", loaders),
-        ("TABLES", ("two", "three")),
-        ("ALPHAS", (0.2, 0.6)),
-        ("ROUNDS", 4),
-    ):
+    monkeypatch.setattr(_tables, "LOADERS", loaders)
+    for name, value in (("TABLES", ("two", "three")), ("ALPHAS", (0.2, 0.6)), ("ROUNDS", 4)):
         monkeypatch.setattr(regularised, name, value)
     document, text, cells = run_twice("regularised", tmp_path, repeats=2)
     gaps = document["regularised − AdaLPBoost"]

@@ -353,6 +353,23 @@ def test_group_weights_beat_class_weights_alone():
     assert of_cell < of_class
 
 
+def test_tiny_units_are_modelled_without_a_warning_of_the_model():
+    """Of forty groups some have a handful of rows: what tells them apart is fitted to its end."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    groups = np.minimum(rng.geometric(0.08, 400), 40)
+    logs = 9 * rng.normal(size=(400, 3)) + 3 * np.eye(3)[y]
+    weight = 100 * rng.exponential(size=400) ** 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SmallUnitsWarning)
+        mix = RobustMixtureClassifier.from_probabilities(
+            {"net": softmax(logs, axis=1)}, y, objective="worst_group", groups=groups, sample_weight=weight,
+            n_thresholds=5,
+        )  # fmt: skip
+    assert any("by unit" in name for name in mix.members_)
+
+
 def test_targets():
     _, y, P, _ = printed(2, K=2, models=1)
     loose = RobustMixtureClassifier.from_probabilities(P, y, max_error={0: 0.9, None: 0.2})

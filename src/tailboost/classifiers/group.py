@@ -26,8 +26,8 @@ from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
 
-# Up to so many distinct rows the default learner over classes has a forest beside the boosted trees: there rare
-# classes err less with it. See benchmarks/README.md.
+# Up to so many distinct rows the default learner over classes has a forest beside the boosted trees: there
+# rare classes err less with it. See benchmarks/README.md.
 FOREST_UP_TO = 5_000
 
 
@@ -42,8 +42,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     Parameters
     ----------
     {{estimator}}
-        Over the classes None is `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its own
-        default, which has a forest too: an argmax answers a round instead of a fit.
+        Over the classes None is `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its
+        own default, which has a forest too: an argmax answers a round instead of a fit.
     n_estimators : int, default=30
         Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0
@@ -56,14 +56,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     {{validation}}
     {{include_constants}}
     {{class_weight}}
-    {{n_iter_no_change}}
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{n_iter_no_change … verbose}}
 
     Attributes
     ----------
@@ -77,14 +70,10 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM, with the default learner over classes
         seven members between it and the balanced model, and the constants.
-    {{estimator_weights_}}
-    {{n_iter_}}
-    {{trace_}}
+    {{estimator_weights_ … trace_}}
         ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
         pooled.
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{gap_ … guarantee_}}
     {{n_features_in_}}
 
     See Also

@@ -22,6 +22,7 @@ from tailboost.combiners.vote import Vote
 from tailboost.game import Game
 from tailboost.rules.entropic import EntropicLP, entropic_theory
 from tailboost.rules.hedge import Hedge
+from tailboost.rules.history import TotallyCorrective
 from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
 
@@ -538,7 +539,7 @@ def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float
 def _best_on_player_losses(game: Game[Any]) -> float:
     """Return the CVaR of the best mixture on the losses that drove a totally corrective player."""
     rule, past = game.rule, game.state
-    assert isinstance(rule, (TotallyCorrectiveLP, EntropicLP))
+    assert isinstance(rule, TotallyCorrective)
     return minimize_cvar_mixture(past.losses, rule.alpha, past.kept(rule.outlier_fraction)).value
 
 

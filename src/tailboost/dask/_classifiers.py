@@ -35,7 +35,15 @@ from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.learners._hist import cut_table
 from tailboost.learners._part import feature_kinds
 from tailboost.learners._table import ROWS_FOR_CUTS, OpenTable, TableReader
-from tailboost.validation import CROSS_FIT_UP_TO, HELD_OUT, LEAST_HELD_OUT, N_FOLDS, Scheme
+from tailboost.validation import (
+    CROSS_FIT_UP_TO,
+    FEW_FOLDS,
+    FIVE_FOLDS_UP_TO,
+    HELD_OUT,
+    LEAST_HELD_OUT,
+    N_FOLDS,
+    Scheme,
+)
 
 # Combinations of class and groups that can be told apart further within 64 bits.
 MOST_STRATA = 2**40
@@ -138,7 +146,7 @@ class OnCluster(ValidatedMixtureClassifier):
 
     def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int, memory: Any) -> Scheme:
         assert isinstance(problem, ClusterProblem)
-        split = split_of(self._validation(), problem)
+        split = split_of(self._validation(), problem, self._few_folds)
         learner, remote = self._cluster_learner(), self._remote
         held = (entropy, split.n_parts, split.share)
         trees, reader = binned(learner), self._reading.reader
@@ -270,20 +278,23 @@ def _with_largest_codes(sample: Any, reading: Reading) -> Any:
     return np.vstack([sample, np.array(last, dtype=np.float32)])
 
 
-def split_of(validation: Any, problem: ClusterProblem) -> Split:
+def split_of(validation: Any, problem: ClusterProblem, few_folds: bool) -> Split:
     """Return which rows judge which models.
 
     "auto" is as on one machine: cross-fitting up to 50,000 rows, and where a held-out fifth would have fewer
-    than 20 rows of a class in some group; else a fifth is held out.
+    than 20 rows of a class in some group (with ``few_folds`` three folds beyond 5,000 rows); else a fifth is
+    held out.
     """
+    n_folds = N_FOLDS
     if validation == "auto":
         stratum = np.unique(problem.table.columns[0], return_inverse=True)[1]
         smallest = np.bincount(stratum, weights=problem.table.tally.rows).min()
         enough = problem.n_rows > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
         validation = HELD_OUT if enough else "cv"
+        n_folds = FEW_FOLDS if few_folds and problem.n_rows > FIVE_FOLDS_UP_TO else N_FOLDS
     if validation == "train":
         return Split(0, 0.0)
-    return Split(N_FOLDS, 1.0) if validation == "cv" else Split(1, float(validation))
+    return Split(n_folds, 1.0) if validation == "cv" else Split(1, float(validation))
 
 
 def _refuse_classes_of_one_part(problem: ClusterProblem, classes: Labels, split: Split) -> None:

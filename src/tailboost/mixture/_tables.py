@@ -114,8 +114,8 @@ def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str)
     shape = np.shape(probabilities)
     if (n_columns := 2 if len(shape) == 1 else shape[-1] if shape else 0) != n_classes:
         raise ValueError(
-            f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} classes: one column for each, in "
-            "the order of `classes`"
+            f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} classes: one "
+            "column for each, in the order of `classes`"
         )
     P = check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE).clip(min=0.0)
     logs: Floats = np.log(np.maximum(P / P.sum(axis=1, keepdims=True), LEAST_PROBABILITY))

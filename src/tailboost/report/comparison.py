@@ -385,13 +385,10 @@ class _Told:
 
 def _filled(split: _Split) -> _Split:
     """Replace missing values by the training median, for a classifier that takes none."""
-    if (
-        not hasattr(split.X_train, "dtype")
-        or split.X_train.dtype.kind != "f"
-        or hasattr(split.X_train, "nnz")
-    ):
+    tables = (split.X_train, split.X_test)
+    if not all(isinstance(X, np.ndarray) and X.dtype.kind == "f" for X in tables):
         return split
-    if not (np.isnan(split.X_train).any() or np.isnan(split.X_test).any()):
+    if not any(np.isnan(X).any() for X in tables):
         return split
     fill = SimpleImputer(strategy="median", keep_empty_features=True).fit(split.X_train)
     return dataclasses.replace(

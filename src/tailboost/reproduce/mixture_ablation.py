@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -33,13 +32,12 @@ from tailboost.reproduce._experiment import (
     of_each,
     with_standard_error,
 )
-from tailboost.reproduce._tables import LOADERS, Data, Split, split, table
-from tailboost.reproduce.worst_class_tables import without_rare_classes
+from tailboost.reproduce._tables import Data, Split, load_common_classes, split
 
 MAX_TRAIN, MAX_TEST, TEST_SIZE, FOLDS, ALPHA = 1_500, 4_000, 0.5, 5, 0.3
 TABLES = (
     "ecoli", "glass", "yeast", "wine, white", "image segmentation", "page blocks", "letter", "spambase",
-    "credit default",
+    "credit default", "german credit", "digits", "wine (178 rows)",
 )  # fmt: skip
 
 ONLY: dict[str, Any] = {
@@ -86,16 +84,6 @@ def models(seed: int, n_jobs: int) -> dict[str, Any]:
     except ImportError:
         return found
     return found | {"lightgbm": LGBMClassifier(random_state=seed, n_jobs=n_jobs, verbose=-1)}
-
-
-def _data(settings: Settings) -> dict[str, Data]:
-    found = {name: LOADERS[name](settings.folder) for name in TABLES}
-    found["german credit"] = table("german_credit", "class")(settings.folder)
-    found |= {
-        "digits": Data(*load_digits(return_X_y=True)),
-        "wine (178 rows)": Data(*load_wine(return_X_y=True)),
-    }
-    return {name: without_rare_classes(data) for name, data in found.items()}
 
 
 def _measured(P: Any, y: Any) -> list[float]:
@@ -171,7 +159,8 @@ def _average(given: dict[str, Any]) -> Any:
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cell = partial(_cell, n_jobs=settings.n_jobs)
-    return _report(settings, of_each(_data(settings), settings, name, cell, keys=("set", "seed")))
+    data = load_common_classes(settings.folder, TABLES)
+    return _report(settings, of_each(data, settings, name, cell, keys=("set", "seed")))
 
 
 def _over_sets(found: dict[str, list[Cell]], title: str, against: str, column: int) -> list[float]:

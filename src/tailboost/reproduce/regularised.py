@@ -28,8 +28,7 @@ from tailboost.reproduce._experiment import (
     of_each,
     plus_minus,
 )
-from tailboost.reproduce._tables import LOADERS, Data, split
-from tailboost.reproduce.worst_class_tables import without_rare_classes
+from tailboost.reproduce._tables import Data, load_common_classes, split
 
 TABLES = ("COMPAS", "credit default", "yeast", "wine, 7 classes")
 ALPHAS = (0.1, 0.3, 0.5, 0.7)
@@ -70,7 +69,7 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
 
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
-    data = {table: without_rare_classes(LOADERS[table](settings.folder)) for table in TABLES}
+    data = load_common_classes(settings.folder, TABLES)
     found = of_each(data, settings, name, _cell)
     gaps = {table: np.array([np.subtract(c[REGULARISED], c[ADA]) for c in of]) for table, of in found.items()}
     summary = {

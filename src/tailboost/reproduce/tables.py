@@ -29,7 +29,7 @@ from tailboost.reproduce._experiment import (
     mean_and_half_width,
     plus_minus,
 )
-from tailboost.reproduce._tables import LOADERS, Data, Split, split
+from tailboost.reproduce._tables import Data, Split, load_all, split
 
 Cell = dict[str, Any]
 # Cells by the title of the method.
@@ -122,8 +122,7 @@ def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cells = Cells(settings, name)
     found: dict[str, dict[Variant, list[Cell]]] = {}
-    # All are read first, so that a missing file is reported before any work.
-    tables = {table: LOADERS[table](settings.folder) for table in SETS}
+    tables = load_all(settings.folder, SETS)
     for table, data in tables.items():
         found[table] = {v: [] for v in variants(data)}
         for seed in range(settings.repeats):

@@ -37,7 +37,7 @@ SETS: dict[str, Callable[[Path], Data]] = {
     "adult": one_hot(LOADERS["adult"], CUT),
     "bank": one_hot(LOADERS["bank"], CUT),
     "credit default": one_hot(table("taiwan_credit", "default"), CUT),
-    "german credit": one_hot(table("german_credit", "class")),
+    "german credit": one_hot(LOADERS["german credit"]),
     "higgs": one_hot(LOADERS["higgs"], CUT),
     "spambase": TASKS["spambase"].load,
     "wine": TASKS["wine"].load,

@@ -39,7 +39,7 @@ from tailboost.reproduce._experiment import (
     plus_minus,
     with_standard_error,
 )
-from tailboost.reproduce._tables import LOADERS, Data, Split, split
+from tailboost.reproduce._tables import FEWEST, Data, Split, load_common_classes, split
 
 Cell = dict[str, Any]
 # Cells by the title of the method.
@@ -49,7 +49,6 @@ SETS = (
     "ecoli", "glass", "yeast", "wine, red", "image segmentation", "page blocks", "wine, white",
     "credit default", "adult", "bank", "w8a", "letter",
 )  # fmt: skip
-FEWEST = 8
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3
 NEIGHBOURS = 5  # of SMOTE; fewer if the smallest class has fewer rows
 WITHIN = 0.02  # "those that come within 2 points of our worst class"
@@ -130,12 +129,6 @@ def methods(seed: int, n_jobs: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def without_rare_classes(data: Data) -> Data:
-    """Leave out classes of fewer than `FEWEST` rows."""
-    kept = data.rows(np.flatnonzero((np.bincount(data.y) >= FEWEST)[data.y]))
-    return Data(kept.X, np.unique(kept.y, return_inverse=True)[1].astype(np.intp))
-
-
 def measure(rows: Split, make: Callable[[], Any]) -> Cell:
     """Fit one method and measure it on the test rows."""
     clf = make()
@@ -170,7 +163,7 @@ def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cells = Cells(settings, name)
     makers = [methods(seed, settings.n_jobs) for seed in range(settings.repeats)]
-    data = {table: without_rare_classes(LOADERS[table](settings.folder)) for table in SETS}
+    data = load_common_classes(settings.folder, SETS)
     found: dict[str, dict[str, list[Cell]]] = {}
     for table, of in data.items():
         skipped = "vote" if of.n_classes == 2 else "tuned"
