@@ -23,6 +23,7 @@ from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
+from tailboost.dask._docs import with_sections_of
 from tailboost.dask._worker import Tally, combined, taken_apart
 from tailboost.data import Alike, GroupNames, Rows
 from tailboost.mixture._members import Member, loss_of
@@ -32,13 +33,14 @@ from tailboost.solvers.bits import DenseLosses
 
 # Different rows on which members are made.
 SAMPLE = 2**16
-# Probabilities that a worker reads at a time: on Dask's workers arrays from 128 kB on go back to the system at
-# once, and then take twice the time. And tables that are added at a time.
+# Probabilities that a worker reads at a time: on Dask's workers arrays from 128 kB on go back to the system
+# at once, and then take twice the time. And tables that are added at a time.
 AT_ONCE, FAN = 2**13, 8
 # Combinations of class and groups, and for a CVaR of losses, of which tables are made.
 MOST_STRATA, MOST_WORDS = 10_000, 2_000_000
 
 
+@with_sections_of(local.RobustMixtureClassifier)
 class RobustMixtureClassifier(local.RobustMixtureClassifier):
     """`tailboost.RobustMixtureClassifier` chosen on models' probabilities in Dask collections.
 
@@ -53,14 +55,15 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     member, or the shares of a CVaR, and all errors are then by all rows, exactly. Halves of the rows, for
     `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on one machine.
 
-    Attributes
-    ----------
+    {{parameters}}
+
+    {{attributes}}
     n_threshold_rows_ : int
         Rows on which the members were made.
 
     See Also
     --------
-    tailboost.RobustMixtureClassifier : The same on one machine, with all other attributes.
+    tailboost.RobustMixtureClassifier : The same on one machine.
 
     Examples
     --------
@@ -136,6 +139,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         if names is not None:
             mix._set_groups(names)
         mix._choose(_Reader(mix, models), table)
+        mix._warn()
         mix._warn()
         return mix
 
