@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtr
 
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost._units import memberships
@@ -18,6 +20,20 @@ from tailboost.solvers.bits import DenseLosses
 TIE_DECIMALS = 9
 # Errors of units are rounded to this, so that λ does not depend on the order of the rows.
 LOSS_DECIMALS = 12
+# Bandwidth of the kernel estimate of a chance, in standard deviations times n^(-1/3): that of least error
+# where margins are normal.
+BANDWIDTH = 4.0 ** (1.0 / 3.0)
+LEAST_BANDWIDTH = 1e-9
+
+
+class Margins(Protocol):
+    """By how much the members of a pool answer the judged rows right: below 0 they err."""
+
+    def part(self, chosen: Mask) -> Margins:
+        """Return the margins of some of the rows."""
+
+    def __iter__(self) -> Iterator[Floats]:
+        """Yield the margins of each member, shape (n,); ±∞ where nothing is near."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +52,21 @@ class Ledger:
         Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that is left out of the CVaR.
+    margins : Margins, optional
+        By how much the boosted hypotheses answer the rows right, where that is known.
     """
 
     rows: Rows
     boosted: BitLosses | DenseLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
+    margins: Margins | None = None
     # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
     # And of the numbers of rows in them.
     _sizes: dict[str, Floats] = field(default_factory=dict)
+    # And of the errors estimated from margins.
+    _chances: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> Ledger:
@@ -68,11 +89,12 @@ class Ledger:
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
         boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
-        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction)
+        margins = None if self.margins is None else self.margins.part(chosen)
+        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction, margins)
 
     def regrouped(self, groups: Ints) -> Ledger:
         """Return the ledger with other groups of the same rows."""
-        return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={})
+        return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={}, _chances={})
 
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
@@ -153,6 +175,36 @@ class Ledger:
             sizes = self.rows.sizes(index, int(index.max()) + 1)
             self._sizes[name] = sizes[sizes > 0]
         return self._sizes[name]
+
+    def unit_chances(self, name: str, index: Ints, n_rounds: int | None = None) -> Floats:
+        """Return the chance of an error on each unit: as `unit_errors`, from margins where they are known.
+
+        A row counts by the normal kernel: by ``Φ(−margin/h)``, ``h = 4^(1/3) σ n^(−1/3)``, where σ is the
+        spread of the margins on the unit's n rows, so that a row that just passes is no proof that others do.
+        """
+        errors, _ = self.unit_errors(name, index, n_rounds)
+        if self.margins is None:
+            return errors
+        if name not in self._chances:
+            row, unit = memberships(index)
+            unit = np.unique(unit, return_inverse=True)[1]
+            weight, narrower = self.rows.weight[row], self.unit_sizes(name, index) ** (-1.0 / 3.0)
+            share = weight / np.bincount(unit, weights=weight)[unit]
+
+            def mean(values: Floats) -> Floats:
+                return np.bincount(unit, weights=share * values).astype(np.float64)
+
+            chances = errors.copy()
+            for t, margins in enumerate(self.margins):
+                m = margins[row]
+                near = mean(~np.isfinite(m)) == 0  # else the errors are counted
+                m = np.where(near[unit], m, 0.0)
+                spread = np.sqrt(mean((m - mean(m)[unit]) ** 2))
+                h = np.maximum(BANDWIDTH * spread * narrower, LEAST_BANDWIDTH)
+                chances[t] = np.where(near, mean(ndtr(-m / h[unit])).round(LOSS_DECIMALS), errors[t])
+            self._chances[name] = chances
+        t = self.boosted.shape[0]
+        return np.delete(self._chances[name], np.arange(t if n_rounds is None else n_rounds, t), axis=0)
 
     def mean_losses(self, n_rounds: int | None = None) -> Floats:
         """Mean loss of every member of the pool on the judged rows, nothing left out, shape (T + E,)."""

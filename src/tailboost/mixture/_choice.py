@@ -43,7 +43,7 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._by_group import members_by_group
-from tailboost.mixture._members import GROUPS_NEEDED, losses_of, name_of
+from tailboost.mixture._members import GROUPS_NEEDED, JudgedMargins, losses_of, name_of
 from tailboost.mixture._pool import Kinds, members_of
 from tailboost.mixture._tables import Judged, LogTable, Models
 from tailboost.solvers import BitLosses
@@ -150,6 +150,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         if same is None:
             members = self._members(aim, judged, rows)
             ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
+            if not self._sharing:  # one member is chosen by what its margins say of other rows
+                margins = JudgedMargins(list(members), judged, np.arange(len(rows.y)))
+                ledger = replace(ledger, margins=margins)
             self.combiner_ = Mixture(
                 aim.objective,
                 judged.models.n_classes,
