@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import noisy
+from conftest import make, noisy
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
@@ -116,6 +116,19 @@ def test_folds_share_every_stretch_evenly():
     fold = folds(np.arange(103), 5)
     assert np.ptp(np.bincount(fold)) <= 1
     assert np.ptp(np.bincount(fold[20:31], minlength=5)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "n_folds"),
+    [("adalpboost", "auto", 3), ("adalpboost", "cv", 5), ("groupdroboost", "auto", 5)],
+)
+def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds, monkeypatch):
+    monkeypatch.setattr(validation, "FIVE_FOLDS_UP_TO", 100)  # as 5,000 rows take long
+    X, y = noisy(0, n=120)
+    every, few = np.arange(120), np.arange(100)
+    for rows, n in ((every, n_folds), (np.tile(every, 3), n_folds), (np.tile(few, 3), 5)):
+        clf = make(name, GaussianNB(), n_estimators=1, validation=given, random_state=0).fit(X[rows], y[rows])
+        assert len(np.unique(clf.combiner_.pool.ledger.rows.fold)) == n
 
 
 @pytest.mark.parametrize(("rare", "chosen"), [(20, "cv"), (200, 0.2)])

@@ -31,10 +31,12 @@ Goal = Callable[[NDArray[Any], Ints], float]
 # Returns the answers to a question: from a file if a killed fit recorded them, otherwise by asking.
 Memory = Callable[[bytes, Callable[[], Ints]], Ints]
 
-# "auto" cross-fits up to this many distinct rows: that costs 6 fits a round, a held-out fifth 2, and beyond
-# it a fifth is large enough.
+# "auto" cross-fits up to this many distinct rows: a round then costs a fit for each fold and one on all rows,
+# with a held-out fifth two, and beyond it a fifth is large enough.
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
+# AdaLPBoost by "auto" takes fewer folds beyond this many distinct rows: four fits a round, not six.
+FIVE_FOLDS_UP_TO, FEW_FOLDS = 5_000, 3
 HELD_OUT = 0.2
 LEAST_HELD_OUT = 20  # least number of rows of the smallest class or group in a held-out fifth
 
@@ -287,7 +289,9 @@ class Split:
     validation: Any
 
     @classmethod
-    def of(cls, problem: Problem, validation: Any, seed: int, otherwise: str = "") -> Split:
+    def of(
+        cls, problem: Problem, validation: Any, seed: int, otherwise: str = "", few_folds: bool = False
+    ) -> Split:
         """Split the rows of a problem.
 
         Parameters
@@ -301,6 +305,8 @@ class Split:
             Seeds the lots of the rows.
         otherwise : str
             What else could be done where all rows are the same, for the message.
+        few_folds : bool
+            Whether "auto" takes three folds instead of five beyond 5,000 distinct rows.
 
         Raises
         ------
@@ -316,7 +322,8 @@ class Split:
             enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
             validation = HELD_OUT if enough else "cv"
         if validation == "cv":
-            k = min(N_FOLDS, n_distinct)
+            few = few_folds and given == "auto" and n_distinct > FIVE_FOLDS_UP_TO
+            k = min(FEW_FOLDS if few else N_FOLDS, n_distinct)
             if k < 2:
                 raise ValueError(
                     f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
@@ -354,6 +361,7 @@ def choose_scheme(
     refit: bool,
     n_jobs: int | None,
     memory: Memory = ask_anew,
+    few_folds: bool = False,
 ) -> Scheme:
     """Return the scheme for a problem.
 
@@ -373,6 +381,8 @@ def choose_scheme(
         Threads over the folds.
     memory : callable
         Keeps the answers of folds, for a fit that may be killed within a round.
+    few_folds : bool
+        See `Split.of`.
 
     Raises
     ------
@@ -385,7 +395,7 @@ def choose_scheme(
         return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
         return Resubstitution(session, train, replace(train, fitted=True))
-    split = Split.of(problem, validation, seed, otherwise=", or validation='train'")
+    split = Split.of(problem, validation, seed, ", or validation='train'", few_folds)
     judged = split.judged(train, "losses")
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
-from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.learners.session import open_session, predict_members
 from tailboost.metrics import class_errors
 
@@ -132,3 +132,30 @@ def test_a_single_classifier_will_do():
     )
     np.testing.assert_array_equal(one.predict_proba(X), listed.predict_proba(X))
     tb.WorstClassBoostClassifier(LogitAdjustedClassifier(LogisticRegression()), validation="train").fit(X, y)
+
+
+@pytest.mark.parametrize("with_forest", [True, False])
+def test_group_dro_over_classes_answers_as_the_learner_fitted_to_the_weights_of_each_round(
+    with_forest, monkeypatch
+):
+    X, y = noisy(5, n=150, K=K)
+    if not with_forest:  # as 5,000 rows take long
+        monkeypatch.setattr("tailboost.classifiers.group.FOREST_UP_TO", 100)
+    given = {"validation": "train", "n_iter_no_change": None, "random_state": 0}
+    clf = tb.GroupDROBoostClassifier(n_estimators=4, **given).fit(X, y)
+    learner = LogitAdjustedClassifier(None if with_forest else HistBoostClassifier())
+    for w, member in zip(clf.trace_.weights, clf.estimators_, strict=False):
+        alone = learner.fit(X, y, sample_weight=(len(y) * w / np.bincount(y))[y])
+        np.testing.assert_array_equal(member.predict(X), alone.predict(X))
+    plain = learner.fit(X, y)  # plain ERM follows the rounds, the constants are last
+    np.testing.assert_array_equal(clf.estimators_[4].predict(X), plain.predict(X))
+    assert len(clf.estimators_) == 4 + 1 + 7 + K
+
+
+def test_group_dro_over_groups_grows_a_learner_in_every_round():
+    X, y = noisy(5, n=150, K=K)
+    clf = tb.GroupDROBoostClassifier(n_estimators=2, validation="train", random_state=0)
+    clf.fit(X, y, groups=np.arange(len(y)) % 2)
+    fitted = clf.estimators_[: clf.n_iter_ + 1]  # plain ERM follows the rounds
+    assert all(isinstance(member, HistBoostClassifier) for member in fitted)
+    assert len(clf.estimators_) == len(fitted) + K

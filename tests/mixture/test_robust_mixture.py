@@ -26,7 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
-from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning
+from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallUnitsWarning
 from tailboost.combiners.objective import expected_largest
 from tailboost.mixture._members import ByGroup
 from tailboost.mixture._tables import LogTable
@@ -215,13 +215,13 @@ def test_margins_and_answers_agree(told):
     )
     ledger, index = mix.combiner_.pool.ledger, mix.combiner_.pool.ledger.rows.groups
     wrong = [ledger.boosted.row(m) for m in range(len(mix.members_))]
-    for margins, errors in zip(ledger.margins, wrong, strict=True):
+    for margins, errors in zip(ledger.chances, wrong, strict=True):
         assert np.array_equal(margins < 0, errors)
     estimated, counted = ledger.unit_chances("cells", index), ledger.unit_errors("cells", index)[0]
     assert abs(estimated - counted).max() < 0.15
     assert abs(estimated - counted).max() > 0.001
     half = np.arange(300) % 2 == 0
-    for whole, part in zip(ledger.margins, ledger.part(half).margins, strict=True):
+    for whole, part in zip(ledger.chances, ledger.part(half).chances, strict=True):
         assert np.array_equal(whole[half], part)
 
 
@@ -382,7 +382,7 @@ def test_group_weights_beat_class_weights_alone():
     assert of_cell < of_class
 
 
-def test_tiny_units_are_modelled_without_a_warning():
+def test_tiny_units_are_modelled_without_a_warning_of_the_model():
     """Of forty groups some have a handful of rows: what tells them apart is fitted to its end."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 400)
@@ -391,6 +391,7 @@ def test_tiny_units_are_modelled_without_a_warning():
     weight = 100 * rng.exponential(size=400) ** 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SmallUnitsWarning)
         mix = RobustMixtureClassifier.from_probabilities(
             {"net": softmax(logs, axis=1)}, y, objective="worst_group", groups=groups, sample_weight=weight,
             n_thresholds=5,
@@ -550,9 +551,54 @@ def test_exact_zeros_and_ones():
     assert 0 <= mix.guarantee_.achieved <= 1
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_named_by_labels_may_stand_in_any_order(library):
+    frame = pytest.importorskip(library).DataFrame
+    _, y, P, _ = printed(3)
+    labels = np.array(["good", "bad", "ugly"])
+    classes = np.sort(labels)  # the order of the columns of an array: bad, good, ugly
+    plain = RobustMixtureClassifier.from_probabilities(P, classes[y])
+    named = {name: frame({c: p[:, np.flatnonzero(classes == c)[0]] for c in labels}) for name, p in P.items()}
+    mix = RobustMixtureClassifier.from_probabilities(named, classes[y])
+    np.testing.assert_array_equal(mix.estimator_weights_, plain.estimator_weights_)
+    np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
+    np.testing.assert_array_equal(
+        mix.reweight(named, classes[y], mean_budget=0.1).predict_from(P),
+        plain.reweight(P, classes[y], mean_budget=0.1).predict_from(P),
+    )
+    with pytest.raises(ValueError, match=r"its columns are \['good', 'bad'\]"):
+        mix.predict_from({name: table[["good", "bad"]] for name, table in named.items()})
+
+
+def test_columns_of_a_frame_without_labels_count_by_position():
+    pandas = pytest.importorskip("pandas")
+    _, y, P, _ = printed(3)
+    for columns in (range(3), ["p1", "p2", "p3"]):
+        frames = {name: pandas.DataFrame(p, columns=columns) for name, p in P.items()}
+        mix = RobustMixtureClassifier.from_probabilities(frames, y)
+        np.testing.assert_array_equal(mix.predict_from(frames), mix.predict_from(P))
+
+
+def test_units_of_few_rows_are_named():
+    table, y, P, _ = printed(3)
+    rare = np.r_[np.flatnonzero(y != 0), np.flatnonzero(y == 0)[:4]]
+    words = r"class 0 \(4\): fewer than 10 different rows; .* 20 pseudo-rows"
+    with pytest.warns(SmallUnitsWarning, match=words):
+        RobustMixtureClassifier.from_probabilities({name: p[rare] for name, p in P.items()}, y[rare])
+    with pytest.warns(SmallUnitsWarning, match=words):
+        RobustMixtureClassifier([("nb", GaussianNB())], random_state=0).fit(table[rare], y[rare])
+
+
+def test_a_target_that_is_missed_is_named_for_probabilities_too():
+    _, y, P, _ = printed(3)
+    with pytest.warns(BoundNotMetWarning, match="class"):
+        RobustMixtureClassifier.from_probabilities(P, y, max_error=0.001)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"P": {"a": np.full((6, 1), 0.5)}}, "1 column, but there are 2 classes"),
         ({"P": {"a": np.full((6, 2), np.nan)}}, r"probabilities\['a'\] must hold probabilities"),
         ({"P": {"a": np.full((6, 2), 0.6)}}, r"sum to 1 in each row; row 0"),
         ({"P": {"a": np.full((5, 2), 0.5)}}, r"probabilities\['a'\] has 5 rows, y has 6"),

@@ -127,6 +127,8 @@ class BaseBoostClassifier(
 
     # Whether members are fitted again on all rows when a fraction is held out.
     _refits: ClassVar[bool] = True
+    # Whether validation="auto" takes three folds instead of five beyond 5,000 distinct rows.
+    _few_folds: ClassVar[bool] = False
     # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
     _takes_regressors: ClassVar[bool] = False
 
@@ -230,6 +232,7 @@ class BaseBoostClassifier(
             refit=self._refits,
             n_jobs=self.n_jobs,
             memory=memory,
+            few_folds=self._few_folds,
         )
         return self._watch(scheme, problem)
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from tailboost._typing import Floats
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._grouped import GroupedBoostClassifier
 from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._plan import Plan, tied_by
+from tailboost.classifiers._target_game import between
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
+from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
+
+# Up to so many distinct rows the default learner over classes has a forest beside the boosted trees: there
+# rare classes err less with it. See benchmarks/README.md.
+FOREST_UP_TO = 5_000
 
 
 @documented
@@ -34,6 +42,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     Parameters
     ----------
     {{estimator}}
+        Over the classes None is `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its
+        own default, which has a forest too: an argmax answers a round instead of a fit.
     n_estimators : int, default=30
         Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0
@@ -46,14 +56,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     {{validation}}
     {{include_constants}}
     {{class_weight}}
-    {{n_iter_no_change}}
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{n_iter_no_change … verbose}}
 
     Attributes
     ----------
@@ -65,15 +68,12 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     {{expected_unit_intervals_}}
     {{ensemble_}}
     estimators_ : list
-        The boosted hypotheses in order, then (for "mixture") plain ERM, and the constants.
-    {{estimator_weights_}}
-    {{n_iter_}}
-    {{trace_}}
+        The boosted hypotheses in order, then (for "mixture") plain ERM, with the default learner over classes
+        seven members between it and the balanced model, and the constants.
+    {{estimator_weights_ … trace_}}
         ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
         pooled.
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{gap_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -150,6 +150,18 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             return groups, validation
         return y, validation if validation.X is None else replace(validation, groups=validation.y)
 
+    @property
+    def _by_argmax(self) -> bool:
+        """Whether the default learner answers the weights of classes without a new fit."""
+        return self.estimator is None and self._named.kind == "class"
+
+    def _learner(self, problem: Problem | None = None) -> Any:
+        if problem is None or not self._by_argmax:
+            return super()._learner(problem)
+        few = len(problem.sketch.kept) <= FOREST_UP_TO
+        boosted = HistBoostClassifier(n_jobs=self.n_jobs)
+        return LogitAdjustedClassifier(None if few else boosted, n_jobs=self.n_jobs)
+
     def _name_units(self, problem: Problem) -> Problem:
         assert problem.groups is not None
         self._name("class" if np.array_equal(problem.groups, problem.y) else "group", problem)
@@ -178,6 +190,11 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             mean_budget=self.mean_budget,
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
+
+    def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
+        yield from super()._extra_densities(plan)
+        if self._by_argmax:
+            yield from between(plan.units)
 
     def _own_groups(self, rows: Rows) -> Rows:
         # Another one after reweight, or groups that were given.

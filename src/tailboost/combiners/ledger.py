@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -26,14 +26,26 @@ BANDWIDTH = 4.0 ** (1.0 / 3.0)
 LEAST_BANDWIDTH = 1e-9
 
 
-class Margins(Protocol):
-    """By how much the members of a pool answer the judged rows right: below 0 they err."""
+class Chances(Protocol):
+    """What is known of the members' chances to err beside how often they did."""
 
-    def part(self, chosen: Mask) -> Margins:
-        """Return the margins of some of the rows."""
+    def part(self, chosen: Mask) -> Chances | None:
+        """Return what is known of some of the rows."""
 
-    def __iter__(self) -> Iterator[Floats]:
-        """Yield the margins of each member, shape (n,); ±∞ where nothing is near."""
+    def of_units(self, errors: Floats, rows: Rows, index: Ints, sizes: Floats) -> Floats:
+        """Return the chance of an error of each member on each unit, shape (T, m').
+
+        Parameters
+        ----------
+        errors : ndarray of shape (T, m')
+            The errors that were counted.
+        rows : Rows
+            The judged rows.
+        index : ndarray of shape (n,) or (n, c)
+            Their units.
+        sizes : ndarray of shape (m',)
+            Number of rows of each unit, see `Rows.sizes`.
+        """
 
 
 @dataclass(frozen=True)
@@ -52,20 +64,20 @@ class Ledger:
         Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that is left out of the CVaR.
-    margins : Margins, optional
-        By how much the boosted hypotheses answer the rows right, where that is known.
+    chances : Chances, optional
+        What is known of the boosted hypotheses' chances to err.
     """
 
     rows: Rows
     boosted: BitLosses | DenseLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
-    margins: Margins | None = None
+    chances: Chances | None = None
     # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
     # And of the numbers of rows in them.
     _sizes: dict[str, Floats] = field(default_factory=dict)
-    # And of the errors estimated from margins.
+    # And of the chances of an error.
     _chances: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
@@ -89,8 +101,8 @@ class Ledger:
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
         boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
-        margins = None if self.margins is None else self.margins.part(chosen)
-        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction, margins)
+        chances = None if self.chances is None else self.chances.part(chosen)
+        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction, chances)
 
     def regrouped(self, groups: Ints) -> Ledger:
         """Return the ledger with other groups of the same rows."""
@@ -177,33 +189,14 @@ class Ledger:
         return self._sizes[name]
 
     def unit_chances(self, name: str, index: Ints, n_rounds: int | None = None) -> Floats:
-        """Return the chance of an error on each unit: as `unit_errors`, from margins where they are known.
-
-        A row counts by the normal kernel: by ``Φ(−margin/h)``, ``h = 4^(1/3) σ n^(−1/3)``, where σ is the
-        spread of the margins on the unit's n rows, so that a row that just passes is no proof that others do.
-        """
-        errors, _ = self.unit_errors(name, index, n_rounds)
-        if self.margins is None:
-            return errors
-        if name not in self._chances:
-            row, unit = memberships(index)
-            unit = np.unique(unit, return_inverse=True)[1]
-            weight, narrower = self.rows.weight[row], self.unit_sizes(name, index) ** (-1.0 / 3.0)
-            share = weight / np.bincount(unit, weights=weight)[unit]
-
-            def mean(values: Floats) -> Floats:
-                return np.bincount(unit, weights=share * values).astype(np.float64)
-
-            chances = errors.copy()
-            for t, margins in enumerate(self.margins):
-                m = margins[row]
-                near = mean(~np.isfinite(m)) == 0  # else the errors are counted
-                m = np.where(near[unit], m, 0.0)
-                spread = np.sqrt(mean((m - mean(m)[unit]) ** 2))
-                h = np.maximum(BANDWIDTH * spread * narrower, LEAST_BANDWIDTH)
-                chances[t] = np.where(near, mean(ndtr(-m / h[unit])).round(LOSS_DECIMALS), errors[t])
-            self._chances[name] = chances
+        """Return the chance of an error on each unit: as `unit_errors`, or estimated where more is known."""
         t = self.boosted.shape[0]
+        if self.chances is None:
+            return self.unit_errors(name, index, n_rounds)[0]
+        if name not in self._chances:
+            errors, sizes = self.unit_errors(name, index)[0], self.unit_sizes(name, index)
+            found = self.chances.of_units(errors[:t], self.rows, index, sizes)
+            self._chances[name] = np.vstack([found, errors[t:]])
         return np.delete(self._chances[name], np.arange(t if n_rounds is None else n_rounds, t), axis=0)
 
     def mean_losses(self, n_rounds: int | None = None) -> Floats:
@@ -213,3 +206,37 @@ class Ledger:
     def by_mean_loss(self) -> Ints:
         """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""
         return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")
+
+
+def chances_by_margin(
+    margins: Iterable[Floats], errors: Floats, rows: Rows, index: Ints, sizes: Floats
+) -> Floats:
+    """Estimate the chance of an error on each unit from margins, shape (T, m').
+
+    A row counts by the normal kernel: by ``Φ(−margin/h)``, ``h = 4^(1/3) σ n^(−1/3)``, where σ is the spread
+    of the margins on the unit's n rows, so that a row that just passes is no proof that others do.
+
+    Parameters
+    ----------
+    margins : iterable of T arrays of shape (n,)
+        By how much each member answers the rows right; ±∞ where nothing is near: then the errors are counted.
+    errors, rows, index, sizes
+        As in `Chances.of_units`.
+    """
+    row, unit = memberships(index)
+    unit = np.unique(unit, return_inverse=True)[1]
+    weight, narrower = rows.weight[row], sizes ** (-1.0 / 3.0)
+    share = weight / np.bincount(unit, weights=weight)[unit]
+
+    def mean(values: Floats | Mask) -> Floats:
+        return np.bincount(unit, weights=share * values).astype(np.float64)
+
+    chances = errors.copy()
+    for t, of_rows in enumerate(margins):
+        m = of_rows[row]
+        near = mean(~np.isfinite(m)) == 0
+        m = np.where(near[unit], m, 0.0)
+        spread = np.sqrt(mean((m - mean(m)[unit]) ** 2))
+        h = np.maximum(BANDWIDTH * spread * narrower, LEAST_BANDWIDTH)
+        chances[t] = np.where(near, mean(ndtr(-m / h[unit])).round(LOSS_DECIMALS), errors[t])
+    return chances

@@ -166,7 +166,7 @@ class Mixture:
             return ""
         if self.randomized:
             return self.objective.chosen_by
-        words, smooth = self.objective.chosen_alone_by, self.pool.ledger.margins is not None
+        words, smooth = self.objective.chosen_alone_by, self.pool.ledger.chances is not None
         return f"{words}, where a row near a threshold counts in part" if words and smooth else words
 
     def value(self, mixture: Floats) -> float:

@@ -35,7 +35,15 @@ from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.learners._hist import cut_table
 from tailboost.learners._part import feature_kinds
 from tailboost.learners._table import ROWS_FOR_CUTS, OpenTable, TableReader
-from tailboost.validation import CROSS_FIT_UP_TO, HELD_OUT, LEAST_HELD_OUT, N_FOLDS, Scheme
+from tailboost.validation import (
+    CROSS_FIT_UP_TO,
+    FEW_FOLDS,
+    FIVE_FOLDS_UP_TO,
+    HELD_OUT,
+    LEAST_HELD_OUT,
+    N_FOLDS,
+    Scheme,
+)
 
 # Combinations of class and groups that can be told apart further within 64 bits.
 MOST_STRATA = 2**40
@@ -78,7 +86,7 @@ class OnCluster(ValidatedMixtureClassifier):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         blocks = partitions(X, *columns)
         client = client_of(client)
-        with client.as_current(), Rows(client, blocks) as self._remote:
+        with client.as_current(), Rows(client, blocks, self.checkpoint_dir) as self._remote:
             try:
                 fit()
             finally:
@@ -104,7 +112,7 @@ class OnCluster(ValidatedMixtureClassifier):
         remote.keep(_worker.look, reading)
         tally = Tally.merged([seen.tally for seen in looks])
         code, half = np.divmod(tally.keys, 2)
-        y_, *columns = _codes(code, reading.radices)
+        y_, *columns = _worker.taken_apart(code, reading.radices)
         weights = (self.class_weight, self.classes_, y_, tally.weight)
         factor = class_factors(*weights)[y_]
         numbers = None
@@ -138,7 +146,7 @@ class OnCluster(ValidatedMixtureClassifier):
 
     def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int, memory: Any) -> Scheme:
         assert isinstance(problem, ClusterProblem)
-        split = split_of(self._validation(), problem)
+        split = split_of(self._validation(), problem, self._few_folds)
         learner, remote = self._cluster_learner(), self._remote
         held = (entropy, split.n_parts, split.share)
         trees, reader = binned(learner), self._reading.reader
@@ -261,15 +269,6 @@ def _joint(column: int, categories: tuple[list[Any] | None, ...]) -> list[Any] |
     return sorted({value for c in categories if c is not None for value in c})
 
 
-def _codes(combined: Any, radices: list[int]) -> list[Any]:
-    """Take apart combined numbers of class and groups."""
-    codes = []
-    for radix in reversed(radices):
-        combined, code = np.divmod(combined, radix)
-        codes.append(code)
-    return codes[::-1]
-
-
 def _with_largest_codes(sample: Any, reading: Reading) -> Any:
     """Add a row with the last category of every column, so that bins are made for all categories."""
     categories = reading.reader.categories_
@@ -279,20 +278,23 @@ def _with_largest_codes(sample: Any, reading: Reading) -> Any:
     return np.vstack([sample, np.array(last, dtype=np.float32)])
 
 
-def split_of(validation: Any, problem: ClusterProblem) -> Split:
+def split_of(validation: Any, problem: ClusterProblem, few_folds: bool) -> Split:
     """Return which rows judge which models.
 
     "auto" is as on one machine: cross-fitting up to 50,000 rows, and where a held-out fifth would have fewer
-    than 20 rows of a class in some group; else a fifth is held out.
+    than 20 rows of a class in some group (with ``few_folds`` three folds beyond 5,000 rows); else a fifth is
+    held out.
     """
+    n_folds = N_FOLDS
     if validation == "auto":
         stratum = np.unique(problem.table.columns[0], return_inverse=True)[1]
         smallest = np.bincount(stratum, weights=problem.table.tally.rows).min()
         enough = problem.n_rows > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
         validation = HELD_OUT if enough else "cv"
+        n_folds = FEW_FOLDS if few_folds and problem.n_rows > FIVE_FOLDS_UP_TO else N_FOLDS
     if validation == "train":
         return Split(0, 0.0)
-    return Split(N_FOLDS, 1.0) if validation == "cv" else Split(1, float(validation))
+    return Split(n_folds, 1.0) if validation == "cv" else Split(1, float(validation))
 
 
 def _refuse_classes_of_one_part(problem: ClusterProblem, classes: Labels, split: Split) -> None:
@@ -361,6 +363,15 @@ class _Grouped(OnCluster, GroupedBoostClassifier):
         self._fit_on(client, X, y, sample_weight, own, lambda: fit(X, y, sample_weight, groups=groups))
         return self
 
+    def _learner(self, problem: Problem | None = None) -> Any:
+        return self._cluster_learner() if self.estimator is None else super()._learner(problem)
+
+    @property
+    def _over_classes(self) -> bool:
+        """Whether the default learner plays over the classes."""
+        named = getattr(self, "_named", None)  # known when the rows are read
+        return self.estimator is None and named is not None and named.kind == "class"
+
 
 @on_cluster
 class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
@@ -369,6 +380,16 @@ class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
     _local = local.GroupDROBoostClassifier
     _classes_are_groups = True
 
+    @property
+    def _by_argmax(self) -> bool:
+        return self._over_classes
+
+    def _cluster_learner(self) -> Any:
+        if self.estimator is not None:
+            return super()._learner()
+        boosted = self._default_learner()
+        return LogitAdjustedClassifier(boosted) if self._by_argmax else boosted
+
 
 @on_cluster
 class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
@@ -376,18 +397,9 @@ class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
 
     _local = local.WorstClassBoostClassifier
 
-    def _learner(self, problem: Problem | None = None) -> Any:
-        return self._cluster_learner() if self.estimator is None else super()._learner(problem)
-
     @property
     def _by_argmax(self) -> bool:
-        named = getattr(self, "_named", None)
-        return (
-            self.estimator is None
-            and named is not None
-            and named.kind == "class"
-            and not self._kind.indicator
-        )
+        return self._over_classes and not self._kind.indicator
 
     def _cluster_learner(self) -> Any:
         if self.estimator is not None:

@@ -134,7 +134,7 @@ class ForestSession:
     Where models are judged out of fold, the trees are grown once: each leaves out one part of the rows, and a
     part is judged by the trees that left it out. The forest that stays consists of all trees. So a five-fold
     cross-fit takes one forest instead of six, at the price that the answers out of fold come from a fifth of
-    the trees.
+    the trees, a third with three folds.
 
     Parameters
     ----------
@@ -183,9 +183,10 @@ class ForestSession:
             return self._grow(weight, rows, N_TREES, 0)
         if self.grown_for != weight.tobytes():
             self.grown, self.grown_for = {}, weight.tobytes()
+        n_trees = dict(zip(numbers, _evenly(N_TREES, len(numbers)), strict=True))
         for j in wanted:
             if j not in self.grown:
-                self.grown[j] = self._grow(weight, self.part != j, N_TREES // len(numbers), j)
+                self.grown[j] = self._grow(weight, self.part != j, n_trees[j], j)
         return [batch for j in wanted for batch in self.grown[j]]
 
     def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[ExtraTreesClassifier]:

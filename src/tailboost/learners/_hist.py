@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import reduce
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -131,7 +132,8 @@ def training_params(
 
 def softmax_gradients(margin: NDArray[np.float32], y: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return gradient and diagonal Hessian of the softmax loss as XGBoost takes them, shape (n, K) each."""
-    p = np.exp(margin - margin.max(axis=1, keepdims=True))
+    # Column by column: NumPy's largest of a short row takes ten times as long.
+    p = np.exp(margin - reduce(np.maximum, margin.T)[:, None])
     p /= p.sum(axis=1, keepdims=True)
     hessian = 2.0 * p * (1.0 - p)
     p[np.arange(len(y)), y] -= 1.0

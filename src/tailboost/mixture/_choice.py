@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +33,7 @@ from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of, 
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
+from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates, Wrong
 from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
@@ -43,9 +42,9 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._by_group import members_by_group
-from tailboost.mixture._members import GROUPS_NEEDED, JudgedMargins, losses_of, name_of
+from tailboost.mixture._members import GROUPS_NEEDED, Margins, losses_of, name_of
 from tailboost.mixture._pool import Kinds, members_of
-from tailboost.mixture._tables import Judged, LogTable, Models
+from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
 from tailboost.solvers import BitLosses
 
 
@@ -92,8 +91,11 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             )
 
     def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
-        self._group_names = GroupNames.of(groups, "groups", n, used)
-        self.groups_ = self._group_names.names
+        self._set_groups(GroupNames.of(groups, "groups", n, used))
+
+    def _set_groups(self, names: GroupNames) -> None:
+        self._group_names = names
+        self.groups_ = names.names
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -112,14 +114,20 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             rows = self._noting_seen(X, rows)
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
+        return Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
+
+    def _given(
+        self, models: Models, probabilities: Any, y: Any, groups: Any, sample_weight: Any, words: str
+    ) -> tuple[list[Floats], Rows]:
+        """Return the log-probabilities of models that were given by name, and the rows of positive weight."""
         numbers = label_numbers(self.classes_, y)
-        table = models.given(X, range(len(models.names)), len(numbers))
+        table = models.given(probabilities, range(len(models.names)), self.classes_, len(numbers))
         weight = checked_weight(sample_weight, np.empty((table.n_rows, 1)), "sample_weight")
         used = weight > 0
         groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
         given = Given(table.n_rows).part(used)
         rows = Rows(numbers[used], weight[used], groups, words.format(int(used.sum())), None, given)
-        return Judged.of(models, [table[(i,)][used] for i in range(len(models.names))], rows)
+        return [table[(i,)][used] for i in range(len(models.names))], rows
 
     def _noting_seen(self, X: Any, rows: Rows) -> Rows:
         """Return rows to judge on, with a word and a warning if models were fitted on them."""
@@ -135,40 +143,59 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         )
         return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
-    def _settle(self, judged: Judged, same: Mixture | None = None) -> None:
-        """Make the pool, unless one of the same units on these rows is given, and choose λ."""
-        aim = Aim.of(
+    def _aimed(self, rows: Rows) -> Aim:
+        return Aim.of(
             self.objective,
-            judged.rows,
+            rows,
             self.classes_,
             getattr(self, "_group_names", None),
             alpha=self.alpha,
             max_error=self.max_error,
             shrinkage=float(self.shrinkage),
         )
-        rows, table = aim.rows(judged.rows), judged.table
+
+    def _settle(self, judged: Judged | Tallied, same: Mixture | None = None) -> None:
+        """Make the pool, unless one of the same units on these rows is given, and choose λ."""
+        aim = self._aimed(judged.rows)
         if same is None:
+            assert isinstance(judged, Judged)
+            rows = aim.rows(judged.rows)
             members = self._members(aim, judged, rows)
-            ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
-            if not self._sharing:  # one member is chosen by what its margins say of other rows
-                margins = JudgedMargins(list(members), judged, np.arange(len(rows.y)))
-                ledger = replace(ledger, margins=margins)
-            self.combiner_ = Mixture(
-                aim.objective,
-                judged.models.n_classes,
-                mean_budget=self.mean_budget,
-                randomized=self._sharing,
-            )
-            self.combiner_.pool = Pool(ledger, [], list(members))
+            self.combiner_ = self._mixture(aim, self._ledger(members, judged, rows), members)
         else:
             self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget)
         self._judged, self._aim = judged, aim
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         if aim.over_units:
+            rows = self.combiner_.pool.ledger.rows
             self.units_ = aim.units.names.tolist()
-            self.unit_errors_ = aim.errors(self._shares(table).argmax(axis=1) != rows.y, rows)
+            self.unit_errors_ = aim.errors(self._wrong(self.ensemble_, np.ones(len(rows.y), bool)), rows)
             self.bound_met_ = aim.met(self.unit_errors_)
+
+    def _warn(self) -> None:
+        """Warn of what the choice found."""
+        aim = self._aim
+        if self.unit_errors_ is None:
+            return
+        aim.warn_of_small(self.combiner_.pool.ledger.rows)
+        if self.bound_met_ is False:
+            aim.warn_of_missed(self.unit_errors_, self.combiner_)
+
+    def _ledger(self, members: list[Any], judged: Judged, rows: Rows) -> Ledger:
+        """Return the losses of members on judged rows, with the units as groups."""
+        losses = losses_of(members, judged.table, rows.y)
+        # One member is chosen by what its margins say of other rows.
+        chances = None if self._sharing else Margins.of(members, judged)
+        return Ledger(rows, losses, BitLosses(len(rows.y)), chances=chances)
+
+    def _mixture(self, aim: Aim, ledger: Ledger, members: list[Any]) -> Mixture:
+        """Return the combiner of a pool with these losses."""
+        mixture = Mixture(
+            aim.objective, len(self.classes_), mean_budget=self.mean_budget, randomized=self._sharing
+        )
+        mixture.pool = Pool(ledger, [], list(members))
+        return mixture
 
     def _members(self, aim: Aim, judged: Judged, rows: Rows) -> list[Any]:
         kinds, table = self._kinds(aim), judged.table
@@ -282,6 +309,8 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             new.mean_budget = mean_budget
         new._validate_params()
         judged = self._judged
+        if X is None and y is None and (groups is not None or name != self.objective):
+            judged = judged.kept()
         if X is not None or y is not None:
             if X is None or y is None:
                 raise ValueError("reweight needs both X and y, or neither")
@@ -346,11 +375,12 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _answered(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, list[Any]]:
         """Return rows to measure errors on, and the answers of all members to them."""
-        judged = self._judged
         if X is not None and y is not None:
-            judged = self._judged_by(judged.models, X, y, groups, sample_weight, "predicted")
+            judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
         elif X is not None or y is not None or groups is not None or sample_weight is not None:
             raise ValueError("predicted needs both X and y, and groups or sample_weight only with them")
+        else:
+            judged = self._judged.kept()
         self._check_objective(judged.rows.groups)
         table = judged.table
         return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
@@ -404,8 +434,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """What was achieved, against the best member alone and against constants, in words."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            answer = cache(self._answer) if self._aim.over_units else None
-            elsewhere = Elsewhere.of(self.combiner_, answer)
+            elsewhere = Elsewhere.of(self.combiner_, self._wrong if self._aim.over_units else None)
             found = guarantee(
                 None,
                 self.combiner_,
@@ -419,9 +448,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             self._guarantee = replace(found, units=self._unit_table(elsewhere))
         return self._guarantee
 
-    def _answer(self, member: int) -> NDArray[Any]:
-        answers: NDArray[Any] = self.ensemble_.members[member].predict_table(self._judged.table)
-        return answers
+    @property
+    def _wrong(self) -> Wrong:
+        return self._judged.wrong(self.combiner_.pool)
 
     def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
         aim, ledger = self._aim, self.combiner_.pool.ledger
@@ -441,6 +470,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             met=None if aim.allowed is None else (aim.keeps(errors), aim.keeps(drawn)),
             estimates=UnitEstimates.of(elsewhere, index, m),
             draws=self.ensemble_.draws,
+            counts=ledger.rows.counts(index, m),
         )
 
     @property
@@ -660,8 +690,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
-            Class probabilities by the models' names, columns in the order of ``classes_``; models without a
-            share (see `used_models_`) may be left out.
+            Class probabilities by the models' names, columns in the order of ``classes_``, or data frames
+            whose columns are named by the labels; models without a share (see `used_models_`) may be left
+            out.
         groups : array-like of shape (n,), optional
             As in `predict_proba`.
 
@@ -677,7 +708,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """
         check_is_fitted(self)
         needed = [self._models.names.index(name) for name in self.used_models_]
-        table = self._models.given(probabilities, needed)
+        table = self._models.given(probabilities, needed, self.classes_)
         return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
 
     def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> NDArray[Any]:

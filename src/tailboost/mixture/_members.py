@@ -10,6 +10,9 @@ import numpy as np
 from scipy.special import softmax
 
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import memberships
+from tailboost.combiners.ledger import chances_by_margin
+from tailboost.data import Rows
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
@@ -227,7 +230,7 @@ def loss_of(answers: Any, y: Ints) -> Any:
 
 
 @dataclass(frozen=True)
-class JudgedMargins:
+class Margins:
     """By how much each member answers each judged row right, computed whenever it is asked for.
 
     Parameters
@@ -244,13 +247,51 @@ class JudgedMargins:
     judged: Judged
     chosen: Ints
 
-    def part(self, chosen: Mask) -> JudgedMargins:
+    @classmethod
+    def of(cls, members: Iterable[Any], judged: Judged) -> Margins:
+        """Return those of all judged rows."""
+        return cls(list(members), judged, np.arange(len(judged.rows.y)))
+
+    def part(self, chosen: Mask) -> Margins:
         """Return the margins of some of the rows."""
         return replace(self, chosen=self.chosen[chosen])
 
     def __iter__(self) -> Iterator[Floats]:
         table, y = self.judged.table.part(self.chosen), self.judged.rows.y[self.chosen]
         return (member.margins(table, y) for member in self.members)
+
+    def of_units(self, errors: Floats, rows: Rows, index: Ints, sizes: Floats) -> Floats:
+        """Estimate the members' chances to err on each unit; see `chances_by_margin`."""
+        return chances_by_margin(self, errors, rows, index, sizes)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """By how much the chance of an error was estimated to be above what is counted, elsewhere.
+
+    Parameters
+    ----------
+    more : ndarray of shape (T, m)
+        For each member and unit.
+    halves : tuple of two such arrays
+        The same of each half of the rows.
+    half : ndarray of bool, shape (n,)
+        Which half each judged row is in.
+    """
+
+    more: Floats
+    halves: tuple[Floats, ...]
+    half: Mask
+
+    def part(self, chosen: Mask) -> Beside:
+        """Return what is known of one half of the rows."""
+        half = self.half[chosen]
+        return Beside(self.halves[int(half[0])], (), half)
+
+    def of_units(self, errors: Floats, rows: Rows, index: Ints, sizes: Floats) -> Floats:
+        """Return the chance of an error of each member on each unit that has rows, shape (T, m')."""
+        chances: Floats = errors + self.more[:, np.unique(memberships(index)[1])]
+        return chances
 
 
 def losses_of(members: Iterable[Member], table: LogTable, y: Ints) -> BitLosses | DenseLosses:

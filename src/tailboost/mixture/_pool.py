@@ -87,7 +87,7 @@ class UnitModel:
                 continue
             features = self._features(table[self.source][inside], rows.y[inside])
             # Newton's steps: where units are tiny or classes many, thousands of others would be needed.
-            fitted = LogisticRegression(solver="newton-cg", max_iter=200)
+            fitted = LogisticRegression(solver="newton-cg", tol=1e-8, max_iter=200)
             self.fits.append(fitted.fit(features, column[inside], rows.weight[inside]))
             self.units.append(present)
         return self
