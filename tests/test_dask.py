@@ -717,7 +717,7 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
         (({"one": one}, yd[:50]), {}, r"y has 50 entries, probabilities\['one'\] has 60 rows"),
         (({"one": one}, None), {}, "requires y to be passed"),
         (({}, yd), {}, "those of at least one model"),
-        (({"one": one[:, 0]}, yd), {}, r"has 2 column\(s\), but there are 3 classes"),
+        (({"one": one[:, 0]}, yd), {}, "has 2 columns, but there are 3 classes"),
         (({"one": one * 2}, yd), {}, "must hold probabilities in"),
         (({"one": one}, yd * 0), {}, "at least two different labels"),
         (({"one": one}, yd), {"sample_weight": wd * 0}, "no row of positive weight"),

@@ -582,7 +582,7 @@ def test_columns_of_a_frame_without_labels_count_by_position():
 def test_units_of_few_rows_are_named():
     table, y, P, _ = printed(3)
     rare = np.r_[np.flatnonzero(y != 0), np.flatnonzero(y == 0)[:4]]
-    words = r"class 0 \(4\): fewer than 10 different rows; .* 20 pseudo-rows"
+    words = r"class 0 \(4\): fewer than 10 different rows; .* 10 pseudo-rows"
     with pytest.warns(SmallUnitsWarning, match=words):
         RobustMixtureClassifier.from_probabilities({name: p[rare] for name, p in P.items()}, y[rare])
     with pytest.warns(SmallUnitsWarning, match=words):

@@ -33,8 +33,8 @@ from tailboost.solvers.bits import DenseLosses
 
 # Different rows on which members are made.
 SAMPLE = 2**16
-# Probabilities that a worker reads at a time: on Dask's workers arrays from 128 kB on go back to the system at
-# once, and then take twice the time. And tables that are added at a time.
+# Probabilities that a worker reads at a time: on Dask's workers arrays from 128 kB on go back to the system
+# at once, and then take twice the time. And tables that are added at a time.
 AT_ONCE, FAN = 2**13, 8
 # Combinations of class and groups, and for a CVaR of losses, of which tables are made.
 MOST_STRATA, MOST_WORDS = 10_000, 2_000_000
