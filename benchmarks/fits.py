@@ -286,15 +286,15 @@ def rounds_of(name: str, T: int) -> dict[str, Any]:
 
 
 def growth_in_rounds() -> list[dict[str, Any]]:
-    """Slopes of processor time against T, from 5 to 80 rounds."""
+    """Slopes of processor time against T, from 5 to 45 rounds."""
     found = []
     for name in TREES:
-        runs = [alone("rounds_of", name, T) for T in (5, 20, 80)]
+        runs = [alone("rounds_of", name, T) for T in (5, 15, 45)]
         found.append(
             {
                 "who": name,
                 "cpu": [r["cpu"] for r in runs],
-                "slope": slope([5, 20, 80], [r["cpu"] for r in runs]),
+                "slope": slope([5, 15, 45], [r["cpu"] for r in runs]),
             }
         )
     return found
