@@ -178,6 +178,14 @@ class TestGroups:
         )
         np.testing.assert_array_equal(clf.predict(X, groups=np.repeat("few", 300)), alike.predict(X))
 
+    def test_names_of_groups_as_a_data_frame_holds_them(self):
+        rng = np.random.default_rng(0)
+        P, y, groups = rng.dirichlet([1, 1], 200), rng.integers(0, 2, 200), rng.choice(["a", "b"], 200)
+        log_weights, by_group = tune_group_weights(P, y, groups)
+        as_objects = tune_group_weights(P, y, groups.astype(object))
+        np.testing.assert_array_equal(as_objects[0], log_weights)
+        assert set(as_objects[1]) == {"a", "b"} == set(by_group)
+
     def test_one_row_at_a_time(self):
         X, y, groups = self.data()
         clf = TunedThresholdClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=groups)

@@ -193,6 +193,22 @@ def test_bounds_are_those_of_the_rows(mixture, certificate):
         certificate.bound("class", 7)
 
 
+def test_one_answering_member_has_one_rule(mixture):
+    """Nothing is drawn, so that both rules are `predict`: all of the confidence is for its bounds."""
+    alone = mixture.tradeoff().at(0.0)
+    assert np.count_nonzero(alone.estimator_weights_) == 1
+    assert np.array_equal(alone.predict_proba(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
+    cert = tb.certify(alone, X[FRESH], Y[FRESH], alphas=[0.5])
+    answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5])
+    assert cert.bounds == answers.bounds
+    assert "'predict' is also what 'predict_proba' draws: one member has the whole share." in cert.notes
+    # A calibration may have been about the rule that draws: it can still be rechecked.
+    point = tb.calibrate(alone, X[FRESH], Y[FRESH], 0.9, rule="randomised")
+    assert not point.certificate_.recheck(X[LATER], Y[LATER]).contradicted
+    with pytest.raises(ValueError, match="no randomised rule"):
+        point.certificate_.recheck(None, Y[LATER], model=point.predict(X[LATER]))
+
+
 def test_order_of_the_rows_does_not_matter(mixture, certificate):
     shuffled = np.random.default_rng(0).permutation(np.arange(800, 2000))
     again = tb.certify(
@@ -215,7 +231,7 @@ def test_any_classifier_and_any_answers(mixture):
     named = tb.certify(text[forest.predict(X[FRESH])], None, pd.Series(text[y]))
     assert named.bound("class", "mid").upper == tb.certify(forest, X[FRESH], y).bound("class", 1).upper
     frame = pd.DataFrame(X, columns=list("abcdef"))
-    ours = tb.AdaLPBoostClassifier(TREE, n_estimators=2, random_state=0).fit(frame[TRAIN], Y[TRAIN])
+    ours = tb.AverageBoostClassifier(TREE, n_estimators=2, random_state=0).fit(frame[TRAIN], Y[TRAIN])
     search = GridSearchCV(ours, {"n_estimators": [2]}, cv=2).fit(frame[TRAIN], Y[TRAIN])
     assert tb.certify(search, frame[FRESH], y).bound("mean", rule="randomised").method == "betting"
 

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost._identity import Identity, describe, describe_params, differing
+from tailboost._identity import Identity, differing
 from tailboost.learners import HistTreeClassifier
 
 TREE = DecisionTreeClassifier(max_depth=2)
@@ -398,7 +398,15 @@ VALUES = {
     "functions": [factor, len, max, np.exp, np.log, lambda x: x, lambda x: x + 1, str.upper, str.lower],
     "partial": [partial(factor, 1), partial(factor, 2), partial(max, 1)],
     "objects": [Depth(1), Depth(2), Depth([1]), Odd, Depth],
-    "estimators": [TREE, DecisionTreeClassifier(max_depth=3), LogisticRegression(), Deep(3), Deep([3])],
+    "estimators": [
+        TREE,
+        DecisionTreeClassifier(max_depth=3),
+        LogisticRegression(),
+        Deep(3),
+        Deep([3]),
+        [TREE],
+        [Deep(3)],
+    ],
     "pipelines": [make_pipeline(StandardScaler(), TREE), make_pipeline(StandardScaler(), Deep(3))],
     "fitted": [FrozenEstimator(clone(TREE).fit(X, Y)), FrozenEstimator(clone(TREE).fit(X, Y == 1))],
 }
@@ -408,12 +416,21 @@ def bend(power):
     return lambda x: x**power
 
 
+class Given(BaseEstimator):
+    def __init__(self, value):
+        self.value = value
+
+
+def describe(value):
+    return tuple(sorted(Identity.of(Given(value), data="", entropy=0).params.items()))
+
+
 @pytest.mark.parametrize("kind", VALUES)
 def test_other_values_are_described_otherwise(kind):
     said = [describe(value) for value in VALUES[kind]]
     assert len(set(said)) == len(said), said
     assert said == [describe(value) for value in VALUES[kind]]
-    assert max(map(len, said)) <= 80
+    assert max(len(text) for params in said for _, text in params) <= 80
 
 
 def test_equal_values_are_described_alike():
@@ -421,7 +438,7 @@ def test_equal_values_are_described_alike():
     assert describe(np.int64(3)) == describe(3)
     assert describe({1: "a", "b": 2}) == describe({"b": 2, 1: "a"})
     assert describe(Depth([1, {2}])) == describe(Depth([1, {2}]))
-    assert describe(clone(TREE).fit(X, Y)) == describe(TREE)  # it is cloned before it is fitted
+    assert describe([clone(TREE).fit(X, Y)]) == describe([TREE])  # it is cloned before it is fitted
     assert describe(bend(2)) == describe(bend(2)) != describe(bend(3))
     moved = np.random.RandomState(0)
     moved.rand()  # what it draws is known by the entropy of the fit
@@ -451,9 +468,8 @@ def test_descriptions_are_the_same_in_every_process():
 
 
 def test_parameters_of_nested_estimators_go_by_name():
-    params = describe_params(
-        classifier("adalpboost", None, make_pipeline(StandardScaler(), TREE)), frozenset({"tol"})
-    )
+    clf = classifier("adalpboost", None, make_pipeline(StandardScaler(), TREE))
+    params = Identity.of(clf, data="", entropy=0, but=frozenset({"tol"})).params
     assert params["alpha"] == "0.4"
     assert params["estimator"].endswith("Pipeline")
     assert "tol" not in params

@@ -19,6 +19,7 @@ from scipy.stats import beta  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from tailboost import cli  # noqa: E402
+from tailboost.datasets import load_credit_default  # noqa: E402
 from tailboost.persistence import load_model, read_notes  # noqa: E402
 from tailboost.registry import METHODS  # noqa: E402
 
@@ -486,6 +487,114 @@ class TestCertify:
     )
     def test_refused(self, model, fresh, more, says):
         assert says in refused("certify", model, fresh, *more)
+
+
+@pytest.fixture(scope="module")
+def credit(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("credit")
+    X, y = load_credit_default(return_X_y=True)
+    rows = X.assign(default=y, client=[f"c{i}" for i in range(len(y))])
+    rows[:600].to_csv(folder / "train.csv", index=False)
+    rows[600:1200].to_csv(folder / "fresh.csv", index=False)
+    done(
+        "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--id", "client",
+        "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "randomized=true",
+        "--set", "groups_at_prediction=true", "--set", 'estimators=[("trees", "extra")]',
+        "--model", folder / "m.skops",
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def credit_model(credit):
+    """The classifier of the file, the fresh rows as it takes them, their labels and groups."""
+    pipeline, rows = load_model(credit / "m.skops"), pd.read_csv(credit / "fresh.csv", dtype=str)
+    X = pipeline[0].transform(rows.drop(columns=["default", "client"]))
+    return pipeline[-1], X, rows["default"].to_numpy(), rows[["SEX"]]
+
+
+class TestGroupsAtPrediction:
+    """The bundled credit data by SEX: every command reads the group from the file, as `fit` did."""
+
+    def test_answers_and_errors(self, credit, credit_model, tmp_path):
+        clf, X, y, groups = credit_model
+        assert len({line.split(": ")[0] for line in clf.members_}) > 1
+        done("predict", credit / "m.skops", credit / "fresh.csv", "--out", tmp_path / "p.csv")
+        written = pd.read_csv(tmp_path / "p.csv", dtype={"prediction": str})
+        assert written["prediction"].tolist() == clf.predict(X, groups=groups).tolist()
+        np.testing.assert_allclose(written["share_1"], clf.predict_proba(X, groups=groups)[:, 1], atol=1e-8)
+        errors = json.loads(done("evaluate", credit / "m.skops", credit / "fresh.csv", "--json").stdout)
+        assert errors["errors"][0]["error"] == pytest.approx(1 - clf.score(X, y, groups=groups))
+        assert "groups_at_prediction=True" in done("inspect", credit / "m.skops").stdout
+
+    @pytest.mark.parametrize("more", [[], ["MARRIAGE"]])
+    def test_bounds(self, credit, credit_model, more):
+        import tailboost as tb
+
+        clf, X, y, _ = credit_model
+        rows = pd.read_csv(credit / "fresh.csv", dtype=str)[["SEX", *more]]
+        options = [word for name in more for word in ("--group", name)]
+        shown = json.loads(
+            done("certify", credit / "m.skops", credit / "fresh.csv", "--json", *options).stdout
+        )
+        expected = tb.certify(clf, X, y, groups=rows)
+        assert [b["upper"] for b in shown["bounds"]] == [b.upper for b in expected.bounds]
+
+    def test_draws(self, credit, credit_model, tmp_path):
+        import tailboost as tb
+
+        clf, X, _, groups = credit_model
+        done(
+            "decide", credit / "m.skops", credit / "fresh.csv", "--id", "client", "--secret-env", "POLICY",
+            "--context", "tests", "--out", tmp_path / "d.csv", env={"POLICY": SECRET},
+        )  # fmt: skip
+        policy = tb.RandomizedDecision(clf, SECRET.encode(), "tests")
+        expected = policy.decide(X, [f"c{i}" for i in range(600, 1200)], groups=groups)
+        written = pd.read_csv(tmp_path / "d.csv", dtype={"prediction": str})
+        assert written["prediction"].tolist() == expected.y.tolist()
+        assert written["member"].tolist() == expected.member.tolist()
+
+    def test_the_curve_and_a_point_of_it(self, credit, credit_model, tmp_path):
+        clf, X, y, groups = credit_model
+        document = json.loads(
+            done(
+                "tradeoff", credit / "m.skops", credit / "fresh.csv", "--pick", "0.01",
+                "--model", tmp_path / "p.skops", "--json", "--quiet",
+            ).stdout
+        )  # fmt: skip
+        points = clf.tradeoff().predicted(X, y, groups=groups)
+        np.testing.assert_allclose(document["curve"]["predict_worst"], points.worst)
+        done("predict", tmp_path / "p.skops", credit / "fresh.csv", "--out", tmp_path / "p.csv")
+        expected = clf.tradeoff().at(0.01).predict(X, groups=groups)
+        assert pd.read_csv(tmp_path / "p.csv", dtype=str)["prediction"].tolist() == expected.tolist()
+
+    def test_refused(self, credit, tmp_path):
+        rows, out = pd.read_csv(credit / "fresh.csv", dtype=str), tmp_path / "p.csv"
+        rows.assign(SEX="7").to_csv(tmp_path / "unseen.csv", index=False)
+        rows.drop(columns="SEX").to_csv(tmp_path / "without.csv", index=False)
+        says = refused("predict", credit / "m.skops", tmp_path / "unseen.csv", "--out", out)
+        assert "groups['SEX'] holds groups not seen in fit: ['7']" in says
+        for command, more in (
+            ("predict", ["--out", out]),
+            ("evaluate", []),
+            ("certify", []),
+            ("tradeoff", []),
+        ):
+            assert "'SEX'" in refused(command, credit / "m.skops", tmp_path / "without.csv", *more)
+
+    def test_groups_that_are_no_feature(self, credit, tmp_path):
+        """The group is read also where it is no feature, and its absence is named."""
+        model, out = tmp_path / "m.skops", tmp_path / "p.csv"
+        done(
+            "fit", credit / "train.csv", "--target", "default", "--group", "SEX", "--drop", "SEX",
+            "--id", "client", "--method", "robustmixture", "--set", "groups_at_prediction=true",
+            "--set", 'estimators=[("trees", "extra")]', "--model", model,
+        )  # fmt: skip
+        assert load_model(model)[-1].objective == "worst_group"
+        done("predict", model, credit / "fresh.csv", "--out", out)
+        rows = pd.read_csv(credit / "fresh.csv", dtype=str).drop(columns="SEX")
+        rows.to_csv(tmp_path / "without.csv", index=False)
+        assert "no column 'SEX'" in refused("predict", model, tmp_path / "without.csv", "--out", out)
 
 
 class TestDecide:

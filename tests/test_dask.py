@@ -400,6 +400,19 @@ def test_the_smallest_hashes_of_many_parts_are_those_of_all_rows():
 
 
 @pytest.mark.slow
+def test_four_workers_choose_what_one_chooses():
+    P, y, groups, w = said(n=20_000)
+    fits = []
+    for n_workers in (1, 4):
+        with cluster(n_workers) as client, client.as_current():
+            fits += mixtures(P, y, groups, w, objective="worst_cell", mean_budget=0.05)
+    for other in fits[1:]:
+        assert other.members_ == fits[0].members_
+        np.testing.assert_array_equal(other.estimator_weights_, fits[0].estimator_weights_)
+        assert other.guarantee_.estimate == pytest.approx(fits[0].guarantee_.estimate, abs=1e-12)
+
+
+@pytest.mark.slow
 def test_four_workers_fit_what_one_fits():
     X, y, groups, w = table(12, n=4000)
     clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, random_state=0)
@@ -412,6 +425,56 @@ def test_four_workers_fit_what_one_fits():
             *rows, gd = blocks(parts, *arrays)
             fits.append(clone(clf).fit(*rows, groups=gd, client=client))
     same_fit(*fits, X)
+
+
+@contextmanager
+def separate_cluster(folder, n_workers=2):
+    """Start a scheduler and workers as programs of their own; yield a client and the scheduler's process."""
+    file, log = folder / "scheduler.json", (folder / "log.txt").open("a")
+    file.unlink(missing_ok=True)
+    started = []
+
+    def start(module, *options):
+        command = [sys.executable, "-m", f"distributed.cli.{module}", "--scheduler-file", str(file), *options]
+        started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder))
+
+    try:
+        start("dask_scheduler", "--port", "0", "--host", "127.0.0.1", "--dashboard-address", ":0")
+        for _ in range(n_workers):
+            start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0")
+        deadline = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
+            client.wait_for_workers(n_workers, timeout=60)
+            yield client, started[0]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+        log.close()
+
+
+@pytest.mark.slow
+def test_a_killed_scheduler_is_named_and_a_new_one_goes_on_from_the_checkpoints(tmp_path):
+    X, y, _, _ = table(16, n=30_000)
+    args = {"n_estimators": 3, "alpha": 0.5, "n_iter_no_change": None, "random_state": 0}
+    clf = td.AdaLPBoostClassifier(HistBoostClassifier(n_estimators=40), **args)
+    kept = clone(clf).set_params(checkpoint_dir=tmp_path / "kept")
+    with separate_cluster(tmp_path) as (client, scheduler):
+        killer = threading.Thread(target=kill_in_round, args=(client, scheduler.pid, 1))
+        killer.start()
+        with pytest.raises(td.ClusterError, match="the Dask scheduler was lost or restarted") as caught:
+            kept.fit(*blocks(6, X, y), client=client)
+        killer.join()
+    assert f"checkpoint_dir={str(tmp_path / 'kept')!r}" in str(caught.value)
+    finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").glob("models-*.npz")}
+    assert 1 <= len(finished) < 3
+    with separate_cluster(tmp_path) as (client, _):
+        again = clone(kept).fit(*blocks(6, X, y), client=client)
+        whole = clf.fit(*blocks(6, X, y), client=client)
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished  # not fitted again
+    same_fit(again, whole, X)
 
 
 INTERRUPTED = """
@@ -501,6 +564,182 @@ def test_metrics_are_those_of_one_machine(model):
         here, there = getattr(tb.metrics, name), getattr(td.metrics, name)
         assert there(*lazy) == pytest.approx(here(*args), abs=1e-12), name
         assert there(*lazy, sample_weight=wd) == pytest.approx(here(*args, sample_weight=w), abs=1e-12), name
+
+
+# -- mixtures ----------------------------------------------------------------------------------------------
+
+ARRANGED = ((1, lambda *arrays: arrays), (7, shuffled))  # partitions, and in which order of the rows
+MIXTURES = {
+    "class": {"mean_budget": 0.02},
+    "targets": {"max_error": {0: 0.4, None: 0.3}, "averages": False},
+    "group": {"objective": "worst_group"},
+    "cell": {"objective": "worst_cell", "shrinkage": 0.0},
+    "by group": {"objective": "worst_group", "groups_at_prediction": True},
+    "tail": {"objective": "cvar", "alpha": 0.4, "shares": False},
+}
+
+
+def said(n=N, K=3, seed=20):
+    """What two models say of rows: ({name: probabilities}, y, groups, weights)."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(K, n, p=np.arange(K, 0, -1) / np.arange(K + 1).sum())
+    groups = rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
+    signal = np.eye(K)[y] * np.where(groups == "b", 0.8, 2.0)[:, None]
+    scores = [signal + rng.normal(size=(n, K)) * noise - np.arange(K) for noise in (1.0, 1.5)]
+    P = [np.exp(s) / np.exp(s).sum(axis=1, keepdims=True) for s in scores]
+    return dict(zip(("one", "two"), P, strict=True)), y, groups, rng.integers(0, 4, n).astype(float)
+
+
+def mixtures(P, y, groups, w, **params):
+    """Yield what is chosen on rows in partitions."""
+    for parts, arranged in ARRANGED:
+        *Ps, y_, w_, g_ = blocks(parts, *arranged(*P.values(), y, w, groups))
+        told = {"groups": g_} if "objective" in params and params["objective"] != "cvar" else {}
+        Pd = dict(zip(P, Ps, strict=True))
+        yield td.RobustMixtureClassifier.from_probabilities(Pd, y_, sample_weight=w_, **told, **params)
+
+
+@pytest.mark.parametrize("aim", MIXTURES)
+def test_a_mixture_of_rows_in_partitions_is_that_of_one_machine(client, aim):
+    params, (P, y, groups, w) = {"n_thresholds": 10, **MIXTURES[aim]}, said()
+    told = {"groups": groups} if "group" in aim or aim == "cell" else {}
+    asked = told if aim == "by group" else {}
+    one = tb.RobustMixtureClassifier.from_probabilities(P, y, sample_weight=w, **told, **params)
+    with client.as_current():
+        many = list(mixtures(P, y, groups, w, **params))
+    for other in many:
+        assert other.members_ == one.members_
+        np.testing.assert_allclose(other.estimator_weights_, one.estimator_weights_, atol=1e-9)
+        np.testing.assert_array_equal(other.predict_from(P, **asked), one.predict_from(P, **asked))
+        assert other.n_threshold_rows_ == np.count_nonzero(w)
+        assert (other.bound_met_, other.units_) == (one.bound_met_, one.units_)
+        if one.unit_errors_ is not None:
+            np.testing.assert_allclose(other.unit_errors_, one.unit_errors_, atol=1e-12)
+            rows = [line.rows for line in one.guarantee_.units.lines]
+            assert [line.rows for line in other.guarantee_.units.lines] == rows
+        here, there = one.tradeoff(), other.tradeoff()
+        np.testing.assert_allclose(there.steered, here.steered, atol=1e-9)
+        np.testing.assert_allclose(there.mixture, here.mixture, atol=1e-9)
+        for name in ("achieved", "constants_value", "gap"):
+            assert getattr(other.guarantee_, name) == pytest.approx(getattr(one.guarantee_, name), abs=1e-9)
+    # Halves are drawn by content here: others than on one machine, but the same wherever the rows lie.
+    assert many[0].guarantee_.estimate == pytest.approx(many[1].guarantee_.estimate, abs=1e-12)
+    assert many[0].guarantee_.estimate == pytest.approx(one.guarantee_.estimate, abs=0.1)
+
+
+def test_thresholds_from_a_sample_hold_for_all_rows():
+    """Of two classes each threshold is a member: the best one of all rows is found by trying every one."""
+    rng = np.random.default_rng(21)
+    y = (rng.random(80_000) < 0.01).astype(int)
+    p = 1 / (1 + np.exp(-(rng.normal(size=len(y)) * 1.5 + 2.5 * y - 4)))
+    fits = []
+    for parts, arranged in ARRANGED:
+        pd, yd = blocks(parts, *arranged(p, y))
+        fits.append(td.RobustMixtureClassifier.from_probabilities({"p": pd}, yd, n_thresholds=80))
+    assert fits[0].members_ == fits[1].members_
+    np.testing.assert_array_equal(fits[0].estimator_weights_, fits[1].estimator_weights_)
+    mix = fits[1]
+    assert mix.n_threshold_rows_ == 2**16
+    assert "65,536 of them for the thresholds" in mix.guarantee_.judged_on
+    errors = np.array(list(tb.metrics.class_errors(y, mix.predict_from({"p": p})).values()))
+    np.testing.assert_allclose(mix.unit_errors_, errors, atol=1e-12)
+    rare, common = np.sort(p[y == 1]), np.sort(p[y == 0])
+    at = np.sort(p)
+    worst = np.maximum(np.searchsorted(rare, at) / len(rare), 1 - np.searchsorted(common, at) / len(common))
+    assert worst.min() <= errors.max() <= worst.min() + 0.01
+
+
+def test_equal_rows_are_in_both_halves_and_the_sample_knows_their_weight():
+    rng = np.random.default_rng(22)
+    y = rng.choice(2, 3000, p=[0.7, 0.3])
+    p = (0.4 * y + 0.6 * rng.random(3000)).round(1)
+    P, w, groups = {"p": p}, np.ones(3000), np.zeros(3000)
+    one = tb.RobustMixtureClassifier.from_probabilities(P, y)
+    for other in mixtures(P, y, groups, w):
+        assert other.members_ == one.members_
+        np.testing.assert_allclose(other.unit_errors_, one.unit_errors_, atol=1e-12)
+        np.testing.assert_allclose(other.unit_intervals_, one.unit_intervals_, atol=0.02)
+
+
+def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_path):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    P, y, groups, _ = said()
+    names = np.array(["low", "mid", "top"])
+    table = pd.DataFrame(np.hstack(list(P.values()))).assign(y=names[y], site=groups, side="left")
+    lazy = dd.from_pandas(table.rename(columns=str), npartitions=5)
+    Pd = {"one": lazy[["0", "1", "2"]], "two": lazy[["3", "4", "5"]]}
+    params = {"objective": "worst_group", "n_thresholds": 5}
+    with client.as_current():
+        mix = td.RobustMixtureClassifier.from_probabilities(
+            Pd, lazy["y"], groups=lazy[["site", "side"]], **params
+        )
+        labels = mix.predict_from(Pd).compute()
+        shares = mix.predict_proba_from(dict(zip(P, blocks(4, *P.values()), strict=True)))
+        assert shares.shape == (N, 3)
+        shares = shares.compute()
+    told = table[["site", "side"]]
+    one = tb.RobustMixtureClassifier.from_probabilities(P, names[y], groups=told, **params)
+    assert mix.units_ == one.units_
+    np.testing.assert_array_equal(labels, one.predict_from(P))
+    np.testing.assert_array_equal(shares, one.predict_proba_from(P))
+    local = mix.to_local()
+    assert type(local) is tb.RobustMixtureClassifier
+    tb.save_model(local, tmp_path / "m.skops")
+    again = tb.load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(again.predict_from(P), labels)
+    assert str(again.guarantee_) == str(mix.guarantee_)
+    np.testing.assert_array_equal(
+        again.reweight(mean_budget=0.01).predict_from(P), one.reweight(mean_budget=0.01).predict_from(P)
+    )
+    np.testing.assert_array_equal(
+        again.reweight(P, names[y], objective="worst_class").estimator_weights_,
+        one.reweight(P, names[y], objective="worst_class").estimator_weights_,
+    )
+    for refused in (
+        lambda: again.reweight(objective="worst_class"),
+        lambda: again.reweight(groups=told),
+        lambda: again.tradeoff().predicted(),
+    ):
+        with pytest.raises(ValueError, match="sums of errors were kept, not the probabilities"):
+            refused()
+    with pytest.raises(TypeError, match="reweight takes probabilities in memory"):
+        mix.reweight(Pd, lazy["y"])
+
+
+def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
+    P, y, groups, w = said(60)
+    one, yd, gd, wd = blocks(3, P["one"], y, groups, w)
+    choose = td.RobustMixtureClassifier.from_probabilities
+    for args, params, says in (
+        (({"one": P["one"]}, yd), {}, r"probabilities\['one'\] is a ndarray: a Dask array"),
+        (({"one": one}, y), {}, "y is a ndarray"),
+        (({"one": one}, yd[:50]), {}, r"y has 50 entries, probabilities\['one'\] has 60 rows"),
+        (({"one": one}, None), {}, "requires y to be passed"),
+        (({}, yd), {}, "those of at least one model"),
+        (({"one": one[:, 0]}, yd), {}, r"has 2 column\(s\), but there are 3 classes"),
+        (({"one": one * 2}, yd), {}, "must hold probabilities in"),
+        (({"one": one}, yd * 0), {}, "at least two different labels"),
+        (({"one": one}, yd), {"sample_weight": wd * 0}, "no row of positive weight"),
+        (({"one": one}, yd), {"sample_weight": wd - 2}, "sample_weight: Negative values"),
+        (({"one": one}, yd), {"objective": "worst_group"}, "needs groups"),
+        (({"one": one}, yd), {"objective": "cvar", "alpha": 0.5}, "give shares=False"),
+        (({"one": one}, yd), {"randomized": True}, "randomized=True is not available on a cluster"),
+        (({"one": one}, yd), {"alpha": 2.0}, "The 'alpha' parameter"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=says):
+            choose(*args, **params)
+    with pytest.raises(TypeError, match="fits no models"):
+        td.RobustMixtureClassifier().fit(one, yd)
+    mix = choose({"one": one}, yd, groups=gd, objective="worst_group", groups_at_prediction=True)
+    with pytest.raises(ValueError, match="groups are needed"):
+        mix.predict_from({"one": one})
+    with pytest.raises(ValueError, match="no model is called"):
+        mix.predict_from({"other": one}, groups=gd)
+    np.testing.assert_array_equal(
+        mix.predict_from({"one": one}, groups=gd).compute(),
+        mix.predict_from({"one": P["one"]}, groups=groups),
+    )
 
 
 # -- files -------------------------------------------------------------------------------------------------

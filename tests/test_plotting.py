@@ -182,6 +182,14 @@ def test_a_class_without_rows_is_named(case):
     assert display.ax_.get_title() == "two of three"
 
 
+def test_cells_are_named_alike_on_bars_and_lines():
+    cells = [("yes", "young"), ("no", "old")]
+    bars = ClassErrorDisplay(dict.fromkeys(cells, 0.2), kind="group").plot()
+    lines = StagedClassErrorDisplay([[0.2, 0.2]], cells, kind="group").plot()
+    names = [text.get_text() for text in bars.ax_.get_yticklabels()]
+    assert names == [line.get_label() for line in lines.lines_] == ["yes / young", "no / old"]
+
+
 def test_perfect_and_many_classes():
     perfect = ClassErrorDisplay.from_predictions([0, 1], [0, 1])
     assert len({bar.get_facecolor() for bar in perfect.bars_}) == 1  # no class is the worst

@@ -38,7 +38,9 @@ def test_what_a_method_takes_is_what_its_estimator_has(method):
 def test_whoever_is_listed_once_and_takes_groups_gets_them():
     for method in OURS:
         if "objective" in inspect.signature(method.factory).parameters:
-            continue  # groups are for other objectives than the one it has by default
+            assert method.may_use_groups  # for other objectives than the one it has by default
+            continue
+        assert not method.may_use_groups
         takes = "groups" in inspect.signature(method.factory.fit).parameters
         twins = [m for m in OURS if m.factory is method.factory]
         assert any(m.uses_groups for m in twins) == takes

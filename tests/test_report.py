@@ -25,6 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
+from tailboost import registry  # noqa: E402
 from tailboost.report import Chapter, Results, compare, render, render_overview  # noqa: E402
 from tailboost.report.charts import MOST_SHOWN, method_styles  # noqa: E402
 from tailboost.report.comparison import joint_groups  # noqa: E402
@@ -107,6 +108,8 @@ class Method:
 
     def __post_init__(self):
         self.title = self.title or self.name.title()
+
+    shares = registry.Method.shares
 
     def make(self, *, alpha=0.5, random_state=None, n_jobs=None):
         classifier = self.factory()
@@ -457,6 +460,7 @@ class TestDocument:
             ("[]", "holds no results"),
             ('{"schema": "other"}', "holds no results"),
             ('{"schema": "tailboost.results", "schema_version": 99}', "schema version 99"),
+            ('{"schema": "tailboost.results"}', "schema version None"),
         ],
     )
     def test_load_refuses(self, tmp_path, content, says):

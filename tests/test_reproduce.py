@@ -50,17 +50,20 @@ def test_listed():
     assert all(name in output for name in EXPERIMENTS)
 
 
-def test_finished_cells_are_kept(tmp_path):
+@pytest.mark.parametrize("cut", ['{"key": {"split": 2}, "val', '{"key": {"split": 2}'])
+def test_finished_cells_are_kept(tmp_path, cut):
     told = []
     settings = Settings(tmp_path, say=told.append)
     cells = Cells(settings, "cells")
     assert cells.get({"split": 1}, lambda: {"error": 0.5}) == {"error": 0.5}
     with (tmp_path / "cells.jsonl").open("a") as file:
-        file.write('{"key": {"split": 2}, "val')  # interrupted while writing
+        file.write(cut)  # interrupted while writing
     again = Cells(settings, "cells")
     assert again.get({"split": 1}, pytest.fail) == {"error": 0.5}
     assert again.get({"split": 2}, lambda: {"error": 0.1}) == {"error": 0.1}
     assert len(told) == 2
+    third = Cells(settings, "cells")
+    assert [third.get({"split": k}, pytest.fail) for k in (1, 2)] == [{"error": 0.5}, {"error": 0.1}]
 
 
 def test_interval():

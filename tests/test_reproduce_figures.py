@@ -14,6 +14,7 @@ from tailboost.datasets import make_waveform
 from tailboost.learners import HistTreeClassifier, StumpClassifier
 from tailboost.reproduce import (
     Settings,
+    _tables,
     get_experiment,
     regularised,
     variance,
@@ -65,16 +66,6 @@ def test_curves_are_the_costs_of_their_formulas(tmp_path, monkeypatch):
     assert f"{np.exp(curves['AdaBoost'][-1]):.3g}" in text
 
 
-def test_fifty_splits_name_their_sets(tmp_path, monkeypatch):
-    small = (("GENERATED", 160), ("PATIENCE", 3), ("MOST_ROUNDS", 8), ("LAMBDAS", (0.5,)))
-    for name, value in small:
-        monkeypatch.setattr(variance, name, value)
-    document, _, cells = run_twice("variance-stumps-quick", tmp_path, repeats=2)
-    assert {row["data"] for row in document["rows"]} == {"twonorm", "waveform"}  # what needs no file
-    assert {"ringnorm", "musk"}.isdisjoint(document["absent"])
-    assert len(cells) == 4
-
-
 def toy(K):
     def load(folder):
         rng = np.random.default_rng(K)
@@ -86,12 +77,8 @@ def toy(K):
 
 def test_regularised_beside_adalpboost(tmp_path, monkeypatch):
     loaders = {"two": toy(2), "three": toy(3)}
-    for name, value in (
-        ("LOADERS", loaders),
-        ("TABLES", ("two", "three")),
-        ("ALPHAS", (0.2, 0.6)),
-        ("ROUNDS", 4),
-    ):
+    monkeypatch.setattr(_tables, "LOADERS", loaders)
+    for name, value in (("TABLES", ("two", "three")), ("ALPHAS", (0.2, 0.6)), ("ROUNDS", 4)):
         monkeypatch.setattr(regularised, name, value)
     document, text, cells = run_twice("regularised", tmp_path, repeats=2)
     gaps = document["regularised − AdaLPBoost"]

@@ -295,7 +295,7 @@ def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("cifar10", "--only", "cee"), "--only: no method 'cee' here; near are ce"),
+        (("cifar10", "--only", "cee"), "--only: no method 'cee' here; did you mean 'ce'?"),
         (("cifar10", "--seed", 3), "--seed 3: there are --repeats 3, from 0 on"),
         (("compas", "--max-time", 9), "--only, --seed, --max-time: compas is computed as a whole"),
     ],

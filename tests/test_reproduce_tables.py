@@ -15,6 +15,7 @@ from tailboost.learners import HistTreeClassifier  # noqa: E402
 from tailboost.reproduce import (  # noqa: E402
     EXPERIMENTS,
     Settings,
+    _tables,
     compas,
     get_experiment,
     optimism,
@@ -52,8 +53,8 @@ def play_twice(name, tmp_path, repeats):
 
 @pytest.fixture
 def toys(monkeypatch):
+    monkeypatch.setattr(_tables, "LOADERS", {"two": toy(2), "three": toy(3)})
     for module in (trials, tables, worst_class_tables):
-        monkeypatch.setattr(module, "LOADERS", {"two": toy(2), "three": toy(3)})
         monkeypatch.setattr(module, "SETS", ("two", "three"))
 
 
@@ -154,9 +155,8 @@ def test_worst_class_tables(tmp_path, monkeypatch, toys):
 
 
 def test_optimism(tmp_path, monkeypatch):
-    monkeypatch.setattr(optimism, "LOADERS", {"two": toy(2), "three": toy(3)})
+    monkeypatch.setattr(_tables, "LOADERS", {"two": toy(2), "three": toy(3)})
     monkeypatch.setattr(optimism, "TABLES", ("two", "three"))
-    monkeypatch.setattr(optimism, "BUNDLED", {})
     learner = HistTreeClassifier(max_depth=3)
     few = {title: partial(make, learner, n_estimators=2) for title, make in optimism.METHODS.items()}
     monkeypatch.setattr(optimism, "METHODS", few)
@@ -191,7 +191,7 @@ def test_optimism(tmp_path, monkeypatch):
 
 def test_rare_classes_are_left_out():
     data = Data(np.arange(20.0)[:, None], np.repeat([0, 1, 2], [8, 2, 10]))
-    kept = worst_class_tables.without_rare_classes(data)
+    kept = _tables.without_rare_classes(data)
     assert np.bincount(kept.y).tolist() == [8, 10]
     assert kept.X[:, 0].tolist() == [*range(8), *range(10, 20)]
 

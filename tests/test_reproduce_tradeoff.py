@@ -12,7 +12,7 @@ for module in ("pandas", "xgboost", "matplotlib"):
     pytest.importorskip(module)
 
 from tailboost import metrics  # noqa: E402
-from tailboost.reproduce import Settings, get_experiment, tradeoff  # noqa: E402
+from tailboost.reproduce import Settings, _tables, get_experiment, tradeoff  # noqa: E402
 from tailboost.reproduce._opponents import Answers, opponents  # noqa: E402
 from tailboost.reproduce._tables import Data  # noqa: E402
 
@@ -59,7 +59,8 @@ def two_opponents(bench):
 
 @pytest.fixture
 def toys(monkeypatch):
-    monkeypatch.setattr(tradeoff, "SETS", {"two": lambda folder: toy(2), "three": lambda folder: toy(3)})
+    monkeypatch.setattr(_tables, "LOADERS", {"two": lambda folder: toy(2), "three": lambda folder: toy(3)})
+    monkeypatch.setattr(tradeoff, "SETS", ("two", "three"))
     monkeypatch.setattr(tradeoff, "GROUPS", {"two": ("side",)})
     monkeypatch.setattr(tradeoff, "OURS", {"Stand-in": StandIn})
     monkeypatch.setattr(tradeoff, "opponents", two_opponents)

@@ -226,8 +226,11 @@ def test_bad_input_is_named(case):
         worst_case_loss(clf, X, y, 0.1, loss="hinge")
     with pytest.raises(ValueError, match="uncertainty must be one of"):
         worst_case_loss(clf, X, y, 0.1, "l2")
-    with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \['maybe'\]"):
-        worst_case_loss(clf, X, np.where(y == "no", "maybe", y), 0.1, loss="logistic")
+    for loss in ("zero_one", "expected_zero_one", "logistic"):
+        with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \['maybe'\]"):
+            worst_case_loss(clf, X, np.where(y == "no", "maybe", y), 0.1, loss=loss)
+        with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \[0, 1\]"):
+            worst_case_loss(clf, X, (y == "no").astype(int), 0.1, loss=loss)
     with pytest.raises(ValueError, match=r"y has .* rows, X has"):
         worst_case_loss(clf, X, y[:-1], 0.1)
     with pytest.raises(ValueError, match="target must be in"):

@@ -24,37 +24,6 @@ _SCALARS = (np.bool_, np.integer, np.float64)  # as good as Python's own
 _EVERYWHERE = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
 
 
-def describe(value: Any) -> str:
-    """Return a short text: the same for equal values, in every process, and a different one otherwise.
-
-    Parameters
-    ----------
-    value : object
-        Arrays and tensors count by their bytes, estimators by class and parameters, classes and functions by
-        name (those without a name of their own by code), other objects by the state that pickle would store.
-        Sources of random numbers count by type alone: they move with every draw.
-
-    Returns
-    -------
-    str
-        The value itself where it is short and plain, else its type and a digest.
-
-    Raises
-    ------
-    Exception
-        Whatever an object raises that does not give its state.
-    """
-    return _Content().text(value)
-
-
-def describe_params(estimator: Any, but: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Return an estimator's parameters, those of nested estimators too, each as the text of `describe`.
-
-    Those named in ``but`` are left out. See `unknown` for values that cannot be described.
-    """
-    return dict(_params(_Content(), estimator, but))
-
-
 def unknown(params: Mapping[str, str]) -> dict[str, str]:
     """Return the described parameters that cannot be compared by value, each with the reason."""
     return {k: v.removeprefix(_UNKNOWN) for k, v in params.items() if v.startswith(_UNKNOWN)}
@@ -79,7 +48,7 @@ class Identity:
     entropy : int
         Root of all seeds.
     params : mapping of str to str
-        The parameters on which rounds depend, see `describe_params`.
+        The parameters on which rounds depend, those of nested estimators too, each as a text; see `unknown`.
     versions : mapping of str to str
         The libraries that compute them.
     """
@@ -162,7 +131,14 @@ class _Content:
         self._frozen = False  # whether one of them is an estimator whose copies keep the fitted state
 
     def text(self, value: Any) -> str:
-        """Return what `describe` does."""
+        """Return a short text: the same for equal values, in every process, and a different one otherwise.
+
+        It is the value itself where that is short and plain, else its type and a digest. Arrays and tensors
+        count by their bytes, estimators by class and parameters, classes and functions by name (those without
+        a name of their own by code), other objects by the state that pickle would store; an object that does
+        not give its state raises whatever it raises. Sources of random numbers count by type alone: they move
+        with every draw.
+        """
         value = value.item() if isinstance(value, _SCALARS) else value
         shown = repr(value) if type(value) in _PLAIN else ""
         if 0 < len(shown) <= _SHORT:

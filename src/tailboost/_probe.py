@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from tailboost._checks import n_rows_of
+from tailboost._units import answers_by_group
 
 MOST_ROWS = 32
 MOST_BYTES = 65_536
@@ -227,9 +228,11 @@ def answers(model: Any, rows: Any) -> Answers:
     elif isinstance(rows, ProbeMatrix):
         rows = rows.matrix()
     place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
-    told = {}
-    if getattr(classifier, "groups_at_prediction", False):  # each group in turn
-        told = {"groups": classifier.example_groups(n_rows_of(rows))}
-    labels = [place[label] for label in classifier.predict(rows, **told).tolist()]
-    shares = classifier.predict_proba(rows, **told).tolist() if hasattr(classifier, "predict_proba") else None
+    given = {}
+    if answers_by_group(classifier):  # each group in turn
+        given = {"groups": classifier.example_groups(n_rows_of(rows))}
+    labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
+    shares = (
+        classifier.predict_proba(rows, **given).tolist() if hasattr(classifier, "predict_proba") else None
+    )
     return Answers(labels, shares)

@@ -19,6 +19,10 @@ MOST_KEPT = 50_000
 # Fresh rows that meet others by chance do so in no larger share than this beyond what is expected.
 CHANCE, STANDARD_ERRORS = 0.05, 3.0
 
+# Rows hashed at a time: a processor's cache holds what they take, and memory allocators keep it. On Dask's
+# workers arrays from 128 kB on go back to the system at once: hashing whole columns took five times as long.
+ROWS_AT_ONCE = 8192
+
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
@@ -94,11 +98,20 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
             words = _packed(np.asarray(X[part]))
             words = words if words.dtype == np.uint64 else _words(words)
             h[part] = (_mix(words) * _multipliers(words.shape[1])).sum(axis=1, dtype=np.uint64)
+    elif hasattr(X, "iloc"):
+        h = _by_columns(X)
     else:
-        h = np.zeros(len(X), dtype=np.uint64)
-        for words, a in zip(_columns(X), _multipliers(X.shape[1]), strict=True):
-            h += _mix(words) * a  # zeros add nothing, so a sparse matrix has the hashes of its dense form
+        parts = range(0, max(len(X), 1), ROWS_AT_ONCE)
+        h = np.concatenate([_by_columns(X[a : a + ROWS_AT_ONCE]) for a in parts])
     return _mix(h + _mix(np.full(1, seed, dtype=np.uint64)))
+
+
+def _by_columns(X: Any) -> Hashes:
+    """Return the sum over the columns of their scrambled words, shape (n,)."""
+    h = np.zeros(len(X), dtype=np.uint64)
+    for words, a in zip(_columns(X), _multipliers(X.shape[1]), strict=True):
+        h += _mix(words) * a  # zeros add nothing, so a sparse matrix has the hashes of its dense form
+    return h
 
 
 def _parts(X: NDArray[Any]) -> Iterator[slice]:

@@ -1,4 +1,4 @@
-"""Which rows are in which units, and what units are called."""
+"""Which rows are in which units, what units are called, and who answers by them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from tailboost._typing import Ints
+
+GROUPS_UNUSED = "groups have no part in the answers of this classifier: leave them out"
 
 
 def memberships(groups: Ints) -> tuple[Ints, Ints]:
@@ -35,3 +37,13 @@ def strata_of(y: Ints, groups: Ints | None) -> Ints:
 def unit_name(unit: Any) -> str:
     """Name a class or group, or a pair: a cell (class, group), or a group of a table (column, value)."""
     return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else str(unit)
+
+
+def answers_by_group(classifier: Any) -> bool:
+    """Whether a classifier has to be told the groups of the rows that it answers."""
+    return bool(getattr(classifier, "groups_at_prediction", False))
+
+
+def told(classifier: Any, groups: Any) -> dict[str, Any]:
+    """Return what a classifier is told beside rows to answer: their groups, if it answers by them."""
+    return {"groups": groups} if answers_by_group(classifier) else {}

@@ -12,6 +12,7 @@ import numpy as np
 from tailboost._checks import check_number
 from tailboost._rows import Sketch
 from tailboost._typing import Floats
+from tailboost._units import told
 from tailboost.certificates import (
     ASSUMED,
     Certificate,
@@ -117,7 +118,7 @@ def calibrate(
     confidence : float in (0, 1), default=0.95
         Probability that all targets hold.
     groups : array-like of shape (n,), or table of shape (n, c), optional
-        Groups of the rows, for targets of groups or cells.
+        Groups of the rows, for targets of groups or cells; a model whose answers depend on them is told them.
     rule : {"predict", "randomised"}, default="predict"
         Whose errors the targets are about: those of ``predict``, by exact binomial tests, or of the
         randomised rule whose label distribution is ``predict_proba``, by betting.
@@ -160,7 +161,7 @@ def calibrate(
         raise ValueError(
             f"model must be one of tailboost's mixtures, with tradeoff(); got {type(model).__name__}"
         )
-    scored = scored_rows(model, X_cal, y_cal)
+    scored = scored_rows(model, X_cal, y_cal, groups)
     assert scored.hashes is not None
     units = units_of(scored, groups)
     targets = targets_of(max_error, units)
@@ -171,7 +172,7 @@ def calibrate(
     allowed = np.array([targets[u.kind, u.name] for u in targeted])
     passed: tuple[Any, Floats] | None = None
     for point in candidates(model, targets):
-        losses = rule_losses(point, X_cal, scored.y, scored.classes, rule)
+        losses = rule_losses(point, X_cal, scored.y, scored.classes, rule, groups)
         if not passes(losses, targeted, allowed, rule, delta):
             break
         passed = point, losses
@@ -181,7 +182,7 @@ def calibrate(
     sketch = Sketch.of(scored.hashes)
     point.chosen_rows_ = (*point.chosen_rows_, sketch)
     bounds = list(_targets(losses, targeted, allowed, rule))
-    notes = _notes(point, X_cal, float(losses.mean()))
+    notes = _notes(point, X_cal, groups, float(losses.mean()))
     # The certificate holds a copy: the point holds the certificate.
     point.certificate_ = Certificate(bounds, confidence, len(scored.y), notes, copy.copy(point), sketch)
     return point
@@ -265,14 +266,14 @@ def _targets(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule)
         yield CertifiedBound(unit.kind, unit.name, rule, seen, target, len(inside), METHOD, target)
 
 
-def _notes(point: Any, X: Any, mean: float) -> tuple[str, ...]:
+def _notes(point: Any, X: Any, groups: Any, mean: float) -> tuple[str, ...]:
     notes = [
         "The targets are certified, nothing lower: the point was chosen on these rows, as the cheapest of a "
         "sequence that was fixed before they were looked at, with every target tested at every point.",
         ASSUMED,
         f"Its mean error on these rows, an estimate: {mean:.4f}.",
     ]
-    answers = np.unique(point.predict(X))
+    answers = np.unique(point.predict(X, **told(point, groups)))
     if len(answers) == 1:
         words = f"predict answers {answers.tolist()[0]!r} to every row"
         notes.append(f"{words}: give the other classes targets too, or allow larger errors.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from tailboost._checks import (
 from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
-from tailboost._units import unit_name
+from tailboost._units import told, unit_name
 from tailboost.classifiers import SeenRowsError
 from tailboost.confidence import (
     Evidence,
@@ -220,14 +220,17 @@ class Certificate:
         judge = self.model if model is None else model
         if judge is None:
             raise ValueError("model is needed: this certificate is about answers that were given as an array")
-        scored = scored_rows(judge, X, y)
+        tested = [b for b in self.bounds if b.kind in ("mean", "class", "group", "cell")]
+        rules = {b.rule for b in tested}
+        scored = scored_rows(judge, X, y, groups, rules)
+        if rules - set(scored.losses):
+            raise ValueError("model has no randomised rule, of which the certificate has bounds")
         batches = () if previous is None else previous.rows
         sketches = batches if self.rows is None else (self.rows, *batches)
         if scored.hashes is not None and any(known.beyond_chance(scored.hashes) for known in sketches):
             raise SeenRowsError(
                 "X holds rows that the certificate was made on, or that were rechecked before"
             )
-        tested = [b for b in self.bounds if b.kind in ("mean", "class", "group", "cell")]
         if groups is None and any(b.kind in ("group", "cell") for b in tested):
             raise ValueError("groups is needed: the certificate has bounds on groups")
         inside = {(u.kind, u.name): u.rows for u in units_of(scored, groups)}
@@ -450,8 +453,12 @@ def final_step(model: Any, X: Any) -> tuple[Any, Any]:
     return model, X
 
 
-def scored_rows(model: Any, X: Any, y: Any) -> Scored:
-    """Return rows with the losses of a model, or of answers given as an array.
+def scored_rows(
+    model: Any, X: Any, y: Any, groups: Any = None, rules: Collection[Rule] | None = None
+) -> Scored:
+    """Return rows with the losses of a model, or of answers given as an array, by each of its rules or some.
+
+    Groups are for a model whose answers depend on them.
 
     Raises
     ------
@@ -476,20 +483,35 @@ def scored_rows(model: Any, X: Any, y: Any) -> Scored:
     classes = label_column(model.classes_, "classes_") if hasattr(model, "classes_") else np.unique(labels)
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
-    losses = {rule: rule_losses(model, X, labels, classes, rule) for rule in rules_of(final)}
+    chosen = rules_of(final) if rules is None else [rule for rule in rules if has_rule(final, rule)]
+    losses = {rule: rule_losses(model, X, labels, classes, rule, groups) for rule in chosen}
     return Scored(labels, classes, losses, hash_rows(_as_table(X)), known)
 
 
 def rules_of(final: Any) -> list[Rule]:
-    """Return the rules that a classifier has."""
-    return ["predict", "randomised"] if hasattr(final, "predict_randomized") else ["predict"]
+    """Return the rules that a classifier has: where one member has the whole share, both are `predict`."""
+    return (
+        ["predict", "randomised"] if has_rule(final, "randomised") and not one_answers(final) else ["predict"]
+    )
 
 
-def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule) -> Floats:
+def one_answers(model: Any) -> bool:
+    """Whether a model is a mixture of which one member has the whole share."""
+    return not getattr(getattr(last_step(model), "ensemble_", None), "draws", True)
+
+
+def has_rule(final: Any, rule: Rule) -> bool:
+    """Whether a classifier can be asked for a rule."""
+    return rule == "predict" or hasattr(final, "predict_randomized")
+
+
+def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule, groups: Any = None) -> Floats:
     """Return the loss in [0, 1] of each row, for labels that were checked."""
+    if given := told(last_step(model), groups):  # a pipeline or a search hands groups on only if told to
+        model, X = final_step(model, X)
     if rule == "predict":
-        return _zero_one(y, np.asarray(model.predict(X)))
-    return expected_zero_one_losses(y, model.predict_proba(X), labels=classes)
+        return _zero_one(y, np.asarray(model.predict(X, **given)))
+    return expected_zero_one_losses(y, model.predict_proba(X, **given), labels=classes)
 
 
 def _as_table(X: Any) -> Any:
@@ -653,7 +675,7 @@ def certify(
         Radii of shifts of the population, as relative entropy KL(shifted ‖ here); see `tailboost.robustness`.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups, of which every value is a group: then also groups and
-        class × group cells are bounded.
+        class × group cells are bounded. A model with ``groups_at_prediction=True`` is told its column.
     max_error : float or dict, optional
         Targets: for each of the groups, or without groups of the classes; a dict names classes, groups or
         cells, and the rest under None. A target is certified where it is not below the bound of ``predict``
@@ -690,7 +712,7 @@ def certify(
     """
     asked = Asked.of(confidence, alphas, shifts)
     X, y, groups, model = _weighted(model, X, y, groups, sample_weight)
-    scored = scored_rows(model, X, y)
+    scored = scored_rows(model, X, y, groups)
     hashes = scored.hashes
     sketch = None if hashes is None else Sketch.of(hashes)
     return certificate_of(
@@ -734,7 +756,7 @@ def certificate_of(
             bounds += _tail_bounds(scored, found, tails, radii, level)
         elif found:
             bounds += _worst(found, scored.losses)
-    return Certificate(bounds, confidence, len(scored.y), _notes(scored, kinds), model, sketch)
+    return Certificate(bounds, confidence, len(scored.y), _notes(scored, kinds, model), model, sketch)
 
 
 def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
@@ -828,7 +850,7 @@ def _worst(bounds: Sequence[CertifiedBound], rules: Iterable[Rule]) -> Iterator[
         yield replace(top, kind="worst", unit=top.kind, estimate=seen, method=method, target=common)
 
 
-def _notes(scored: Scored, kinds: Sequence[str]) -> tuple[str, ...]:
+def _notes(scored: Scored, kinds: Sequence[str], model: Any) -> tuple[str, ...]:
     notes = [
         ASSUMED,
         "The model keeps fingerprints of the rows it was made on; of these rows no more are among them than "
@@ -851,4 +873,6 @@ def _notes(scored: Scored, kinds: Sequence[str]) -> tuple[str, ...]:
     )
     if "randomised" in scored.losses:
         notes.append("'randomised' is the rule that draws a label by predict_proba; 'predict' is the argmax.")
+    elif one_answers(model):
+        notes.append("'predict' is also what 'predict_proba' draws: one member has the whole share.")
     return tuple(notes)

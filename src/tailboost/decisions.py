@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import n_rows_of, refuse_missing
 from tailboost._typing import Floats, Ints
+from tailboost._units import GROUPS_UNUSED, answers_by_group, told
 from tailboost.combiners import MixtureEnsemble
 
 __all__ = ["Audit", "Decisions", "RandomizedDecision", "verify"]
@@ -177,7 +178,7 @@ class RandomizedDecision:
         """
         return self._key.draw(_encoded(ids))
 
-    def decide(self, X: Any, ids: Any) -> Decisions:
+    def decide(self, X: Any, ids: Any, *, groups: Any = None) -> Decisions:
         """Answer some rows, each by the member that its id draws.
 
         Only the members drawn answer, each for its own rows.
@@ -189,6 +190,8 @@ class RandomizedDecision:
         ids : sequence of str, int or bytes, length n
             A stable id for each row, all different; never made from ``X``: who changes a feature by 1e-9
             would get a new draw.
+        groups : array-like of shape (n,), optional
+            Group of each row, for a model whose answers depend on it (``groups_at_prediction=True``).
 
         Returns
         -------
@@ -197,9 +200,11 @@ class RandomizedDecision:
         Raises
         ------
         TypeError, ValueError
-            As `draw`, or if there is not one id for each row.
+            As `draw`, if there is not one id for each row, or if groups are missing or not wanted.
         """
         before, mixture = _mixture_of(self.model)
+        if groups is not None and not answers_by_group(mixture):
+            raise ValueError(GROUPS_UNUSED)
         codes = _encoded(ids)
         n = n_rows_of(X)
         if len(codes) != n:
@@ -209,14 +214,14 @@ class RandomizedDecision:
         u = self._key.draw(codes)
         member = members_drawn(mixture.estimator_weights_, u)
         rows = X if before is None else before.transform(X)
-        return Decisions(mixture.predict_with(rows, member), member, u)
+        return Decisions(mixture.predict_with(rows, member, **told(mixture, groups)), member, u)
 
-    def stream(self, batches: Iterable[tuple[Any, Any]]) -> Iterator[Decisions]:
+    def stream(self, batches: Iterable[tuple[Any, ...]]) -> Iterator[Decisions]:
         """Answer batch after batch, of which only one is in memory.
 
         Parameters
         ----------
-        batches : iterable of (X, ids)
+        batches : iterable of (X, ids) or (X, ids, groups)
             As `decide` takes them. An id that comes again in a later batch is not refused: what came before
             is not remembered. It gets the same member again.
 
@@ -225,8 +230,9 @@ class RandomizedDecision:
         Decisions
             One for each batch.
         """
-        for X, ids in batches:
-            yield self.decide(X, ids)
+        for X, ids, *rest in batches:
+            (groups,) = rest or [None]
+            yield self.decide(X, ids, groups=groups)
 
     def __repr__(self) -> str:
         model = type(self.model).__name__

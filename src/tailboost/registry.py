@@ -11,7 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tailboost._near import did_you_mean
+from tailboost._typing import Floats
 from tailboost.baselines import (
     CoinFlip,
     balanced_forest,
@@ -78,14 +81,22 @@ class Method:
     @property
     def uses_groups(self) -> bool:
         """Whether ``fit`` is handed the groups of the rows."""
-        fit = getattr(self.factory, "fit", None)
-        takes = self.takes_groups or (fit is not None and "groups" in inspect.signature(fit).parameters)
-        return takes and not self.by_classes
+        return (self.takes_groups or self._fit_takes_groups) and not self.by_classes
+
+    @property
+    def may_use_groups(self) -> bool:
+        """Whether ``fit`` takes groups for another ``objective`` than that by default."""
+        return "objective" in self._parameters and self._fit_takes_groups
 
     @property
     def seeded(self) -> bool:
         """Whether there are the parameters ``random_state`` and ``n_jobs``."""
         return {"random_state", "n_jobs"} <= self._parameters
+
+    @property
+    def _fit_takes_groups(self) -> bool:
+        fit = getattr(self.factory, "fit", None)
+        return fit is not None and "groups" in inspect.signature(fit).parameters
 
     @property
     def _parameters(self) -> set[str]:
@@ -105,6 +116,25 @@ class Method:
         if self.seeded:
             params |= {"random_state": random_state, "n_jobs": n_jobs}
         return self.factory(**params)
+
+    def shares(self, model: Any, X: Any, classes: Any) -> Floats:
+        """Return the share of the answers that goes to each class; all goes to one if nothing is randomised.
+
+        Parameters
+        ----------
+        model : estimator
+            A fitted one of this method.
+        X : array-like or data frame of n rows
+        classes : array-like of shape (K,)
+            The classes, sorted.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        if self.randomized:
+            return np.asarray(model.predict_proba(X), dtype=np.float64)
+        return (np.asarray(model.predict(X))[:, None] == classes).astype(np.float64)
 
 
 METHODS: dict[str, Method] = {

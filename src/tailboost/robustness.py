@@ -251,6 +251,7 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
         raise ValueError(f"loss must be one of {known}, got {loss!r}")
     labels = column_or_1d(y)
     check_length(labels, "y", n_rows_of(X))
+    positions(labels, classifier.classes_, "y")  # text beside numbers would count as wrong in silence
     if loss == "zero_one":
         return (np.asarray(classifier.predict(X)) != labels).astype(np.float64)
     if loss == "expected_zero_one":

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 from scipy.stats import norm
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold, cross_val_predict, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -25,7 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
-from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning
+from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallUnitsWarning
 from tailboost.combiners.objective import expected_largest
 from tailboost.mixture._members import ByGroup
 from tailboost.mixture._tables import LogTable
@@ -352,6 +353,23 @@ def test_group_weights_beat_class_weights_alone():
     assert of_cell < of_class
 
 
+def test_tiny_units_are_modelled_without_a_warning_of_the_model():
+    """Of forty groups some have a handful of rows: what tells them apart is fitted to its end."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    groups = np.minimum(rng.geometric(0.08, 400), 40)
+    logs = 9 * rng.normal(size=(400, 3)) + 3 * np.eye(3)[y]
+    weight = 100 * rng.exponential(size=400) ** 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SmallUnitsWarning)
+        mix = RobustMixtureClassifier.from_probabilities(
+            {"net": softmax(logs, axis=1)}, y, objective="worst_group", groups=groups, sample_weight=weight,
+            n_thresholds=5,
+        )  # fmt: skip
+    assert any("by unit" in name for name in mix.members_)
+
+
 def test_targets():
     _, y, P, _ = printed(2, K=2, models=1)
     loose = RobustMixtureClassifier.from_probabilities(P, y, max_error={0: 0.9, None: 0.2})
@@ -504,9 +522,54 @@ def test_exact_zeros_and_ones():
     assert 0 <= mix.guarantee_.achieved <= 1
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_named_by_labels_may_stand_in_any_order(library):
+    frame = pytest.importorskip(library).DataFrame
+    _, y, P, _ = printed(3)
+    labels = np.array(["good", "bad", "ugly"])
+    classes = np.sort(labels)  # the order of the columns of an array: bad, good, ugly
+    plain = RobustMixtureClassifier.from_probabilities(P, classes[y])
+    named = {name: frame({c: p[:, np.flatnonzero(classes == c)[0]] for c in labels}) for name, p in P.items()}
+    mix = RobustMixtureClassifier.from_probabilities(named, classes[y])
+    np.testing.assert_array_equal(mix.estimator_weights_, plain.estimator_weights_)
+    np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
+    np.testing.assert_array_equal(
+        mix.reweight(named, classes[y], mean_budget=0.1).predict_from(P),
+        plain.reweight(P, classes[y], mean_budget=0.1).predict_from(P),
+    )
+    with pytest.raises(ValueError, match=r"its columns are \['good', 'bad'\]"):
+        mix.predict_from({name: table[["good", "bad"]] for name, table in named.items()})
+
+
+def test_columns_of_a_frame_without_labels_count_by_position():
+    pandas = pytest.importorskip("pandas")
+    _, y, P, _ = printed(3)
+    for columns in (range(3), ["p1", "p2", "p3"]):
+        frames = {name: pandas.DataFrame(p, columns=columns) for name, p in P.items()}
+        mix = RobustMixtureClassifier.from_probabilities(frames, y)
+        np.testing.assert_array_equal(mix.predict_from(frames), mix.predict_from(P))
+
+
+def test_units_of_few_rows_are_named():
+    table, y, P, _ = printed(3)
+    rare = np.r_[np.flatnonzero(y != 0), np.flatnonzero(y == 0)[:4]]
+    words = r"class 0 \(4\): fewer than 10 different rows; .* 20 pseudo-rows"
+    with pytest.warns(SmallUnitsWarning, match=words):
+        RobustMixtureClassifier.from_probabilities({name: p[rare] for name, p in P.items()}, y[rare])
+    with pytest.warns(SmallUnitsWarning, match=words):
+        RobustMixtureClassifier([("nb", GaussianNB())], random_state=0).fit(table[rare], y[rare])
+
+
+def test_a_target_that_is_missed_is_named_for_probabilities_too():
+    _, y, P, _ = printed(3)
+    with pytest.warns(BoundNotMetWarning, match="class"):
+        RobustMixtureClassifier.from_probabilities(P, y, max_error=0.001)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"P": {"a": np.full((6, 1), 0.5)}}, "1 column, but there are 2 classes"),
         ({"P": {"a": np.full((6, 2), np.nan)}}, r"probabilities\['a'\] must hold probabilities"),
         ({"P": {"a": np.full((6, 2), 0.6)}}, r"sum to 1 in each row; row 0"),
         ({"P": {"a": np.full((5, 2), 0.5)}}, r"probabilities\['a'\] has 5 rows, y has 6"),
@@ -662,6 +725,78 @@ def test_fit_with_the_group_at_prediction():
     assert again.predict(X[TEST], groups=GROUPS[TEST]).shape == answers.shape
 
 
+@pytest.fixture(scope="module")
+def told():
+    """A mixture by group, whose members share λ."""
+    return RobustMixtureClassifier(
+        models(), objective="worst_cell", groups_at_prediction=True, randomized=True, random_state=0
+    ).fit(X[TRAIN], Y[TRAIN], groups={"texture": GROUPS[TRAIN]})
+
+
+def test_whatever_answers_by_group_is_told_the_group(told):
+    by = {"groups": {"texture": GROUPS[TEST]}}
+    shares, answers = told.predict_proba(X[TEST], **by), told.predict(X[TEST], **by)
+    with np.errstate(divide="ignore"):
+        assert np.array_equal(told.predict_log_proba(X[TEST], **by), np.log(shares))
+    assert told.score(X[TEST], Y[TEST], **by) == pytest.approx(np.mean(answers == Y[TEST]))
+    heavy = np.arange(1.0, len(answers) + 1)
+    weighted = np.average(answers == Y[TEST], weights=heavy)
+    assert told.score(X[TEST], Y[TEST], heavy, **by) == pytest.approx(weighted)
+    drawn = [told.predict_randomized(X[TEST], random_state=seed, **by) for seed in range(200)]
+    assert abs(np.mean(np.array(drawn) == told.classes_[1], axis=0) - shares[:, 1]).max() < 0.2
+    used = np.flatnonzero(told.estimator_weights_)
+    each = [told.predict_with(X[TEST], np.full(len(answers), m), **by) for m in used]
+    ones = np.tensordot(told.estimator_weights_[used], np.array(each) == told.classes_[1], axes=1)
+    assert ones == pytest.approx(shares[:, 1], abs=1e-8)
+
+
+def test_a_decision_knows_the_group(told):
+    policy = tb.RandomizedDecision(told, b"a secret for the tests", "tests")
+    ids = np.arange(len(Y[TEST]))
+    decided = policy.decide(X[TEST], ids, groups={"texture": GROUPS[TEST]})
+    expected = told.predict_with(X[TEST], decided.member, groups={"texture": GROUPS[TEST]})
+    assert np.array_equal(decided.y, expected)
+    halves = [(X[TEST][part], ids[part], {"texture": GROUPS[TEST][part]}) for part in (ids < 50, ids >= 50)]
+    assert np.array_equal(np.concatenate([part.y for part in policy.stream(halves)]), expected)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_certificates_of_a_mixture_by_group(told, pipeline):
+    """The same bounds as of its answers; a table may hold further columns of groups."""
+    model = make_pipeline(FrozenEstimator(StandardScaler(with_mean=False, with_std=False)), told)
+    model = model if pipeline else told
+    if pipeline:
+        model[0].estimator.fit(X)
+    groups = {"texture": GROUPS[TEST], "size": np.where(X[TEST][:, 0] > 14, "large", "small")}
+    certificate = tb.certify(model, X[TEST], Y[TEST], groups=groups)
+    answers = told.predict(X[TEST], groups=groups)
+    expected = tb.certify(answers, None, Y[TEST], groups=groups)
+    for bound in expected.bounds:
+        assert certificate.bound(bound.kind, bound.unit).estimate == bound.estimate
+    half = {name: values[:100] for name, values in groups.items()}
+    alone = tb.certify(model, X[TEST][100:], Y[TEST][100:], groups={k: v[100:] for k, v in groups.items()})
+    assert alone.recheck(X[TEST][:100], Y[TEST][:100], groups=half).tested
+    point = tb.calibrate(told, X[TEST], Y[TEST], 0.9, groups={"texture": GROUPS[TEST]})
+    assert point.certificate_.certified
+
+
+def test_cross_validation_hands_groups_on():
+    """As scikit-learn routes metadata: a scorer asks for the groups, a search for those of fit too."""
+    with config_context(enable_metadata_routing=True):
+        mix = RobustMixtureClassifier(
+            models(), objective="worst_cell", groups_at_prediction=True, random_state=0
+        )
+        mix.set_fit_request(groups=True).set_score_request(groups=True)
+        found = cross_val_score(mix, X, Y, cv=KFold(2), params={"groups": GROUPS})
+        for (train, test), score in zip(KFold(2).split(X), found, strict=True):
+            fitted = clone(mix).fit(X[train], Y[train], groups=GROUPS[train])
+            assert score == fitted.score(X[test], Y[test], groups=GROUPS[test])
+        steps = make_pipeline(StandardScaler(), mix.set_predict_request(groups=True))
+        steps.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+        assert steps.predict(X[TEST], groups=GROUPS[TEST]).shape == Y[TEST].shape
+        assert tb.certify(steps, X[TEST], Y[TEST], groups=GROUPS[TEST]).bound("group", "rough").n > 0
+
+
 @pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])
 def test_a_file_of_a_mixture_by_group(tmp_path, form):
     pytest.importorskip("skops")
@@ -710,10 +845,24 @@ def test_groups_at_prediction_refuses():
     fitted = RobustMixtureClassifier(
         models(), objective="worst_cell", groups_at_prediction=True, random_state=0
     ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
-    with pytest.raises(ValueError, match=r"groups are needed.*as certify\("):
-        tb.certify(fitted, X[TEST], Y[TEST])
-    with pytest.raises(ValueError, match="groups are needed"):
-        fitted.predict_with(X[TEST], np.full(len(X[TEST]), len(fitted.members_) - 1))
+    last = np.full(len(X[TEST]), len(fitted.members_) - 1)
+    policy = tb.RandomizedDecision(fitted, b"a secret for the tests", "tests")
+    for ask in (
+        lambda: tb.certify(fitted, X[TEST], Y[TEST]),
+        lambda: fitted.predict_with(X[TEST], last),
+        lambda: fitted.score(X[TEST], Y[TEST]),
+        lambda: fitted.predict_log_proba(X[TEST]),
+        lambda: fitted.predict_randomized(X[TEST]),
+        lambda: policy.decide(X[TEST], np.arange(len(last))),
+    ):
+        with pytest.raises(ValueError, match="groups are needed"):
+            ask()
+    with pytest.raises(ValueError, match=r"the columns \['other'\], but the groups in fit had no columns"):
+        fitted.predict(X[TEST], groups={"other": GROUPS[TEST]})
+    unaware = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    policy = tb.RandomizedDecision(unaware, b"a secret for the tests", "tests")
+    with pytest.raises(ValueError, match="groups have no part in the answers"):
+        policy.decide(X[TEST], np.arange(len(last)), groups=GROUPS[TEST])
 
 
 def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():

@@ -214,6 +214,11 @@ def test_mixtures_between_the_points():
         assert (lam @ errors).max() == pytest.approx(on_curve(curve, limit))
 
 
+def test_a_limit_that_rounding_puts_below_the_only_point():
+    curve = worst_mean_curve([[0.2, 0.1]], [0.1])
+    assert curve.mixture_at(0.1 - 1e-12).tolist() == [1.0]
+
+
 def test_a_curve_cut_short_says_how_far_it_may_be_off():
     wrong, _ = fitted_pool(load_digits, 20)
     means = wrong.mean(axis=1)

@@ -111,7 +111,8 @@ def tune_group_weights(
     by_group : dict of ndarray of shape (K,)
         For each group with at least 30 rows of every class; weights tuned on fewer would be noise.
     """
-    P, index, column = np.asarray(probabilities), np.asarray(y, dtype=np.intp), np.asarray(groups)
+    P, index = np.asarray(probabilities), np.asarray(y, dtype=np.intp)
+    column = label_column(groups, "groups")
     by_group = {}
     for name in np.unique(column):
         rows = column == name

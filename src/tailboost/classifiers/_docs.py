@@ -1,6 +1,7 @@
 """Parameters that mean the same in several classifiers, described once and shown in full in each.
 
-A docstring names a shared text by a line ``{{name}}``; `documented` puts the text in its place.
+A docstring names a shared text by a line ``{{name}}``, or several that follow each other here by a line
+``{{first … last}}``; `documented` puts the texts in its place.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from textwrap import indent
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -224,7 +226,7 @@ TEXTS = {
 TEXTS["fit_params"] = TEXTS["fit_params"].replace("fit_params", "**fit_params", 1)
 TEXTS["fit_raises"] = TEXTS["fit_raises"].replace("fit_raises", "ValueError", 1)
 
-_PLACE = re.compile(r"^([ \t]*)\{\{(\w+)\}\}$", flags=re.MULTILINE)
+_PLACE = re.compile(r"^([ \t]*)\{\{(\w+)(?: … (\w+))?\}\}$", flags=re.MULTILINE)
 
 
 def documented(thing: T, texts: Mapping[str, str] = TEXTS) -> T:
@@ -232,13 +234,15 @@ def documented(thing: T, texts: Mapping[str, str] = TEXTS) -> T:
 
     Raises
     ------
-    KeyError
+    ValueError
         If a line names a text that does not exist.
     """
+    names = list(texts)
 
     def text(found: re.Match[str]) -> str:
-        indent, name = found.groups()
-        return "\n".join(indent + line for line in texts[name].splitlines())
+        margin, first, last = found.groups()
+        chosen = names[names.index(first) : names.index(last or first) + 1]
+        return indent("\n".join(texts[name] for name in chosen), margin)
 
     described: Any = thing
     if described.__doc__:  # python -OO strips docstrings

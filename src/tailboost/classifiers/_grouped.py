@@ -104,7 +104,14 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
 
     def _warn(self) -> None:
         """Warn of what the fit found."""
-        warn_of_small(self._named.kind, self._named.names.tolist(), self._pools)
+        pools = self._pools
+        rule = (
+            "their errors are estimated on so few"
+            if pools.trivial
+            else "they steer the fit together with others, see unit_pools_"
+        )
+        units, few = self._named.names.tolist(), f"min_unit_rows={pools.least}"
+        warn_of_small(self._named.kind, units, pools.size, few, pools.least, rule)
 
     @property
     def unit_pools_(self) -> Ints:

@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number, n_rows_of
-from tailboost._typing import Floats
+from tailboost._typing import Floats, Ints
 from tailboost.combiners import Ledger
-from tailboost.combiners.ensemble import draw
+from tailboost.combiners.ensemble import answers_by, draw
+from tailboost.data import take
 from tailboost.solvers import mixture_path
 
 
@@ -64,8 +65,7 @@ class RandomizedClassifier(ClassifierMixin):
         -------
         ndarray of shape (n, K)
         """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        return logs(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest share: deterministic, row by row.
@@ -128,10 +128,15 @@ class RandomizedClassifier(ClassifierMixin):
         """
         check_is_fitted(self)
         X = self._checked(X)
+        chosen = self._drawn(members, n_rows_of(X))
+        return self.classes_[answers_by(chosen, lambda m, rows: self.ensemble_.answer(m, take(X, rows)))]
+
+    def _drawn(self, members: Any, n: int) -> Ints:
+        """Check that there is a member for each of n rows, with one answer to it."""
         chosen, most = np.asarray(members), len(self.ensemble_)
-        if chosen.shape != (n_rows_of(X),) or chosen.dtype.kind not in "iu":
+        if chosen.shape != (n,) or chosen.dtype.kind not in "iu":
             raise ValueError(
-                f"members must be {n_rows_of(X):,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
+                f"members must be {n:,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
             )
         if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
             raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
@@ -140,7 +145,14 @@ class RandomizedClassifier(ClassifierMixin):
                 f"members holds {wrong[0]}, which itself draws its answer from probabilities: it has no "
                 "single answer to a row; a classifier with shares=False has no such members"
             )
-        return self.classes_[self.ensemble_.answers_by(X, chosen)]
+        return chosen
+
+
+def logs(shares: Floats) -> Floats:
+    """Return the logarithms of shares, −∞ for none."""
+    with np.errstate(divide="ignore"):
+        found: Floats = np.log(shares)
+    return found
 
 
 def lambdas_of(ledger: Ledger, alphas: Sequence[float]) -> Floats:

@@ -223,6 +223,7 @@ class Aims:
             met=bool(targets.met(reached - least)) and not why,
             met_drawn=bool(targets.met(drawn - least)),
             judged_on=rows.words,
+            draws=ensemble.draws,
         )
 
 
@@ -246,6 +247,8 @@ class Outcome:
         Whether `predict` and the randomised classifier meet all targets.
     judged_on : str
         The rows in words.
+    draws : bool
+        Whether the randomised classifier draws; else it is `predict`.
     """
 
     aims: Aims
@@ -257,6 +260,7 @@ class Outcome:
     met: bool
     met_drawn: bool
     judged_on: str
+    draws: bool
 
     def warn(self, combiner: Vote | Mixture, stop_reason: str) -> None:
         """Name the units that are not measured, and those that miss their targets."""
@@ -293,6 +297,7 @@ class Outcome:
             met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed)),
             estimates=UnitEstimates.of(elsewhere, index, len(named.names)),
             counts=rows.counts(index, len(named.names)),
+            draws=self.draws,
         )
 
 
@@ -333,20 +338,30 @@ def warn_of_unmeasured(kind: str, units: Sequence[Any], errors: Floats) -> None:
         )
 
 
-def warn_of_small(kind: str, units: Sequence[Any], pools: Pools) -> None:
-    """Name the units with too few rows to steer by themselves, and what becomes of them."""
-    small = np.flatnonzero(pools.size < pools.least)
+def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least: int, rule: str) -> None:
+    """Name the units with too few rows for an estimate of their own, and what becomes of them.
+
+    Parameters
+    ----------
+    kind : str
+        What the units are.
+    units : list of length m
+        Their names.
+    size : ndarray of shape (m,)
+        Their different rows.
+    few : str
+        The limit in words.
+    least : int
+        The limit: units with fewer rows are named.
+    rule : str
+        What becomes of them.
+    """
+    small = np.flatnonzero(size < least)
     if not len(small):
         return
-    words = ", ".join(f"{unit_name(units[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED])
+    words = ", ".join(f"{unit_name(units[u])} ({size[u]:.3g})" for u in small[:MOST_COUNTED])
     more = f" and {len(small) - MOST_COUNTED} more" if len(small) > MOST_COUNTED else ""
-    rule = (
-        "their errors are estimated on so few"
-        if pools.trivial
-        else "they steer the fit together with others, see unit_pools_"
-    )
-    few = f"fewer than min_unit_rows={pools.least} different rows"
-    warn_user(f"{kind} {words}{more}: {few}; {rule}", SmallUnitsWarning)
+    warn_user(f"{kind} {words}{more}: fewer than {few} different rows; {rule}", SmallUnitsWarning)
 
 
 def warn_of_missed(

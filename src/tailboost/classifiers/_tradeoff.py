@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tailboost._html import html_table, text_table
 from tailboost._numbers import check_number
 from tailboost._typing import Floats
+from tailboost._units import told
 from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Objective
 from tailboost.data import Rows
 from tailboost.solvers import Curve
@@ -204,8 +205,8 @@ class TradeOff:
         used = slice(None) if rows.given.index is None else rows.given.index
         ledger, measured = Ledger.new(rows, []), {}
         for name, other in others.items():
-            told = {"groups": groups} if getattr(other, "groups_at_prediction", False) else {}
-            losses = (np.asarray(other.predict(X, **told)) != np.asarray(y)).astype(np.float64)[used]
+            answers = np.asarray(other.predict(X, **told(other, groups)))
+            losses = (answers != np.asarray(y)).astype(np.float64)[used]
             worst = self._source.objective.of_losses(ledger, losses)
             measured[name] = float(losses @ rows.base), worst
         return measured

@@ -24,19 +24,11 @@ class AdaBoostClassifier(AdditiveClassifier):
 
     Parameters
     ----------
-    {{additive_estimator}}
-    {{additive_n_estimators}}
-    {{additive_learning_rate}}
-    {{additive_validation}}
+    {{additive_estimator … additive_validation}}
     {{class_weight}}
     {{additive_n_iter_no_change}}
     {{additive_tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------

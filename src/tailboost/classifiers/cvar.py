@@ -126,33 +126,17 @@ class AdaLPBoostClassifier(_CVaRClassifier):
         In our trials on eleven real sets (``tailboost reproduce trials``) the mean test CVaR over seven α was
         .479 with "cv", .482 with 0.2 at about a quarter of the time, and .621 with "train". Where "auto"
         cross-fits more than 5,000 distinct rows it takes three folds.
-    {{include_constants}}
-    {{outlier_fraction}}
-    {{class_weight}}
+    {{include_constants … class_weight}}
     n_iter_no_change : int or None, default=1
         Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all
         rounds. On most tables the first round brings nearly all of the gain; in the same trials 1 and 3 cost
         less than .001 against 20 rounds. For another α after the fit (`reweight`) 3 was better by .001,
         nearly all of it on a set of 26 classes.
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{tol … verbose}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
-    {{estimators_}}
-    {{estimator_weights_}}
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{classes_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -251,29 +235,12 @@ class LPBoostClassifier(_CVaRClassifier):
         Largest number of rounds T.
     {{alpha}}
     {{validation}}
-    {{include_constants}}
-    {{outlier_fraction}}
-    {{class_weight}}
-    {{n_iter_no_change}}
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{include_constants … class_weight}}
+    {{n_iter_no_change … verbose}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
-    {{estimators_}}
-    {{estimator_weights_}}
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{classes_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -331,7 +298,7 @@ class LPBoostClassifier(_CVaRClassifier):
         self.verbose = verbose
 
     def _rule(self, units: Units) -> Rule[Any]:
-        return TotallyCorrectiveLP(self.alpha, self.outlier_fraction)
+        return TotallyCorrectiveLP(self.alpha, outlier_fraction=self.outlier_fraction)
 
     def _bounds(self) -> Bounds:
         return totally_corrective_bounds(self.game_)
@@ -358,31 +325,15 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
     delta : float in (0, 1), default=0.1
         δ, where β or T is chosen for it: T is 2,219 for α = ½ and δ = 0.1, and 89 for δ = ½.
     {{validation}}
-    {{include_constants}}
-    {{outlier_fraction}}
-    {{class_weight}}
-    {{n_iter_no_change}}
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{include_constants … class_weight}}
+    {{n_iter_no_change … verbose}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
-    {{estimators_}}
-    {{estimator_weights_}}
+    {{classes_ … estimator_weights_}}
     beta_ : float
         β.
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{n_iter_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -455,7 +406,7 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
     def _rule(self, units: Units) -> Rule[Any]:
         by_theory = isinstance(self.beta, str)
         self.beta_ = entropic_theory(self.alpha, self.delta)[0] if by_theory else float(self.beta)
-        return EntropicLP(self.alpha, self.beta_, self.outlier_fraction)
+        return EntropicLP(self.alpha, self.beta_, outlier_fraction=self.outlier_fraction)
 
     def _most_rounds(self) -> int:
         if isinstance(self.n_estimators, str):
@@ -484,12 +435,7 @@ class AverageBoostClassifier(MixtureClassifier):
     outlier_fraction : float in [0, 1), default=0.0
         Mass of the rows with the highest cumulative loss that is left out of the weights.
     {{class_weight}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------
@@ -499,11 +445,7 @@ class AverageBoostClassifier(MixtureClassifier):
         The hypotheses in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
         λ = 1/T.
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{n_iter_ … guarantee_}}
     {{n_features_in_}}
 
     See Also
@@ -567,9 +509,7 @@ class AverageBoostClassifier(MixtureClassifier):
         Parameters
         ----------
         {{X}}
-        {{y}}
-        {{sample_weight}}
-        {{fit_params}}
+        {{y … fit_params}}
 
         Returns
         -------

@@ -75,12 +75,7 @@ class DROBoostClassifier(AdditiveClassifier):
     {{class_weight}}
     {{additive_n_iter_no_change}}
     {{additive_tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------

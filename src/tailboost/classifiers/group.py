@@ -56,14 +56,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     {{validation}}
     {{include_constants}}
     {{class_weight}}
-    {{n_iter_no_change}}
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{n_iter_no_change … verbose}}
 
     Attributes
     ----------
@@ -77,14 +70,10 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM, with the default learner over classes
         seven members between it and the balanced model, and the constants.
-    {{estimator_weights_}}
-    {{n_iter_}}
-    {{trace_}}
+    {{estimator_weights_ … trace_}}
         ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
         pooled.
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{gap_ … guarantee_}}
     {{n_features_in_}}
 
     See Also

@@ -48,12 +48,7 @@ class OCOBoostClassifier(MixtureClassifier):
     outlier_fraction : float in [0, 1), default=0.0
         Mass of the rows with the highest cumulative loss that is left out of the weights.
     {{class_weight}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------
@@ -63,11 +58,7 @@ class OCOBoostClassifier(MixtureClassifier):
         The voters in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
         1/T each; `predict_proba` gives the shares of the votes.
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{n_iter_ … guarantee_}}
     {{n_features_in_}}
 
     Warns
@@ -140,9 +131,7 @@ class OCOBoostClassifier(MixtureClassifier):
         Parameters
         ----------
         {{X}}
-        {{y}}
-        {{sample_weight}}
-        {{fit_params}}
+        {{y … fit_params}}
 
         Returns
         -------

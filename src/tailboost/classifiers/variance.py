@@ -65,12 +65,7 @@ class VadaBoostClassifier(AdditiveClassifier):
     {{class_weight}}
     {{additive_n_iter_no_change}}
     {{additive_tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------
@@ -170,12 +165,7 @@ class EBBoostClassifier(AdditiveClassifier):
     {{class_weight}}
     {{additive_n_iter_no_change}}
     {{additive_tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------
@@ -297,12 +287,7 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
     {{class_weight}}
     {{additive_n_iter_no_change}}
     {{additive_tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------

@@ -121,13 +121,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         Stop when this many rounds together lowered the largest class error of the combination by no more
         than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game, whose
         rounds cost next to nothing, and 10 otherwise.
-    {{tol}}
-    {{max_time}}
-    {{checkpoint_dir}}
-    {{warm_start}}
-    {{n_jobs}}
-    {{random_state}}
-    {{verbose}}
+    {{tol … verbose}}
 
     Attributes
     ----------
@@ -172,11 +166,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         constants.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
-    {{n_iter_}}
-    {{trace_}}
-    {{gap_}}
-    {{objective_}}
-    {{guarantee_}}
+    {{n_iter_ … guarantee_}}
     {{n_features_in_}}
 
     Warns

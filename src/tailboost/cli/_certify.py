@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import pandas as pd
 import typer
 
 from tailboost import certify as bounds_of
-from tailboost.cli._inspect import group_names
 from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
     Data,
@@ -46,20 +44,21 @@ def certify(
     """Bound a model's errors on rows that had no part in its making, by class and group.
 
     All bounds hold together with the stated confidence. Without --max-error and --group the targets of the
-    fit serve. Rows that the model was fitted on are refused.
+    fit serve. A model that answers by the group is told it from DATA, and its groups are bounded. Rows that
+    the model was fitted on are refused.
     """
     with exit_codes(verbose, quiet):
         aims = read_targets(max_error)
         stored = StoredModel.read(model)
         classifier = stored.classifier
         with warnings_as_lines():
-            later = stored.rows_of(data, sep, purpose="certify on", but=group or [])
+            # A model that answers by the group is told it, so that the groups are bounded too.
+            columns = list(dict.fromkeys([*(stored.groups if stored.by_group else []), *(group or [])]))
+            later = stored.rows_of(data, sep, purpose="certify on", but=columns)
             y = stored.labels_of(later, target)
-            groups: Any = None
-            if group:
-                groups = pd.DataFrame({name: group_names(later, name) for name in group})
+            groups = later.table_of_groups(columns)
             if aims is not None:
-                aims = targets_by_label(aims, classifier.classes_, group or [])
+                aims = targets_by_label(aims, classifier.classes_, columns)
             elif not group and getattr(classifier, "max_error", None) not in ("auto", None):
                 aims = classifier.max_error
             with bad_input(f"{data}: "):

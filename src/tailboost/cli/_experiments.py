@@ -131,7 +131,9 @@ def list_all(
 
 
 def _takes(method: Method) -> str:
-    return ", ".join(["alpha"] * method.uses_alpha + ["groups"] * method.uses_groups)
+    return ", ".join(
+        ["alpha"] * method.uses_alpha + ["groups"] * (method.uses_groups or method.may_use_groups)
+    )
 
 
 def _first_line(thing: Any) -> str:

@@ -120,7 +120,9 @@ def fit(
         with bad_input("--method: "):
             chosen = installed(method or ("worstclassboost-groups" if group else "worstclassboost"))
         aims = {"max_error": read_targets(max_error), "mean_budget": mean_budget}
-        classifier = configured(chosen, settings or [], aims, seed, jobs)
+        # A method that may train on groups is given some for that.
+        settings = [*(["objective=worst_group"] * bool(group and chosen.may_use_groups)), *(settings or [])]
+        classifier = configured(chosen, settings, aims, seed, jobs)
         _check_fits(chosen, classifier, group, weight)
         with bad_input("--model: "):
             check_output("--model", model, data, *([] if test is None else [test]))
@@ -236,8 +238,12 @@ def fit_on_cluster(
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
-    if group and (not method.uses_groups or method.groups_at_prediction):
-        able = ", ".join(m.name for m in METHODS.values() if m.uses_groups and not m.groups_at_prediction)
+    if group and not method.may_use_groups and (not method.uses_groups or method.groups_at_prediction):
+        able = ", ".join(
+            m.name
+            for m in METHODS.values()
+            if m.may_use_groups or (m.uses_groups and not m.groups_at_prediction)
+        )
         lacks = "would need them at prediction too" if method.uses_groups else "does not train on groups"
         raise BadInput(f"--group: {method.name} {lacks}; leave it out, or take {able}")
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):

@@ -11,7 +11,6 @@ import typer
 
 from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
-    BadInput,
     Data,
     Groups,
     Json,
@@ -32,7 +31,6 @@ from tailboost.cli._tables import UnitError, errors_by_unit, errors_kept, print_
 
 # Share of rows that a model was fitted on from which on its errors say little.
 SEEN = 0.05
-MOST_GROUPS = 100
 
 
 def evaluate(
@@ -70,10 +68,10 @@ def print_evaluation(
     with warnings_as_lines():
         later = stored.rows_of(data, sep, purpose="evaluate on", but=columns)
         y = stored.labels_of(later, target)
-        groups = {name: group_names(later, name) for name in columns}
+        groups = {name: later.groups(name) for name in columns}
         classifier = stored.classifier
         with bad_input(f"{data}: "):
-            predicted = classifier.predict(later.rows)
+            predicted = classifier.predict(later.rows, **stored.told(later))
             seen = warn_of_seen(classifier, later.rows)
     units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier))
     if as_json:
@@ -108,16 +106,6 @@ def _worst(units: list[UnitError]) -> str:
     known = [unit for unit in units if unit.kind == "class" and unit.error is not None]
     worst = max(known, key=lambda unit: unit.error or 0.0)
     return f"Worst class: {worst.name}, {worst.error:.3f}."
-
-
-def group_names(later: Any, name: str) -> Any:
-    """Return the groups of a later file's rows, as `load_table` names them; "missing" where there is none."""
-    if name not in later.table:
-        raise BadInput(f"--group: the data have no column {name!r}")
-    column = later.table[name]
-    if column.nunique() > MOST_GROUPS:
-        raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
-    return column.astype(object).map(str, na_action="ignore").fillna("missing").to_numpy(dtype=str)
 
 
 def inspect_model(model: Model, as_json: Json = False, verbose: Verbose = False) -> None:

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from tailboost import datasets
+from tailboost._units import answers_by_group
 from tailboost.cli._shared import BadInput, bad_input
 from tailboost.io import TableEncoder
 from tailboost.persistence import load_model, read_notes
+
+MOST_GROUPS = 100
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,19 @@ class Later:
         if missing := int(column.isna().sum()):
             raise BadInput(f"{what}: column {name!r} has {missing} missing values")
         return column
+
+    def groups(self, name: str) -> Any:
+        """Return the groups of the rows by a column, as `load_table` names them: "missing" is one."""
+        if name not in self.table:
+            raise BadInput(f"--group: the data have no column {name!r}")
+        column = self.table[name]
+        if column.nunique() > MOST_GROUPS:
+            raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
+        return column.astype(object).map(str, na_action="ignore").fillna("missing").to_numpy(dtype=str)
+
+    def table_of_groups(self, names: Sequence[str]) -> Any:
+        """Return `groups` by some columns as a data frame; None without columns."""
+        return pd.DataFrame({name: self.groups(name) for name in names}) if names else None
 
 
 @dataclass(frozen=True)
@@ -92,6 +109,11 @@ class StoredModel:
         """The columns of groups that it was fitted with."""
         return list(self.notes.get("group") or [])
 
+    @property
+    def by_group(self) -> bool:
+        """Whether the classifier has to be told the groups of the rows that it answers."""
+        return answers_by_group(self.classifier)
+
     def rows_of(self, data: Path, sep: str = ",", *, purpose: str, but: Sequence[str] = ()) -> Later:
         """Read a later file as the model was fitted on the first one.
 
@@ -111,12 +133,16 @@ class StoredModel:
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {purpose}")
         known = set() if self.encoder is None else set(self.encoder.feature_names_in_)
-        aside = {*but, *self.notes.get("not_features", [])} - known
+        aside = {*but, *self.groups, *self.notes.get("not_features", [])} - known
         rows = table.drop(columns=[name for name in table if name in aside])
         with bad_input(f"{data}: "):
             if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
                 rows = self.whole[:-1].transform(rows)
         return Later(table, rows)
+
+    def told(self, later: Later) -> dict[str, Any]:
+        """Return what the classifier is told beside the rows: their groups, if it answers by them."""
+        return {"groups": later.table_of_groups(self.groups)} if self.by_group else {}
 
     def labels_of(self, later: Later, target: str | None) -> Any:
         """Return the labels of a later file as the model knows them."""

@@ -63,18 +63,19 @@ def predict(
             if identity is not None:
                 answers[identity] = _texts(later.column(identity, "--id"), escape_formulas)
             with bad_input(f"{data}: "):
-                answers |= _answers(stored.classifier, later.rows, escape_formulas)
+                answers |= _answers(stored.classifier, later.rows, stored.told(later), escape_formulas)
         with bad_input("--out: "):
             write_output(out, pd.DataFrame(answers).to_csv(index=False))
         say(f"{len(later.table):,} predictions: {out}")
 
 
-def _answers(classifier: Any, rows: Any, escape: bool) -> dict[str, Any]:
-    labels = classifier.predict(rows)
+def _answers(classifier: Any, rows: Any, told: dict[str, Any], escape: bool) -> dict[str, Any]:
+    labels = classifier.predict(rows, **told)
     answers = {"prediction": escaped(labels) if escape else labels}
     if hasattr(classifier, "predict_proba"):
         word = "share" if hasattr(classifier, "reweight") else "probability"
-        for label, column in zip(classifier.classes_, classifier.predict_proba(rows).T, strict=True):
+        shares = classifier.predict_proba(rows, **told)
+        for label, column in zip(classifier.classes_, shares.T, strict=True):
             answers[f"{word}_{label}"] = np.round(column, 9)
     return answers
 
@@ -128,8 +129,9 @@ def decide(
         with warnings_as_lines():
             later = stored.rows_of(data, sep, purpose="decide on", but=[identity])
             ids = later.column(identity, "--id")
+            told = stored.told(later)
             with bad_input(f"{data}: --id {identity}: "):
-                decisions = policy.decide(later.rows, ids)
+                decisions = policy.decide(later.rows, ids, **told)
         answers = {
             identity: _texts(ids, escape_formulas),
             "prediction": escaped(decisions.y) if escape_formulas else decisions.y,

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 from sklearn.pipeline import Pipeline
 
 from tailboost._output import write_output
-from tailboost.cli._inspect import group_names, warn_of_seen
+from tailboost.cli._inspect import warn_of_seen
 from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
     BadInput,
@@ -106,11 +105,9 @@ def _curve(stored: StoredModel) -> Any:
 def _on_rows(stored: StoredModel, curve: Any, data: Path, target: str | None, sep: str) -> Any:
     """Return mean and worst error of `predict` along the curve, on the rows of a file."""
     with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="measure on", but=stored.groups)
+        later = stored.rows_of(data, sep, purpose="measure on")
         y = stored.labels_of(later, target)
-        groups = None
-        if stored.groups:
-            groups = pd.DataFrame({name: group_names(later, name) for name in stored.groups})
+        groups = later.table_of_groups(stored.groups)
         with bad_input(f"{data}: "):
             warn_of_seen(stored.classifier, later.rows)
             return curve.predicted(later.rows, y, groups=groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,9 @@ from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.vote import Vote
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
+
+Wrong = Callable[[MixtureEnsemble, Mask], Any]
+"""In which of some of the judged rows `predict` of an ensemble is wrong."""
 
 
 @dataclass(frozen=True)
@@ -32,49 +36,63 @@ class Elsewhere:
     drawn : ndarray of shape (n,)
         Expected loss of the rule that draws a member.
     wrong : ndarray of shape (n,) or None
-        Whether `predict` is wrong; None where the members' answers are not known.
+        Whether `predict` is wrong (of rows that stand for several, how often); None where that is not known.
     """
 
     rows: Rows
     half: Mask
     drawn: Floats
-    wrong: Mask | None
+    wrong: Floats | None
 
     @classmethod
-    def of(cls, combiner: Mixture | Vote, answer: Callable[[int], Any] | None = None) -> Self | None:
+    def of(cls, combiner: Mixture | Vote, wrong: Wrong | None = None) -> Self | None:
         """Choose on each half; None where nothing is chosen, or members were fitted on these rows.
 
         Parameters
         ----------
         combiner : Mixture or Vote
             The members and how they are combined.
-        answer : callable, optional
-            ``answer(member) -> class numbers or shares`` of all judged rows, shape (n,) or (n, K); by default
-            what is kept with the pool.
+        wrong : callable, optional
+            ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an
+            ensemble is wrong; by default by the answers that are kept with the pool.
         """
         ledger = combiner.pool.ledger
         half = ledger.rows.halves()
         if half is None or ledger.rows.fitted:
             return None
-        if answer is None and (kept := combiner.pool.answers) is not None:
-            answer = kept.__getitem__
-        drawn, wrong = np.empty(len(half)), None if answer is None else np.empty(len(half), dtype=np.bool_)
+        if wrong is None and (kept := combiner.pool.answers) is not None:
+            wrong = partial(wrong_answers, kept.__getitem__, ledger.rows.y)
+        drawn, found = np.empty(len(half)), np.empty(len(half))
         for judged in (~half, half):
             part = combiner.part(~judged)
             if part is None:
                 return None
             ensemble = part.stage(part.pool.n_rounds)
             drawn[judged] = ledger.part(judged).pool().combine(ensemble.weights)
-            if answer is not None and wrong is not None:
-                wrong[judged] = _predicted(ensemble, judged, answer) != ledger.rows.y[judged]
-        return cls(ledger.rows, half, drawn, wrong)
+            if wrong is not None:
+                found[judged] = wrong(ensemble, judged)
+        return cls(ledger.rows, half, drawn, None if wrong is None else found)
 
 
-def _predicted(ensemble: MixtureEnsemble, judged: Mask, answer: Callable[[int], Any]) -> Ints:
-    """Return the class numbers that an ensemble answers to some of the rows."""
+def wrong_answers(answer: Callable[[int], Any], y: Ints, ensemble: MixtureEnsemble, judged: Mask) -> Mask:
+    """Return whether `predict` of an ensemble is wrong in each of some of the judged rows.
+
+    Parameters
+    ----------
+    answer : callable
+        ``answer(member) -> class numbers or shares`` of all judged rows, shape (n,) or (n, K).
+    y : ndarray of shape (n,)
+        Their class numbers.
+    ensemble : MixtureEnsemble
+        The members and their shares.
+    judged : ndarray of bool, shape (n,)
+        Which of the rows.
+    """
     used, rows = np.flatnonzero(ensemble.weights > 0).tolist(), np.flatnonzero(judged)
     said = (answer(m)[rows] for m in used)
-    return ensemble.mix(said, len(rows), lambda m, some: answer(m)[rows[some]]).argmax(axis=1)
+    shares = ensemble.mix(said, len(rows), lambda m, some: answer(m)[rows[some]])
+    wrong: Mask = shares.argmax(axis=1) != y[rows]
+    return wrong
 
 
 @dataclass(frozen=True)

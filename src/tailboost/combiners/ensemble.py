@@ -86,13 +86,15 @@ class MixtureEnsemble:
         """Numbers of the members that answer with shares of the labels, from which the answer is drawn."""
         return np.flatnonzero([getattr(member, "draws", False) for member in self.members])
 
-    def answers_by(self, X: Any, members: Ints) -> Ints:
-        """Return the class number that each row's own member answers, shape (n,)."""
-        k = np.empty(len(members), dtype=np.intp)
-        for m in np.unique(members):
-            rows = np.flatnonzero(members == m)
-            k[rows] = next(self.answers(take(X, rows), [m]))
-        return k
+    @property
+    def draws(self) -> bool:
+        """Whether an answer is drawn: several members have a share, or the one draws its own answers."""
+        used = np.flatnonzero(self.weights > 0)
+        return len(used) > 1 or bool(np.isin(used, self.drawing).any())
+
+    def answer(self, member: int, X: Any) -> Ints:
+        """Return the class numbers that one member answers, shape (n,)."""
+        return next(self.answers(X, [member]))
 
     def scores(self, X: Any) -> Floats:
         """Return each label's share for the rows of a table, (n, K), ties settled."""
@@ -101,7 +103,7 @@ class MixtureEnsemble:
         return self.mix(
             self.answers(X, np.flatnonzero(self.weights > 0)),
             n_rows_of(X),
-            lambda m, rows: next(self.answers(take(X, rows), [m])),
+            lambda m, rows: self.answer(m, take(X, rows)),
         )
 
     def scores_of(self, answers: Any) -> Floats:
@@ -257,6 +259,23 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
         P[rows, winner] = np.nextafter(P[rows].max(axis=1), 2.0)
         open_rows = open_rows[~named]
     return P
+
+
+def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
+    """Return the class number that each row's own member answers, shape (n,).
+
+    Parameters
+    ----------
+    members : ndarray of shape (n,)
+        Whose answer each row gets.
+    answer : callable
+        ``answer(member, rows) -> class numbers`` of a member for some of the rows.
+    """
+    k = np.empty(len(members), dtype=np.intp)
+    for m in np.unique(members):
+        rows = np.flatnonzero(members == m)
+        k[rows] = answer(int(m), rows)
+    return k
 
 
 def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:

@@ -20,8 +20,9 @@ from tailboost.combiners.objective import CVaR, Objective, WorstUnit
 from tailboost.combiners.units import UnitTable
 from tailboost.combiners.vote import Vote
 from tailboost.game import Game
-from tailboost.rules.entropic import EntropicLP
+from tailboost.rules.entropic import EntropicLP, entropic_theory
 from tailboost.rules.hedge import Hedge
+from tailboost.rules.history import TotallyCorrective
 from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
 
@@ -384,7 +385,7 @@ def guarantee(
         symbols=_symbols(game, objective, K, (*promised, *observed)),
         estimate=None if elsewhere is None else objective.of_losses(ledger, elsewhere.drawn),
         budget=_budget(combiner, mixture),
-        chosen_by=_chosen_by(combiner),
+        chosen_by=combiner.chosen_by,
         draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
     )
 
@@ -410,11 +411,6 @@ def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
     means = combiner.pool.ledger.mean_losses()
     price = combiner.within(combiner.mean_budget).price if combiner.randomized else None
     return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), price)
-
-
-def _chosen_by(combiner: Mixture | Vote) -> str:
-    """Return in words what λ minimised where that is not the objective itself."""
-    return combiner.chosen_by if isinstance(combiner, Mixture) else ""
 
 
 def _symbols(
@@ -543,7 +539,7 @@ def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float
 def _best_on_player_losses(game: Game[Any]) -> float:
     """Return the CVaR of the best mixture on the losses that drove a totally corrective player."""
     rule, past = game.rule, game.state
-    assert isinstance(rule, (TotallyCorrectiveLP, EntropicLP))
+    assert isinstance(rule, TotallyCorrective)
     return minimize_cvar_mixture(past.losses, rule.alpha, past.kept(rule.outlier_fraction)).value
 
 
@@ -663,9 +659,9 @@ def entropic_bound(
         return Bound(name, "g + δ", None, achieved, f"only for β ≥ 1/2, got {beta:g}")
     if delta is None:  # α = 1 leaves only T ≥ 8/δ
         delta = 2 * log_inverse / beta if log_inverse > 0 else 8 / n_rounds
-    needed = max(32 / delta**2 * log_inverse, 8 / delta)
+    needed = entropic_theory(alpha, delta)[1]
     if n_rounds < needed:
-        note = f"δ = {delta:.3g} at β = {beta:g} needs T ≥ {math.ceil(needed):,}; T = {n_rounds}"
+        note = f"δ = {delta:.3g} at β = {beta:g} needs T ≥ {needed:,}; T = {n_rounds}"
         return Bound(name, "g + δ", None, achieved, note)
     return Bound(name, "g + δ", g + delta, achieved, f"δ = {delta:.3g}")
 

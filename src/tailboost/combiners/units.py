@@ -73,12 +73,15 @@ class UnitTable:
         One per unit.
     fresh : bool
         Whether these rows had no part in the fit.
+    draws : bool
+        Whether the randomised rule draws; else `predict` answers as it does, and is shown for both.
     """
 
     kind: str
     measured_on: str
     lines: tuple[UnitLine, ...]
     fresh: bool = False
+    draws: bool = True
 
     @classmethod
     def of(
@@ -95,6 +98,7 @@ class UnitTable:
         estimates: UnitEstimates | None = None,
         fresh: bool = False,
         counts: Ints | None = None,
+        draws: bool = True,
     ) -> Self:
         """Collect the lines.
 
@@ -116,6 +120,8 @@ class UnitTable:
             Whether the rows had no part in the fit.
         counts : ndarray of shape (m,), optional
             Rows of each unit, where those of ``index`` stand for several.
+        draws : bool, default=True
+            Whether the randomised rule draws.
         """
         flat = np.asarray(index).ravel()
         rows = np.bincount(flat[flat >= 0], minlength=len(names)) if counts is None else counts
@@ -135,7 +141,7 @@ class UnitTable:
             )
             for k, name in enumerate(names)
         )
-        return cls(kind, measured_on, lines, fresh)
+        return cls(kind, measured_on, lines, fresh, draws)
 
     def column(self, name: str) -> Floats | None:
         """Return one attribute of all lines, NaN where it is not known; None where it is known of none.
@@ -182,8 +188,10 @@ class UnitTable:
             ]
             for line in self._shown
         ]
-        # A column without anything to say is left out.
-        kept = [j for j in range(len(heads)) if j < 2 or any(row[j] not in ("", "–") for row in rows)]
+        # A column without anything to say, or what another one says, is left out.
+        drawn = heads.index("randomised rule")
+        kept = [j for j in range(len(heads)) if self.draws or j not in (drawn, drawn + 1)]
+        kept = [j for j in kept if j < 2 or any(row[j] not in ("", "–") for row in rows)]
         return [heads[j] for j in kept], [[row[j] for j in kept] for row in rows]
 
     @property

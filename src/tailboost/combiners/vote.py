@@ -73,6 +73,7 @@ class Vote:
 
     with_erm = False
     mean_budget = None
+    chosen_by = ""
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game that is judged on ``rows``; neither ERM nor constants have a vote."""

@@ -19,6 +19,7 @@ from tailboost.dask._classifiers import (
     WorstClassBoostClassifier,
 )
 from tailboost.dask._cluster import ClusterError, WorkerLostWarning, local_cluster
+from tailboost.dask._mixture import RobustMixtureClassifier
 from tailboost.dask._table import ClusterTable, read_parquet
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "ClusterError",
     "ClusterTable",
     "GroupDROBoostClassifier",
+    "RobustMixtureClassifier",
     "WorkerLostWarning",
     "WorstClassBoostClassifier",
     "certify",

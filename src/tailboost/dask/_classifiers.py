@@ -86,7 +86,7 @@ class OnCluster(ValidatedMixtureClassifier):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         blocks = partitions(X, *columns)
         client = client_of(client)
-        with client.as_current(), Rows(client, blocks) as self._remote:
+        with client.as_current(), Rows(client, blocks, self.checkpoint_dir) as self._remote:
             try:
                 fit()
             finally:
@@ -112,7 +112,7 @@ class OnCluster(ValidatedMixtureClassifier):
         remote.keep(_worker.look, reading)
         tally = Tally.merged([seen.tally for seen in looks])
         code, half = np.divmod(tally.keys, 2)
-        y_, *columns = _codes(code, reading.radices)
+        y_, *columns = _worker.taken_apart(code, reading.radices)
         weights = (self.class_weight, self.classes_, y_, tally.weight)
         factor = class_factors(*weights)[y_]
         numbers = None
@@ -267,15 +267,6 @@ def _joint(column: int, categories: tuple[list[Any] | None, ...]) -> list[Any] |
     if all(c == first for c in categories):
         return first
     return sorted({value for c in categories if c is not None for value in c})
-
-
-def _codes(combined: Any, radices: list[int]) -> list[Any]:
-    """Take apart combined numbers of class and groups."""
-    codes = []
-    for radix in reversed(radices):
-        combined, code = np.divmod(combined, radix)
-        codes.append(code)
-    return codes[::-1]
 
 
 def _with_largest_codes(sample: Any, reading: Reading) -> Any:

@@ -97,10 +97,12 @@ class Rows:
     client : distributed.Client
     partitions : list of tuples
         Delayed (X, y, sample_weight, groups).
+    kept : path or URL, optional
+        Where the models of the fit are kept, for messages.
     """
 
-    def __init__(self, client: Any, partitions: list[tuple[Any, ...]]) -> None:
-        self.client, self.partitions = client, partitions
+    def __init__(self, client: Any, partitions: list[tuple[Any, ...]], kept: Any = None) -> None:
+        self.client, self.partitions, self.kept = client, partitions, kept
         self.fit = uuid.uuid4().hex
         self.addresses: list[str] = []
         self.losses = 0
@@ -295,7 +297,12 @@ class Rows:
         return there
 
     def _gone(self) -> ClusterError:
+        again = (
+            "; with a checkpoint_dir the models that were finished would not have to be fitted again"
+            if self.kept is None
+            else f" and checkpoint_dir={str(self.kept)!r}, where the models that were finished are kept"
+        )
         return ClusterError(
-            "the Dask scheduler was lost or restarted, and the rows with it: fit again with a new client; "
-            "with the same checkpoint_dir the models that were finished are not fitted again"
+            "the Dask scheduler was lost or restarted, and the rows with it: fit again with a new client"
+            f"{again}"
         )

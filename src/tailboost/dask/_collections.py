@@ -32,8 +32,17 @@ class Column:
     values: Any
 
 
-def partitions(X: Any, *others: Column) -> list[tuple[Any, ...]]:
+def partitions(X: Any, *others: Column, name: str = "X") -> list[tuple[Any, ...]]:
     """Return the partitions of X with those of its other columns, as delayed objects; None for a None.
+
+    Parameters
+    ----------
+    X : Dask array or data frame of shape (n, d)
+        By whose partitions the others are cut.
+    *others : Column
+        What belongs to its rows.
+    name : str
+        What X is called in messages.
 
     Raises
     ------
@@ -42,7 +51,7 @@ def partitions(X: Any, *others: Column) -> list[tuple[Any, ...]]:
     ValueError
         If their partitions do not belong together.
     """
-    for column in (Column("X", X), *others):
+    for column in (Column(name, X), *others):
         if column.values is not None and not is_collection(column.values):
             raise TypeError(
                 f"{column.name} is a {type(column.values).__name__}: a Dask array or data frame is needed, "
@@ -50,9 +59,9 @@ def partitions(X: Any, *others: Column) -> list[tuple[Any, ...]]:
                 "tailboost's own classifiers"
             )
     if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, got {X.ndim}")
+        raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
     rows = _blocks(X)
-    columns = [_aligned(X, len(rows), column) for column in others]
+    columns = [_aligned(Column(name, X), len(rows), column) for column in others]
     return [(block, *(None if c is None else c[j] for c in columns)) for j, block in enumerate(rows)]
 
 
@@ -63,22 +72,30 @@ def _blocks(X: Any) -> list[Any]:
     return list(rows.to_delayed().ravel())
 
 
-def _aligned(X: Any, n_blocks: int, column: Column) -> list[Any] | None:
-    values = column.values
+def _aligned(to: Column, n_blocks: int, column: Column) -> list[Any] | None:
+    values, X = column.values, to.values
     if values is None:
         return None
     if isinstance(values, da.Array) and isinstance(X, da.Array):
         known = [not np.isnan(sum(a.chunks[0])) for a in (X, values)]
         if all(known):
             if len(values) != len(X):
-                raise ValueError(f"{column.name} has {len(values):,} entries, X has {len(X):,} rows")
+                raise ValueError(f"{column.name} has {len(values):,} entries, {to.name} has {len(X):,} rows")
             values = values.rechunk({0: X.chunks[0]})
     blocks = _blocks(values)
     if len(blocks) != n_blocks:
         raise ValueError(
-            f"{column.name} has {len(blocks)} partitions, X has {n_blocks}: they must be cut at the same rows"
+            f"{column.name} has {len(blocks)} partitions, {to.name} has {n_blocks}: they must be cut at the "
+            "same rows"
         )
     return blocks
+
+
+def wide(values: Any) -> Any:
+    """Return a column as a table of one column, by which others can be cut."""
+    if getattr(values, "ndim", None) != 1:
+        return values
+    return values[:, None] if hasattr(values, "chunks") else values.to_frame()
 
 
 def whole(blocks: list[Any]) -> Any:

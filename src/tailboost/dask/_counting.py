@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tailboost._checks import n_rows_of, refuse_missing
-from tailboost.dask._collections import Column, partitions
+from tailboost.dask._collections import Column, partitions, wide
 
 WEIGHT = "weight"
 
@@ -64,8 +64,8 @@ def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     def of_collections(*args: Any, sample_weight: Any = None, **options: Any) -> Any:
         given = dict(zip(names, args, strict=False))
         columns = [Column(name, options.pop(name) if name in options else given[name]) for name in names]
-        first = columns[0].values
-        blocks = partitions(_wide(first), *columns, Column("sample_weight", sample_weight))
+        weights = Column("sample_weight", sample_weight)
+        blocks = partitions(wide(columns[0].values), *columns, weights, name=names[0])
         delayed = dask.delayed(_count_block, pure=False)
         tables = dask.compute(*(delayed(names, *block[1:]) for block in blocks))
         table = added(list(tables))
@@ -74,13 +74,6 @@ def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
         return function(*found, *rest, sample_weight=table[WEIGHT].to_numpy(), **options)
 
     return of_collections
-
-
-def _wide(values: Any) -> Any:
-    """Return a column as a table of one column, from which partitions are taken."""
-    if getattr(values, "ndim", None) != 1:
-        return values
-    return values[:, None] if hasattr(values, "chunks") else values.to_frame()
 
 
 def _count_block(names: tuple[str, ...], *values: Any) -> Any:

@@ -340,11 +340,13 @@ def look(fit: str, reading: Reading) -> Look:
             X, y, weight, columns = pickle.load(file)
         rows = slice(end, end := end + len(y))
         table, hashes = reading.reader.transform(X), hash_rows(X)
-        sample.add(table, hash_rows(table))
+        # Of float32 the learner reads these very numbers.
+        same = getattr(X, "dtype", None) == np.float32
+        sample.add(table, hashes if same else hash_rows(table))
         given.add(X, hashes)
         codes = [positions(y, reading.classes, "y")]
         codes += [positions(c, v, "groups") for c, v in zip(columns, reading.groups, strict=True)]
-        strata = _combined(codes, reading.radices)
+        strata = combined(codes, reading.radices)
         digest += _digest(hashes, strata, weight)
         part.y[rows], part.weight[rows], part.hashes[rows], part.keys[rows] = codes[0], weight, hashes, strata
         path = part.folder / f"table-{number}.npy"
@@ -359,11 +361,21 @@ def look(fit: str, reading: Reading) -> Look:
     return Look(tally, least, *sample.rows(), *given.rows(), shortest(part.hashes), digest)
 
 
-def _combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:
-    combined = np.zeros(len(codes[0]), dtype=np.int64)
+def combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:
+    """Return one number for several, such as class and groups, each below its radix."""
+    number = np.zeros(len(codes[0]), dtype=np.int64)
     for code, radix in zip(codes, radices, strict=True):
-        combined = combined * radix + code
-    return combined
+        number = number * radix + code
+    return number
+
+
+def taken_apart(number: NDArray[np.int64], radices: list[int]) -> list[NDArray[np.int64]]:
+    """Return the numbers that were `combined` into one."""
+    codes = []
+    for radix in reversed(radices):
+        number, code = np.divmod(number, radix)
+        codes.append(code)
+    return codes[::-1]
 
 
 def _digest(hashes: Hashes, keys: NDArray[np.int64], weight: Floats) -> int:

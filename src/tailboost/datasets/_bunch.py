@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import lzma
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +34,15 @@ def decode(codes: ArrayLike, names: Mapping[int, str], other: str) -> NDArray[np
     """Spell out integer codes; codes without a name become `other`."""
     values, inverse = np.unique(np.asarray(codes), return_inverse=True)
     return np.asarray([names.get(int(value), other) for value in values])[inverse]
+
+
+def bundled(name: str, dtype: type) -> tuple[list[str], NDArray[Any], str]:
+    """Return the columns' names and the cells of a table that comes with the package, and its description."""
+    folder = files("tailboost.datasets") / "data"
+    text = lzma.decompress((folder / f"{name}.csv.xz").read_bytes()).decode("ascii")
+    header, rows = text.split("\n", 1)
+    cells: NDArray[Any] = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=dtype)
+    return header.split(","), cells, (folder / "README.md").read_text(encoding="utf-8")
 
 
 def numeric_bunch(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import lzma
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
-from tailboost.datasets._bunch import age_band, decode, numeric_bunch
+from tailboost.datasets._bunch import age_band, bundled, decode, numeric_bunch
 
-_DATA = files("tailboost.datasets") / "data"
 _SEX = {1: "male", 2: "female"}
 _EDUCATION = {1: "graduate school", 2: "university", 3: "high school"}
 
@@ -76,10 +72,7 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
     >>> X.shape, int(y.sum())
     ((30000, 23), 6636)
     """
-    text = lzma.decompress((_DATA / "credit_default.csv.xz").read_bytes()).decode("ascii")
-    header, rows = text.split("\n", 1)
-    names = header.split(",")
-    table = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=np.int64)
+    names, table, descr = bundled("credit_default", np.int64)
     X, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
     column = dict(zip(names, table.T, strict=True))
     groups = {
@@ -95,7 +88,7 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
         feature_names=names[:-1],
         target_name=names[-1],
         target_names=["paid", "defaulted"],
-        descr=(_DATA / "README.md").read_text(encoding="utf-8"),
+        descr=descr,
         return_X_y=return_X_y,
         as_frame=as_frame,
     )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import lzma
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
-from tailboost.datasets._bunch import numeric_bunch
+from tailboost.datasets._bunch import bundled, numeric_bunch
 
-_DATA = files("tailboost.datasets") / "data"
 _GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
 
 
@@ -71,10 +67,7 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
     >>> X.shape, np.bincount(y).tolist()
     ((6497, 12), [246, 2138, 2836, 1079, 198])
     """
-    text = lzma.decompress((_DATA / "wine_quality.csv.xz").read_bytes()).decode("ascii")
-    header, rows = text.split("\n", 1)
-    names = header.split(",")
-    cells = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=np.str_)
+    names, cells, descr = bundled("wine_quality", np.str_)
     red = cells[:, names.index("colour")] == "red"
     measured = [j for j, name in enumerate(names) if name not in ("colour", "quality")]
     quality = cells[:, names.index("quality")].astype(np.int64)
@@ -86,7 +79,7 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
         feature_names=[*(names[j] for j in measured), "red"],
         target_name="quality",
         target_names=_GRADES,
-        descr=(_DATA / "README.md").read_text(encoding="utf-8"),
+        descr=descr,
         return_X_y=return_X_y,
         as_frame=as_frame,
     )

@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.classifiers._target_game import reachable, warn_of_missed
-from tailboost.combiners import Ledger, Mixture
+from tailboost.classifiers._target_game import reachable, warn_of_missed, warn_of_small
+from tailboost.combiners import Mixture
+from tailboost.combiners.ledger import LOSS_DECIMALS
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.data import GroupNames, Rows
-from tailboost.solvers import BitLosses
 from tailboost.targets import DECIMALS, NamedUnits, allowed_errors
 
 # The objectives by name, with what their units are.
 OBJECTIVES = {"cvar": None, "worst_class": "class", "worst_group": "group", "worst_cell": "cell"}
+
+FEW_ROWS = 10  # units with fewer are named in a warning
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,9 @@ class Aim:
         assert rows.groups is not None
         return rows.groups
 
-    def errors(self, wrong: Mask, rows: Rows) -> Floats:
+    def errors(self, wrong: Any, rows: Rows) -> Floats:
         """Return the error of each unit, NaN without rows, of answers that are wrong in some rows."""
-        ledger = Ledger(rows, BitLosses.from_rows(wrong[None]), BitLosses(len(wrong)))
-        errors, used = ledger.unit_errors("units", self.index(rows))
-        of_units = np.full(len(self.units.names), np.nan)
-        of_units[used] = errors[0]
-        return of_units
+        return rows.means(self.index(rows), len(self.units.names), wrong).round(LOSS_DECIMALS)
 
     def keeps(self, errors: Floats) -> Mask:
         """Whether the error of each unit is allowed, shape (m,); one that is not known is."""
@@ -95,6 +93,18 @@ class Aim:
     def met(self, errors: Floats) -> bool | None:
         """Whether errors of the units are all allowed; None without targets."""
         return None if self.allowed is None else bool(self.keeps(errors).all())
+
+    def warn_of_small(self, rows: Rows) -> None:
+        """Name the units with few rows."""
+        assert isinstance(self.objective, WorstUnit)
+        names, pseudo = self.units.names.tolist(), self.objective.shrinkage
+        rule = "their errors are estimated on so few" + (
+            f", and λ follows values drawn towards the mean over all units by {pseudo:g} pseudo-rows"
+            if pseudo
+            else ", and λ believes them: shrinkage=0"
+        )
+        size = rows.sizes(self.index(rows), len(names))
+        warn_of_small(self.units.kind, names, size, str(FEW_ROWS), FEW_ROWS, rule)
 
     def warn_of_missed(self, errors: Floats, combiner: Mixture) -> None:
         """Name the units whose errors are not allowed, and the budget that would do."""

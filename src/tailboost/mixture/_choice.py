@@ -5,20 +5,21 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import n_rows_of
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import GROUPS_UNUSED
 from tailboost.classifiers._input import (
     ValidationRows,
     checked_table,
@@ -28,11 +29,12 @@ from tailboost.classifiers._input import (
 )
 from tailboost.classifiers._known_rows import KnownRows
 from tailboost.classifiers._mixture import ResubstitutionWarning
-from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
+from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of, logs
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
+from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates, Wrong
+from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
@@ -40,9 +42,9 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._by_group import members_by_group
-from tailboost.mixture._members import GROUPS_NEEDED, GROUPS_UNUSED, losses_of, name_of
+from tailboost.mixture._members import GROUPS_NEEDED, losses_of, name_of
 from tailboost.mixture._pool import Kinds, members_of
-from tailboost.mixture._tables import Judged, LogTable, Models
+from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
 from tailboost.solvers import BitLosses
 
 
@@ -89,8 +91,11 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             )
 
     def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
-        self._group_names = GroupNames.of(groups, "groups", n, used)
-        self.groups_ = self._group_names.names
+        self._set_groups(GroupNames.of(groups, "groups", n, used))
+
+    def _set_groups(self, names: GroupNames) -> None:
+        self._group_names = names
+        self.groups_ = names.names
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -109,14 +114,20 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             rows = self._noting_seen(X, rows)
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
+        return Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
+
+    def _given(
+        self, models: Models, probabilities: Any, y: Any, groups: Any, sample_weight: Any, words: str
+    ) -> tuple[list[Floats], Rows]:
+        """Return the log-probabilities of models that were given by name, and the rows of positive weight."""
         numbers = label_numbers(self.classes_, y)
-        table = models.given(X, range(len(models.names)), len(numbers))
+        table = models.given(probabilities, range(len(models.names)), self.classes_, len(numbers))
         weight = checked_weight(sample_weight, np.empty((table.n_rows, 1)), "sample_weight")
         used = weight > 0
         groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
         given = Given(table.n_rows).part(used)
         rows = Rows(numbers[used], weight[used], groups, words.format(int(used.sum())), None, given)
-        return Judged.of(models, [table[(i,)][used] for i in range(len(models.names))], rows)
+        return [table[(i,)][used] for i in range(len(models.names))], rows
 
     def _noting_seen(self, X: Any, rows: Rows) -> Rows:
         """Return rows to judge on, with a word and a warning if models were fitted on them."""
@@ -132,37 +143,53 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         )
         return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
-    def _settle(self, judged: Judged, same: Mixture | None = None) -> None:
-        """Make the pool, unless one of the same units on these rows is given, and choose λ."""
-        aim = Aim.of(
+    def _aimed(self, rows: Rows) -> Aim:
+        return Aim.of(
             self.objective,
-            judged.rows,
+            rows,
             self.classes_,
             getattr(self, "_group_names", None),
             alpha=self.alpha,
             max_error=self.max_error,
             shrinkage=float(self.shrinkage),
         )
-        rows, table = aim.rows(judged.rows), judged.table
+
+    def _settle(self, judged: Judged | Tallied, same: Mixture | None = None) -> None:
+        """Make the pool, unless one of the same units on these rows is given, and choose λ."""
+        aim = self._aimed(judged.rows)
         if same is None:
+            assert isinstance(judged, Judged)
+            rows, table = aim.rows(judged.rows), judged.table
             members = self._members(aim, judged, rows)
-            ledger = Ledger(rows, losses_of(members, table, rows.y), BitLosses(len(rows.y)))
-            self.combiner_ = Mixture(
-                aim.objective,
-                judged.models.n_classes,
-                mean_budget=self.mean_budget,
-                randomized=self._sharing,
-            )
-            self.combiner_.pool = Pool(ledger, [], list(members))
+            losses = losses_of(members, table, rows.y)
+            self.combiner_ = self._mixture(aim, Ledger(rows, losses, BitLosses(len(rows.y))), members)
         else:
             self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget)
         self._judged, self._aim = judged, aim
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         if aim.over_units:
+            rows = self.combiner_.pool.ledger.rows
             self.units_ = aim.units.names.tolist()
-            self.unit_errors_ = aim.errors(self._shares(table).argmax(axis=1) != rows.y, rows)
+            self.unit_errors_ = aim.errors(self._wrong(self.ensemble_, np.ones(len(rows.y), bool)), rows)
             self.bound_met_ = aim.met(self.unit_errors_)
+
+    def _warn(self) -> None:
+        """Warn of what the choice found."""
+        aim = self._aim
+        if self.unit_errors_ is None:
+            return
+        aim.warn_of_small(self.combiner_.pool.ledger.rows)
+        if self.bound_met_ is False:
+            aim.warn_of_missed(self.unit_errors_, self.combiner_)
+
+    def _mixture(self, aim: Aim, ledger: Ledger, members: list[Any]) -> Mixture:
+        """Return the combiner of a pool with these losses."""
+        mixture = Mixture(
+            aim.objective, len(self.classes_), mean_budget=self.mean_budget, randomized=self._sharing
+        )
+        mixture.pool = Pool(ledger, [], list(members))
+        return mixture
 
     def _members(self, aim: Aim, judged: Judged, rows: Rows) -> list[Any]:
         kinds, table = self._kinds(aim), judged.table
@@ -276,6 +303,8 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             new.mean_budget = mean_budget
         new._validate_params()
         judged = self._judged
+        if X is None and y is None and (groups is not None or name != self.objective):
+            judged = judged.kept()
         if X is not None or y is not None:
             if X is None or y is None:
                 raise ValueError("reweight needs both X and y, or neither")
@@ -340,11 +369,12 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _answered(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, list[Any]]:
         """Return rows to measure errors on, and the answers of all members to them."""
-        judged = self._judged
         if X is not None and y is not None:
-            judged = self._judged_by(judged.models, X, y, groups, sample_weight, "predicted")
+            judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
         elif X is not None or y is not None or groups is not None or sample_weight is not None:
             raise ValueError("predicted needs both X and y, and groups or sample_weight only with them")
+        else:
+            judged = self._judged.kept()
         self._check_objective(judged.rows.groups)
         table = judged.table
         return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
@@ -398,8 +428,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """What was achieved, against the best member alone and against constants, in words."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            answer = cache(self._answer) if self._aim.over_units else None
-            elsewhere = Elsewhere.of(self.combiner_, answer)
+            elsewhere = Elsewhere.of(self.combiner_, self._wrong if self._aim.over_units else None)
             found = guarantee(
                 None,
                 self.combiner_,
@@ -413,9 +442,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             self._guarantee = replace(found, units=self._unit_table(elsewhere))
         return self._guarantee
 
-    def _answer(self, member: int) -> NDArray[Any]:
-        answers: NDArray[Any] = self.ensemble_.members[member].predict_table(self._judged.table)
-        return answers
+    @property
+    def _wrong(self) -> Wrong:
+        return self._judged.wrong(self.combiner_.pool)
 
     def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
         aim, ledger = self._aim, self.combiner_.pool.ledger
@@ -434,6 +463,8 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             allowed=aim.allowed,
             met=None if aim.allowed is None else (aim.keeps(errors), aim.keeps(drawn)),
             estimates=UnitEstimates.of(elsewhere, index, m),
+            draws=self.ensemble_.draws,
+            counts=ledger.rows.counts(index, m),
         )
 
     @property
@@ -457,13 +488,13 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _scores(self, X: Any, groups: Any = None) -> Floats:
         check_is_fitted(self)
-        X, models = self._checked(X), self._models
+        X = self._checked(X)
         numbers = self._numbers(groups, n_rows_of(X))
-        parts = (
-            models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
-            for part in batches(X)
-        )
-        return np.concatenate([self._shares(table) for table in parts])
+        return np.concatenate([self._shares(self._table(X, numbers, part)) for part in batches(X)])
+
+    def _table(self, X: Any, numbers: Ints | None, part: Ints) -> LogTable:
+        """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
+        return self._models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
 
     def _numbers(self, groups: Any, n: int) -> Ints | None:
         """Return the numbers of the groups of rows to answer, where answers depend on them."""
@@ -473,6 +504,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             return None
         if groups is None:
             raise ValueError(GROUPS_NEEDED)
+        columns = self._group_names.columns or ()
+        if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+            groups = {name: groups[name] for name in groups if name in columns} or groups
         return self._group_names.number(groups, "groups", n)
 
     def example_groups(self, n_rows: int) -> Any:
@@ -544,6 +578,98 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         shares = self._scores(X, groups)
         return self.classes_[shares.argmax(axis=1)]
 
+    def predict_log_proba(self, X: Any, *, groups: Any = None) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return logs(self._scores(X, groups))
+
+    def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        return self.classes_[draw(self._scores(X, groups), check_random_state(random_state))]
+
+    def predict_with(self, X: Any, members: Any, *, groups: Any = None) -> NDArray[Any]:
+        """Return the answer of one member to each row, each row's own.
+
+        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        members : array-like of int, shape (n,)
+            Which member answers a row: an index into ``estimator_weights_``.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n numbers of members, or one of them answers by a further draw.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        numbers = self._numbers(groups, n_rows_of(X))
+        chosen = self._drawn(members, n_rows_of(X))
+
+        def answer(member: int, rows: Ints) -> Ints:
+            said: Ints = self.ensemble_.members[member].predict_table(self._table(X, numbers, rows))
+            return said
+
+        return self.classes_[answers_by(chosen, answer)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`. With scikit-learn's metadata routing, ``set_score_request(groups=True)``
+            has cross-validation hand them on.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
+
     def _checked(self, X: Any) -> Any:
         if not self._models.fitted:
             raise AttributeError(
@@ -558,8 +684,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
-            Class probabilities by the models' names, columns in the order of ``classes_``; models without a
-            share (see `used_models_`) may be left out.
+            Class probabilities by the models' names, columns in the order of ``classes_``, or data frames
+            whose columns are named by the labels; models without a share (see `used_models_`) may be left
+            out.
         groups : array-like of shape (n,), optional
             As in `predict_proba`.
 
@@ -575,7 +702,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """
         check_is_fitted(self)
         needed = [self._models.names.index(name) for name in self.used_models_]
-        table = self._models.given(probabilities, needed)
+        table = self._models.given(probabilities, needed, self.classes_)
         return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
 
     def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> NDArray[Any]:

@@ -15,11 +15,9 @@ from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
 GROUPS_NEEDED = (
-    "groups are needed: this classifier was made with groups_at_prediction=True. predict, predict_proba, "
-    "predict_from and predict_proba_from take groups=…; what takes a model and no groups can be given its "
-    "answers, as certify(clf.predict(X, groups=groups), None, y)"
+    "groups are needed: this classifier was made with groups_at_prediction=True, so that what it answers to "
+    "a row depends on the row's group. Give groups=…"
 )
-GROUPS_UNUSED = "groups have no part in the answers: groups_at_prediction is False"
 # Groups that are named where a member is described.
 SHOWN = 4
 

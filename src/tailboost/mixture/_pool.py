@@ -86,8 +86,9 @@ class UnitModel:
             if len(present) < 2:
                 continue
             features = self._features(table[self.source][inside], rows.y[inside])
-            fitted = LogisticRegression(max_iter=200).fit(features, column[inside], rows.weight[inside])
-            self.fits.append(fitted)
+            # Newton's steps: where units are tiny or classes many, thousands of others would be needed.
+            fitted = LogisticRegression(solver="newton-cg", max_iter=200)
+            self.fits.append(fitted.fit(features, column[inside], rows.weight[inside]))
             self.units.append(present)
         return self
 

@@ -126,7 +126,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     Warns
     -----
     BoundNotMetWarning
-        From `fit`; names the units whose error of `predict` is above ``max_error`` on the rows of the choice.
+        Names the units whose error of `predict` is above ``max_error`` on the rows of the choice.
+    SmallUnitsWarning
+        Names the units with fewer than 10 different rows to choose on.
 
     See Also
     --------
@@ -319,8 +321,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
         )
         self._settle(judged)
-        if self.unit_errors_ is not None and self.bound_met_ is False:
-            self._aim.warn_of_missed(self.unit_errors_, self.combiner_)
+        self._warn()
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
         given = () if problem.validation is None else (problem.validation[0],)
@@ -352,9 +353,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
-            Class probabilities of each model, on rows that it was not fitted on. With two classes, those of
-            the second may be given alone, shape (n,). Rows may be off 1 by .01, as printed numbers are, and
-            are scaled.
+            Class probabilities of each model, on rows that it was not fitted on: columns in the order of
+            ``classes``, or a data frame whose columns are named by the labels, in any order. With two
+            classes, those of the second may be given alone, shape (n,). Rows may be off 1 by .01, as printed
+            numbers are, and are scaled.
         y : array-like of shape (n,)
             Labels of these rows.
         objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
@@ -378,21 +380,32 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ValueError, TypeError
             If an argument is not as described.
         """
-        mix = cls(objective=objective, **params)
-        mix._validate_params()
-        mix._check_objective(groups)
-        check_named(probabilities)
+        mix = cls._unsettled(probabilities, groups, objective=objective, **params)
         refuse_missing(y, "y")
-        mix.classes_ = np.unique(column_or_1d(y)) if classes is None else np.asarray(classes)
-        if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
-            raise ValueError(f"classes must be at least two different labels, got {mix.classes_.tolist()}")
+        models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             n = n_group_rows(groups)
             mix._name_groups(groups, n, np.ones(n, dtype=bool))
-        models = Models(list(probabilities), len(mix.classes_), [], [])
-        mix.validation_ = "probabilities"
         mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
+        mix._warn()
         return mix
+
+    @classmethod
+    def _unsettled(cls, probabilities: Any, groups: Any, **params: Any) -> Self:
+        """Return a classifier of these parameters, which are checked as far as they can be without rows."""
+        mix = cls(**params)
+        mix._validate_params()
+        mix._check_objective(groups)
+        check_named(probabilities)
+        mix.validation_ = "probabilities"
+        return mix
+
+    def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
+        """Set the classes, and return the models of which the probabilities are given by name."""
+        self.classes_ = np.asarray(classes)
+        if len(np.unique(self.classes_)) != len(self.classes_) or len(self.classes_) < 2:
+            raise ValueError(f"classes must be at least two different labels, got {self.classes_.tolist()}")
+        return Models(list(probabilities), len(self.classes_), [], [])
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

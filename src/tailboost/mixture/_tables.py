@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
+from tailboost.combiners.elsewhere import Wrong, wrong_answers
+from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
@@ -81,6 +85,24 @@ def check_named(probabilities: Any) -> None:
         raise TypeError(f"probabilities: names must be text, got {other[0]!r}")
 
 
+def in_class_order(probabilities: Any, name: str, classes: NDArray[Any]) -> Any:
+    """Return probabilities with the columns of a data frame, where labels name them, in the order of classes.
+
+    Raises
+    ------
+    ValueError
+        If only some columns are named by labels.
+    """
+    columns = list(getattr(probabilities, "columns", []))
+    labels = classes.tolist()
+    if columns == list(range(len(columns))) or not set(columns) & {*labels, *map(str, labels)}:
+        return probabilities  # no names, or names of something else: by position
+    for named in (labels, list(map(str, labels))):
+        if set(columns) == set(named) and len(columns) == len(named):
+            return probabilities[named]
+    raise ValueError(f"{name}: its columns are {columns}, the classes are {labels}: one column for each")
+
+
 def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
     """Return the log-probabilities of one model, checked, shape (n, K).
 
@@ -89,13 +111,13 @@ def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str)
     ValueError
         If they are no probabilities of n rows and K classes.
     """
-    P = check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE)
-    if P.shape[1] != n_classes:
+    shape = np.shape(probabilities)
+    if (n_columns := 2 if len(shape) == 1 else shape[-1] if shape else 0) != n_classes:
         raise ValueError(
-            f"{name} has {P.shape[1]} columns, but there are {n_classes} classes: one column for each, in "
-            "the order of `classes`"
+            f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} classes: one "
+            "column for each, in the order of `classes`"
         )
-    P = P.clip(min=0.0)
+    P = check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE).clip(min=0.0)
     logs: Floats = np.log(np.maximum(P / P.sum(axis=1, keepdims=True), LEAST_PROBABILITY))
     return logs
 
@@ -134,9 +156,15 @@ class Models:
         return logs_of(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
 
     def given(
-        self, probabilities: Mapping[str, Any], needed: Sequence[int], n_rows: int | None = None
+        self,
+        probabilities: Mapping[str, Any],
+        needed: Sequence[int],
+        classes: NDArray[Any],
+        n_rows: int | None = None,
     ) -> LogTable:
         """Return the log-probabilities that were given for new rows, as many as there are labels if known.
+
+        Columns of a data frame that are named by the labels of the classes may be in any order.
 
         Raises
         ------
@@ -158,8 +186,9 @@ class Models:
         first, of = next(iter(probabilities)), "y"
         if n_rows is None:
             n_rows, of = len(np.asarray(probabilities[first])), f"probabilities[{first!r}]"
+        words = {name: f"probabilities[{name!r}]" for name in probabilities}
         logs = {
-            name: logs_of(P, f"probabilities[{name!r}]", n_rows, self.n_classes, of)
+            name: logs_of(in_class_order(P, words[name], classes), words[name], n_rows, self.n_classes, of)
             for name, P in probabilities.items()
         }
         return LogTable(n_rows, lambda i: logs[self.names[i]])
@@ -199,3 +228,41 @@ class Judged:
     def table(self) -> LogTable:
         """The log-probabilities by source."""
         return LogTable.of(self.logs, self.rows.groups)
+
+    def kept(self) -> Judged:
+        """Return these: members can be made and asked again."""
+        return self
+
+    def wrong(self, pool: Pool) -> Wrong:
+        """Return what says in which rows `predict` of an ensemble of the pool's members is wrong."""
+        members, table = pool.members, self.table
+        return partial(wrong_answers, cache(lambda m: members[m].predict_table(table)), self.rows.y)
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """What the choice rests on where the rows lie elsewhere: sums of the losses of members on them.
+
+    The sums themselves are the ledger of the pool, each of whose rows stands for several.
+
+    Parameters
+    ----------
+    models : Models
+        The models.
+    rows : Rows
+        The rows by which the units are named and the members made.
+    """
+
+    models: Models
+    rows: Rows
+
+    def kept(self) -> Judged:
+        """Raise: members can neither be made nor asked again."""
+        raise ValueError(
+            f"of {self.rows.words} sums of errors were kept, not the probabilities: for another objective, "
+            "for groups and for what predict answers, give X and y"
+        )
+
+    def wrong(self, pool: Pool) -> Wrong:
+        """Return how often `predict` of one member alone is wrong in the rows behind each line."""
+        return lambda ensemble, judged: pool.ledger.part(judged).pool().combine(ensemble.weights)

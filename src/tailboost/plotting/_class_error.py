@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 from sklearn.metrics import zero_one_loss
 
-from tailboost import metrics
 from tailboost._checks import check_number
+from tailboost._units import unit_name
+from tailboost.metrics import cvar_zero_one_loss
+from tailboost.plotting._judged import Response, response_of, unit_errors
 from tailboost.plotting._style import BLUE, STYLES, VERMILLION, Display, styled, text_colour
 
 _MAX_LABELLED = 30
@@ -89,7 +91,7 @@ class ClassErrorDisplay(Display):
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        response_method: Literal["predict", "predict_proba"] = "predict",
+        response_method: Response = "predict",
         confidence: float | None = 0.95,
         name: str | None = None,
         ax: Any = None,
@@ -130,11 +132,9 @@ class ClassErrorDisplay(Display):
         ValueError
             Another ``response_method``; else as in `tailboost.metrics.class_errors` and ``group_errors``.
         """
-        if response_method not in ("predict", "predict_proba"):
-            raise ValueError(f"response_method must be 'predict' or 'predict_proba', got {response_method!r}")
         return cls.from_predictions(
             y,
-            getattr(estimator, response_method)(X),
+            response_of(estimator, response_method)(X),
             groups=groups,
             sample_weight=sample_weight,
             labels=estimator.classes_,
@@ -193,18 +193,11 @@ class ClassErrorDisplay(Display):
         ValueError
             As in `tailboost.metrics.class_errors` and ``group_errors``.
         """
-        weighted: dict[str, Any] = {"sample_weight": sample_weight}
+        errors = unit_errors(y_true, y_pred, groups, labels, sample_weight)
         if np.ndim(y_pred) == 2:
-            weighted["labels"] = labels
-            mean = metrics.cvar_zero_one_loss(y_true, y_pred, 1.0, **weighted)
-            by_class, by_group = metrics.expected_class_errors, metrics.expected_group_errors
+            mean = cvar_zero_one_loss(y_true, y_pred, 1.0, sample_weight=sample_weight, labels=labels)
         else:
             mean = zero_one_loss(y_true, y_pred, sample_weight=sample_weight)
-            by_class, by_group = metrics.class_errors, metrics.group_errors  # type: ignore[assignment]
-        if groups is None:
-            errors = by_class(y_true, y_pred, **(weighted | {"labels": labels}))
-        else:
-            errors = by_group(y_true, y_pred, groups, **weighted)
         intervals = None
         if confidence is not None:
             check_number(confidence, "confidence", 0, 1)
@@ -222,7 +215,7 @@ class ClassErrorDisplay(Display):
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         m = len(self.errors)
         earlier = _bars_on(ax)
-        names = [str(unit) for unit in self.errors]
+        names = [unit_name(unit) for unit in self.errors]
         if earlier and names != [text.get_text() for text in ax.get_yticklabels()]:
             raise ValueError(f"these axes hold errors of other {self.kind}s, or of more than {_MAX_LABELLED}")
         widths = np.array(list(self.errors.values()))

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import column_or_1d
 
-from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
+from tailboost._checks import check_number
+from tailboost.plotting._judged import labelled, staged_margins
 from tailboost.plotting._style import Display, next_style, styled, text_colour
 from tailboost.rules.vada import variance_cost
 
@@ -118,16 +118,8 @@ class CostDisplay(Display):
         if variance_weight is None:
             variance_weight = getattr(estimator, "variance_weight", _OTHER_LAMBDA)
         variance_weight = check_number(variance_weight, "variance_weight", 0, closed=True)
-        classes = np.asarray(estimator.classes_)
-        labels = column_or_1d(y)
-        index = positions(labels, classes, "y")
-        check_length(labels, "y", n_rows_of(X))
-        weight = check_weights(sample_weight, len(labels))
-        base = weight / weight.sum()
-        costs = [variance_cost(np.zeros(len(labels)), base, variance_weight)]
-        for f in estimator.staged_decision_function(X):
-            margins = f * (2 * index - 1) if f.ndim == 1 else f[np.arange(len(labels)), index]
-            costs.append(variance_cost(margins, base, variance_weight))
+        index, p = labelled(estimator, X, y, sample_weight)
+        costs = [variance_cost(m, p, variance_weight) for m in staged_margins(estimator, X, index)]
         display = cls(
             [c.cost for c in costs],
             [c.mean for c in costs],

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost import metrics
+from tailboost.plotting._judged import Response, response_of, unit_errors
 from tailboost.plotting._style import Display, reference_line, styled, unit_styles
 
 _MAX_MARKED = 30
@@ -75,7 +75,7 @@ class StagedClassErrorDisplay(Display):
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        response_method: Literal["predict", "predict_proba"] = "predict",
+        response_method: Response = "predict",
         allowed: float | None = None,
         name: str | None = None,
         ax: Any = None,
@@ -116,20 +116,8 @@ class StagedClassErrorDisplay(Display):
         ValueError
             Another ``response_method``; else as in `tailboost.metrics.class_errors` and ``group_errors``.
         """
-        if response_method not in ("predict", "predict_proba"):
-            raise ValueError(f"response_method must be 'predict' or 'predict_proba', got {response_method!r}")
-        expected = response_method == "predict_proba"
-        given: dict[str, Any] = {"sample_weight": sample_weight}
-        if groups is None or expected:
-            given["labels"] = estimator.classes_
-        stages = []
-        for answer in getattr(estimator, f"staged_{response_method}")(X):
-            if groups is None:
-                measure: Any = metrics.expected_class_errors if expected else metrics.class_errors
-                stages.append(measure(y, answer, **given))
-            else:
-                measure = metrics.expected_group_errors if expected else metrics.group_errors
-                stages.append(measure(y, answer, groups, **given))
+        staged = response_of(estimator, response_method, "staged_")
+        stages = [unit_errors(y, answers, groups, estimator.classes_, sample_weight) for answers in staged(X)]
         targets = np.unique(getattr(estimator, "max_error_", []))
         if allowed is None and len(targets) == 1:
             allowed = float(targets[0])

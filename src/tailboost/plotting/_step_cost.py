@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import column_or_1d
 
-from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
-from tailboost._typing import Floats, Ints
+from tailboost._checks import check_number
+from tailboost.plotting._judged import labelled, staged_margins
 from tailboost.plotting._style import Display, next_style, styled
 
 _POINTS = 201
@@ -114,13 +113,9 @@ class StepCostDisplay(Display):
         a = np.asarray(estimator.estimator_weights_, dtype=np.float64)
         t = int(check_number(boosting_round, "boosting_round", 1, len(a), closed=True)) - 1
         lam = check_number(estimator.variance_weight, "variance_weight", 0, 1, closed=True)
-        labels = column_or_1d(y)
-        check_length(labels, "y", n_rows_of(X))
-        p = check_weights(sample_weight, len(labels))
-        p = p / p.sum()
-        classes = np.asarray(estimator.classes_)
-        K = len(classes)
-        before, after = _margins_around(estimator, X, positions(labels, classes, "y"), t)
+        index, p = labelled(estimator, X, y, sample_weight)
+        K = len(estimator.classes_)
+        before, after = islice(staged_margins(estimator, X, index), t, t + 2)
         wrong = after < before
         if not wrong.any():
             raise ValueError(f"the hypothesis of round {t + 1} makes no error, so no step is too long")
@@ -149,12 +144,3 @@ class StepCostDisplay(Display):
         )
         ax.set(xlabel="step a", ylabel="cost, with weights that sum to 1", title=name)
         ax.legend()
-
-
-def _margins_around(estimator: Any, X: Any, index: Ints, t: int) -> tuple[Floats, Floats]:
-    """Return the margins of rows with these class numbers before and after hypothesis number ``t``."""
-    rows = np.arange(len(index))
-    found = [np.zeros(len(index))]
-    for f in islice(estimator.staged_decision_function(X), t + 1):
-        found.append(f * (2 * index - 1) if f.ndim == 1 else f[rows, index])
-    return found[-2], found[-1]

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tailboost.report._reading import coin_loss, finished, is_coin, mean, seconds
+from tailboost.report._reading import at, coin_loss, finished, is_coin, mean, seconds
 from tailboost.report.findings import alike
 from tailboost.report.svg import Axis, Canvas, text_width, ticks
 from tailboost.report.verdict import shown_first, verdict
@@ -284,7 +284,7 @@ def _cvar_line(canvas: Canvas, style: Style, alphas: Sequence[float], x: Axis, y
 
 
 def error_chart(
-    document: Mapping[str, Any], path: Sequence[str], counts: Mapping[str, int], what: str
+    document: Mapping[str, Any], path: tuple[str, ...], counts: Mapping[str, int], what: str
 ) -> str:
     """Draw a row of dots with intervals per class or group, one lane per method that is shown first.
 
@@ -292,7 +292,7 @@ def error_chart(
     ----------
     document : dict
         ``Results.document``.
-    path : sequence of str
+    path : tuple of str
         Where the figures of a method hold the errors.
     counts : mapping
         Rows of each class or group; of many classes those are drawn that are hardest for the method that
@@ -301,7 +301,7 @@ def error_chart(
         What is drawn, for the description.
     """
     styles = [s for s in method_styles(document) if s["shown"]]
-    errors = {s["index"]: _under(s["figures"], path) for s in styles}
+    errors = {s["index"]: at(s["figures"], path) for s in styles}
     found = [f for by_name in errors.values() for name in counts if (f := by_name.get(name))]
     if not found:
         return ""
@@ -335,12 +335,6 @@ def error_chart(
         f"Dot chart: error of predict {what}, one dot per method with its 95 % interval. The numbers are in "
         "the table below.",
     )
-
-
-def _under(figures: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
-    for key in path:
-        figures = figures[key]
-    return figures
 
 
 def _dot(canvas: Canvas, style: Style, name: str, figure: Figure, x: Axis, y: float) -> None:

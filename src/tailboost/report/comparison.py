@@ -336,7 +336,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     answers = models[main_alpha].predict(split.X_test)
     predict_seconds = time.perf_counter() - start
 
-    shares = {a: _shares(method, model, split) for a, model in models.items()}
+    shares = {a: method.shares(model, split.X_test, split.classes) for a, model in models.items()}
     if not method.uses_alpha:
         models, shares = dict.fromkeys(curve, classifier), dict.fromkeys(curve, shares[main_alpha])
     cvar = {
@@ -385,13 +385,10 @@ class _Told:
 
 def _filled(split: _Split) -> _Split:
     """Replace missing values by the training median, for a classifier that takes none."""
-    if (
-        not hasattr(split.X_train, "dtype")
-        or split.X_train.dtype.kind != "f"
-        or hasattr(split.X_train, "nnz")
-    ):
+    tables = (split.X_train, split.X_test)
+    if not all(isinstance(X, np.ndarray) and X.dtype.kind == "f" for X in tables):
         return split
-    if not (np.isnan(split.X_train).any() or np.isnan(split.X_test).any()):
+    if not any(np.isnan(X).any() for X in tables):
         return split
     fill = SimpleImputer(strategy="median", keep_empty_features=True).fit(split.X_train)
     return dataclasses.replace(
@@ -419,14 +416,6 @@ def _worst_case(classifier: Any, split: _Split) -> dict[str, Any]:
         "heaviest_tenth": float(weights[: max(1, len(weights) // 10)].sum()),
         "carriers": carriers,
     }
-
-
-def _shares(method: Method, model: Any, split: _Split) -> NDArray[np.float64]:
-    """Share of the answers that goes to each class; a rule that is not randomised gives all to one."""
-    if method.randomized:
-        shares: NDArray[np.float64] = np.asarray(model.predict_proba(split.X_test), dtype=np.float64)
-        return shares
-    return (np.asarray(model.predict(split.X_test))[:, None] == split.classes).astype(np.float64)
 
 
 def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Split) -> dict[str, Any]:

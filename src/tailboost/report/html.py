@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from tailboost.report import charts
-from tailboost.report._reading import finished
+from tailboost.report._reading import at, finished
 from tailboost.report.findings import FAMILY_ERROR, alike, comparison_table, duels, findings, guarantees
 from tailboost.report.results import Results
 from tailboost.report.verdict import shown_first, verdict
@@ -210,9 +210,7 @@ def _randomised(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _errors(document: Mapping[str, Any], names: list[str], *path: str) -> list[dict[str, Any]]:
     rows = []
     for group in alike(document):
-        figures = group[0]["figures"]
-        for key in path:
-            figures = figures[key]
+        figures = at(group[0]["figures"], path)
         rows.append({"titles": [m["title"] for m in group], "cells": [figures.get(name) for name in names]})
     return rows
 

@@ -194,10 +194,9 @@ class Results:
             raise ValueError(f"{os.fspath(path)!r} is not JSON: {error}") from error
         if not isinstance(document, dict) or document.get("schema") != "tailboost.results":
             raise ValueError(f"{os.fspath(path)!r} holds no results of a comparison")
-        if document["schema_version"] != SCHEMA_VERSION:
+        if (version := document.get("schema_version")) != SCHEMA_VERSION:
             raise ValueError(
-                f"{os.fspath(path)!r} has schema version {document['schema_version']}, "
-                f"this tailboost reads {SCHEMA_VERSION}"
+                f"{os.fspath(path)!r} has schema version {version}, this tailboost reads {SCHEMA_VERSION}"
             )
         return cls(document)
 

@@ -7,10 +7,12 @@ import io
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +20,8 @@ from numpy.typing import ArrayLike
 from tailboost._output import write_output
 from tailboost.classifiers import FitInterruptedWarning
 from tailboost.report.results import interval, versions
+
+T = TypeVar("T")
 
 # Significant digits of the numbers in a summary.
 DIGITS = 6
@@ -219,10 +223,13 @@ class Cells:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         others = sorted(self.file.parent.glob(f"{name}.*.jsonl"))
         for file in [*others, *([self.file] if self.file.exists() else [])]:
-            for line in file.read_text(encoding="utf-8").splitlines():
-                if line.endswith("}"):  # an interrupt may have cut off the last line
+            text = file.read_text(encoding="utf-8")
+            for line in text.splitlines():
+                with suppress(json.JSONDecodeError):  # an interrupt may have cut off a line
                     cell = json.loads(line)
                     self._done[json.dumps(cell["key"], sort_keys=True)] = cell["values"]
+            if file == self.file and text and not text.endswith("\n"):
+                file.write_text(f"{text}\n", encoding="utf-8")  # the next cell has a line of its own
 
     def __contains__(self, key: dict[str, Any]) -> bool:
         return json.dumps(key, sort_keys=True) in self._done
@@ -258,6 +265,26 @@ class Cells:
             return ""
         left = max(self.total - self.asked, 0) * float(np.mean(self.seconds)) / 60
         return f" ({self.asked} of {self.total}, about {left:.1f} min left)"
+
+
+def of_each(
+    data: Mapping[str, T],
+    settings: Settings,
+    name: str,
+    compute: Callable[[T, int], dict[str, Any]],
+    keys: tuple[str, str] = ("data", "repeat"),
+) -> dict[str, list[dict[str, Any]]]:
+    """Return a cell ``compute(rows, repeat)`` of every data set and repeat, by data set.
+
+    All sets are computed with one repeat, then with the next; ``keys`` are what cells call the two.
+    """
+    cells = Cells(settings, name, total=len(data) * settings.repeats)
+    found: dict[str, list[dict[str, Any]]] = {title: [] for title in data}
+    for repeat in range(settings.repeats):
+        for title, rows in data.items():
+            key = dict(zip(keys, (title, repeat), strict=True))
+            found[title].append(cells.get(key, partial(compute, rows, repeat)))
+    return found
 
 
 # -- figures ---------------------------------------------------------------------------------------------

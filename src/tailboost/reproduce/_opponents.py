@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 
 from tailboost.baselines import (
-    CellWeightedClassifier,
     adjusted_answers,
     plain_xgboost,
     tune_class_weights,
     tune_group_weights,
+    weighted_xgboost,
     weights_of_rows,
 )
 from tailboost.reproduce._tables import Split
@@ -130,7 +130,7 @@ def single(bench: Bench) -> dict[str, Callable[[], Any]]:
     common: dict[str, Any] = {"random_state": bench.seed, "n_jobs": bench.n_jobs}
     return {
         "XGBoost": lambda: plain_xgboost(**common),
-        "XGBoost, balanced": lambda: CellWeightedClassifier(plain_xgboost(**common)),
+        "XGBoost, balanced": lambda: weighted_xgboost(**common),
         "LightGBM": lambda: LGBMClassifier(verbose=-1, **common),
         "HistGB": lambda: HistGradientBoostingClassifier(random_state=bench.seed),
         "forest": lambda: RandomForestClassifier(**common),
@@ -173,7 +173,7 @@ def opponents(bench: Bench) -> Iterator[tuple[str, Answers]]:
     if bench.groups is not None:
         yield "average, tuned per group", _tuned_per_group(bench, tuned["average"])
         yield from _of_fairlearn(bench, tuned["average"])
-        yield "XGBoost, cell weights", _fitted_to_groups(bench, _CellWeights)
+        yield "XGBoost, cell weights", _fitted_to_groups(bench, weighted_xgboost)
 
 
 def _tuned(bench: Bench, p: _Probabilities) -> Answers:
@@ -237,29 +237,15 @@ def _of_fairlearn(bench: Bench, p: _Probabilities) -> Iterator[tuple[str, Answer
     yield "ExponentiatedGradient", _fitted_to_groups(bench, _Reductions)
 
 
-class _CellWeights:
-    """XGBoost with every cell weighing the same."""
-
-    def __init__(self, seed: int, n_jobs: int) -> None:
-        self.model = CellWeightedClassifier(plain_xgboost(random_state=seed, n_jobs=n_jobs))
-
-    def fit(self, X: Any, y: Ints, groups: Any) -> _CellWeights:
-        self.model.fit(X, y, groups=groups)
-        return self
-
-    def answers(self, X: Any) -> Ints:
-        return np.asarray(self.model.predict(X))
-
-
 class _Reductions:
     """fairlearn's ExponentiatedGradient for equalised odds, on small boosted trees; it draws its answers."""
 
-    def __init__(self, seed: int, n_jobs: int) -> None:
+    def __init__(self, *, random_state: int, n_jobs: int) -> None:
         from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
 
-        trees = plain_xgboost(random_state=seed, n_jobs=n_jobs, n_estimators=SMALL, max_depth=4)
+        trees = plain_xgboost(random_state=random_state, n_jobs=n_jobs, n_estimators=SMALL, max_depth=4)
         self.model = ExponentiatedGradient(trees, EqualizedOdds(), max_iter=REDUCTIONS)
-        self.seed = seed
+        self.seed = random_state
 
     def fit(self, X: Any, y: Ints, groups: Any) -> _Reductions:
         with warnings.catch_warnings():
@@ -267,18 +253,19 @@ class _Reductions:
             self.model.fit(X, y, sensitive_features=groups)
         return self
 
-    def answers(self, X: Any) -> Ints:
+    def predict(self, X: Any) -> Ints:
         return np.asarray(self.model.predict(X, random_state=self.seed))
 
 
-def _fitted_to_groups(bench: Bench, kind: Callable[[int, int], Any]) -> Answers:
+def _fitted_to_groups(bench: Bench, kind: Callable[..., Any]) -> Answers:
     """Fit what needs the groups of the training rows: on all of them, and on the folds' complements."""
     train, groups = bench.rows.train, bench.groups
+    make = partial(kind, random_state=bench.seed, n_jobs=bench.n_jobs)
     began = time.perf_counter()
-    fitted = kind(bench.seed, bench.n_jobs).fit(train.X, train.y, groups)
+    fitted = make().fit(train.X, train.y, groups)
     seconds = time.perf_counter() - began
     out_of_fold = np.empty_like(train.y)
     for inside, outside in bench.folds:
-        part = kind(bench.seed, bench.n_jobs).fit(train.X[inside], train.y[inside], groups[inside])
-        out_of_fold[outside] = part.answers(train.X[outside])
-    return Answers(fitted.answers(bench.rows.test.X), out_of_fold, seconds)
+        part = make().fit(train.X[inside], train.y[inside], groups[inside])
+        out_of_fold[outside] = part.predict(train.X[outside])
+    return Answers(fitted.predict(bench.rows.test.X), out_of_fold, seconds)

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 
 from tailboost.datasets import fetch_adult, load_compas, load_credit_default
 from tailboost.io import TableEncoder
 
 Ints = NDArray[np.intp]
+
+# Rows of a class that is not rare: a stratified test set of 30 % has more than two of them.
+FEWEST = 8
 
 
 @dataclass(frozen=True)
@@ -170,4 +174,25 @@ LOADERS: dict[str, Callable[[Path], Data]] = {
     "ecoli": table("ecoli", "class", ["name"]),
     "glass": table("glass", "type", ["id"]),
     "image segmentation": table("image_segmentation", "class"),
+    "german credit": table("german_credit", "class"),
+    # These three come with scikit-learn.
+    "wine (178 rows)": lambda folder: Data(*load_wine(return_X_y=True)),
+    "breast cancer": lambda folder: Data(*load_breast_cancer(return_X_y=True)),
+    "digits": lambda folder: Data(*load_digits(return_X_y=True)),
 }
+
+
+def load_all(folder: Path, titles: Iterable[str]) -> dict[str, Data]:
+    """Load tables by title: all before any work, so that a missing file is reported first."""
+    return {title: LOADERS[title](folder) for title in titles}
+
+
+def without_rare_classes(data: Data) -> Data:
+    """Leave out classes of fewer than `FEWEST` rows."""
+    kept = data.rows(np.flatnonzero((np.bincount(data.y) >= FEWEST)[data.y]))
+    return Data(kept.X, np.unique(kept.y, return_inverse=True)[1].astype(np.intp))
+
+
+def load_common_classes(folder: Path, titles: Iterable[str]) -> dict[str, Data]:
+    """Load tables by title, without rare classes."""
+    return {title: without_rare_classes(data) for title, data in load_all(folder, titles).items()}

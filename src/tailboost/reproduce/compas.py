@@ -267,16 +267,13 @@ def _text(settings: Settings, games: Mapping[str, Game], found: dict[str, list[d
         "error of ERM": [c["error"] for c in trained],
         "mean error of the members": [c["mean error of the members"] for c in trained],
     }
-    # Older recorded cells lack these figures.
-    if "two largest λ" in trained[0]:
-        facts["two largest λ at α = 0.1 add up to"] = [c["two largest λ"]["sum"] for c in trained]
-        facts["test rows on which these two disagree"] = [c["two largest λ"]["disagree"] for c in trained]
-    if "mean loss of AdaLPBoost" in trained[0]:
-        for alpha in SHOWN:
-            at = ALPHAS.index(alpha)
-            facts[f"mean loss at α = {alpha:g}"] = [c["mean loss of AdaLPBoost"][at] for c in trained]
+    facts["two largest λ at α = 0.1 add up to"] = [c["two largest λ"]["sum"] for c in trained]
+    facts["test rows on which these two disagree"] = [c["two largest λ"]["disagree"] for c in trained]
+    for alpha in SHOWN:
+        at = ALPHAS.index(alpha)
+        facts[f"mean loss at α = {alpha:g}"] = [c["mean loss of AdaLPBoost"][at] for c in trained]
     for game, of in found.items():
-        if of[0].get("coin flip until α") is not None:
+        if of[0]["coin flip until α"] is not None:
             facts[f"coin flip until α, {game}"] = [c["coin flip until α"] for c in of]
         if "error of predict" in of[0]:
             at = ALPHAS.index(0.1)

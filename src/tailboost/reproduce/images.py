@@ -13,7 +13,6 @@ tables are made of what is there, and finished cells of other machines are read 
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import time
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from tailboost import datasets, metrics
+from tailboost._near import did_you_mean
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
     BoundNotMetWarning,
@@ -461,12 +461,11 @@ def _protocol(settings: Settings, title: str) -> Protocol:
 
 
 def _check_only(settings: Settings, jobs: Sequence[Job]) -> None:
-    names = {name for job in jobs for name in job.names}
+    names = sorted({name for job in jobs for name in job.names})
     for name in settings.only:
         if name.casefold() not in names:
-            near = difflib.get_close_matches(name.casefold(), names, n=3)
             raise ValueError(
-                f"--only: no method {name!r} here" + f"; near are {', '.join(near)}" * bool(near)
+                f"--only: no method {name!r} here; {did_you_mean(name, names)}methods are {', '.join(names)}"
             )
 
 

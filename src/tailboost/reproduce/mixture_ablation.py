@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -26,20 +25,19 @@ from tailboost import metrics
 from tailboost.baselines import plain_xgboost
 from tailboost.mixture import RobustMixtureClassifier
 from tailboost.reproduce._experiment import (
-    Cells,
     Experiment,
     Report,
     Settings,
     markdown,
+    of_each,
     with_standard_error,
 )
-from tailboost.reproduce._tables import LOADERS, Data, Split, split, table
-from tailboost.reproduce.worst_class_tables import without_rare_classes
+from tailboost.reproduce._tables import Data, Split, load_common_classes, split
 
 MAX_TRAIN, MAX_TEST, TEST_SIZE, FOLDS, ALPHA = 1_500, 4_000, 0.5, 5, 0.3
 TABLES = (
     "ecoli", "glass", "yeast", "wine, white", "image segmentation", "page blocks", "letter", "spambase",
-    "credit default",
+    "credit default", "german credit", "digits", "wine (178 rows)",
 )  # fmt: skip
 
 ONLY: dict[str, Any] = {
@@ -88,16 +86,6 @@ def models(seed: int, n_jobs: int) -> dict[str, Any]:
     return found | {"lightgbm": LGBMClassifier(random_state=seed, n_jobs=n_jobs, verbose=-1)}
 
 
-def _data(settings: Settings) -> dict[str, Data]:
-    found = {name: LOADERS[name](settings.folder) for name in TABLES}
-    found["german credit"] = table("german_credit", "class")(settings.folder)
-    found |= {
-        "digits": Data(*load_digits(return_X_y=True)),
-        "wine (178 rows)": Data(*load_wine(return_X_y=True)),
-    }
-    return {name: without_rare_classes(data) for name, data in found.items()}
-
-
 def _measured(P: Any, y: Any) -> list[float]:
     """Return the worst class error and the mean error of the argmax, and the CVaR of the shares."""
     labels = P.argmax(axis=1)
@@ -128,8 +116,9 @@ def _probabilities(rows: Split, seed: int, n_jobs: int) -> tuple[dict[str, Any],
     return P, Q
 
 
-def _cell(rows: Split, seed: int, n_jobs: int) -> Cell:
+def _cell(data: Data, seed: int, n_jobs: int) -> Cell:
     """Fit the models once, and choose on their out-of-fold probabilities in every way."""
+    rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
     P, Q = _probabilities(rows, seed, n_jobs)
     train, test, found = rows.train, rows.test, Cell()
     single = {name: _tuned(name, P[name], train.y, Q[name]) for name in P}
@@ -169,15 +158,9 @@ def _average(given: dict[str, Any]) -> Any:
 
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
-    data = _data(settings)
-    cells = Cells(settings, name, len(data) * settings.repeats)
-    found: dict[str, list[Cell]] = {table: [] for table in data}
-    for seed in range(settings.repeats):
-        for title, of in data.items():
-            rows = split(of, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
-            key = {"set": title, "seed": seed}
-            found[title].append(cells.get(key, partial(_cell, rows, seed, settings.n_jobs)))
-    return _report(settings, found)
+    cell = partial(_cell, n_jobs=settings.n_jobs)
+    data = load_common_classes(settings.folder, TABLES)
+    return _report(settings, of_each(data, settings, name, cell, keys=("set", "seed")))
 
 
 def _over_sets(found: dict[str, list[Cell]], title: str, against: str, column: int) -> list[float]:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from tailboost import metrics
 from tailboost.classifiers import (
@@ -30,20 +29,14 @@ from tailboost.reproduce._experiment import (
     mean_and_half_width,
     with_standard_error,
 )
-from tailboost.reproduce._tables import LOADERS, Data, Split, split
-from tailboost.reproduce.worst_class_tables import without_rare_classes
+from tailboost.reproduce._tables import Data, Split, load_common_classes, split
 
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 1_000, 4_000, 0.5
 ALPHA, TARGET = 0.5, 0.3
 TABLES = (
     "ecoli", "glass", "yeast", "wine, red", "image segmentation", "page blocks", "wine, white",
-    "credit default", "adult", "bank", "COMPAS", "spambase",
+    "credit default", "adult", "bank", "COMPAS", "spambase", "wine (178 rows)", "breast cancer", "digits",
 )  # fmt: skip
-BUNDLED: dict[str, Callable[..., Any]] = {
-    "wine (178 rows)": load_wine,
-    "breast cancer": load_breast_cancer,
-    "digits": load_digits,
-}
 # Classes by their rows.
 ROWS = (
     ("fewer than 10", 0, 10), ("10 to 29", 10, 30), ("30 to 99", 30, 100), ("100 and more", 100, 10**9),
@@ -66,12 +59,6 @@ METHODS: dict[str, Callable[..., Any]] = {
     "worst class": WorstClassBoostClassifier,
     "worst class, target .3": partial(WorstClassBoostClassifier, max_error=TARGET),
 }
-
-
-def _data(settings: Settings) -> dict[str, Data]:
-    tables = {name: LOADERS[name](settings.folder) for name in TABLES}
-    bundled = {name: Data(*load(return_X_y=True)) for name, load in BUNDLED.items()}
-    return {name: without_rare_classes(data) for name, data in (tables | bundled).items()}
 
 
 def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict[str, Any]:
@@ -152,7 +139,7 @@ def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[str]]:
 
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
-    data = _data(settings)
+    data = load_common_classes(settings.folder, TABLES)
     cells = Cells(settings, name, len(data) * settings.repeats * len(METHODS))
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
         title: {table: [] for table in data} for title in METHODS

@@ -9,9 +9,9 @@ part.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,12 +124,12 @@ def pools(nets: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, list[str]
     return alone | {f"all but {best}": [name for name in nets if name != best], "all": list(nets)}
 
 
-def _cell(nets: Mapping[str, Mapping[str, NDArray[Any]]], names: Sequence[str], half: int | None) -> Any:
-    """Choose on all rows held out, or on one of their random halves, stratified by class."""
+def _cell(nets: Mapping[str, Mapping[str, NDArray[Any]]], names: Sequence[str], half: int) -> Any:
+    """Choose on all rows held out (−1), or on one of their random halves, stratified by class."""
     began = time.process_time()
     y = nets[names[0]]["y_judged"]
     rows = np.arange(len(y))
-    if half is not None:
+    if half >= 0:
         rows = train_test_split(rows, test_size=0.5, stratify=y, random_state=half)[0]
     judged = {name: nets[name]["judged"][rows] for name in names}
     test = {name: nets[name]["test"] for name in names}
@@ -143,18 +143,16 @@ def play(settings: Settings, name: str) -> Report:
     cells = Cells(settings, name, total=len(pools(nets)) * (settings.repeats + 1))
     found: dict[str, dict[str, Any]] = {}
     for pool, names in pools(nets).items():
-
-        def chosen(half: int | None, pool: str = pool, names: list[str] = names) -> Any:
-            key = {"pool": pool, "half": -1 if half is None else half}
-            return cells.get(key, functools.partial(_cell, nets, names, half))
-
-        found[pool] = {"all rows": chosen(None), "halves": [chosen(half) for half in range(settings.repeats)]}
+        all_rows, *halves = (
+            cells.get({"pool": pool, "half": half}, partial(_cell, nets, names, half))
+            for half in range(-1, settings.repeats)
+        )
+        found[pool] = {"all rows": all_rows, "halves": halves}
     first = next(iter(nets.values()))
     trained = {net: errors(of["y_test"], of["test"].argmax(axis=1)) for net, of in nets.items()}
     sizes = {part: len(first[f"y_{part}"]) for part in ("judged", "test")}
-    lows = {net: _interval(of, first["y_test"]) for net, of in trained.items()}
     return Report(
-        _text(settings, found, trained, lows, first["y_test"], sizes),
+        _text(settings, found, trained, first["y_test"], sizes),
         {
             "settings": {"halves": settings.repeats, "budgets": BUDGETS, "rows": sizes},
             "as trained": trained,
@@ -188,12 +186,13 @@ def _interval(found: Mapping[str, Any], y_test: NDArray[Any]) -> str:
 
 def _text(
     settings: Settings, found: Mapping[str, Any], trained: Mapping[str, dict[str, Any]],
-    lows: Mapping[str, str], y_test: NDArray[Any], sizes: Mapping[str, int],
+    y_test: NDArray[Any], sizes: Mapping[str, int],
 ) -> str:  # fmt: skip
     body = []
     for pool, of in found.items():
         if pool in trained:
-            body.append([pool, "as trained", "", *_numbers(trained[pool]), lows[pool], "", ""])
+            own = trained[pool]
+            body.append([pool, "as trained", "", *_numbers(own), _interval(own, y_test), "", ""])
         for how in (WEIGHTS, MIXTURE):
             for k, budget in enumerate(BUDGETS):
                 row, halves = of["all rows"][how][k], [h[how][k] for h in of["halves"]]

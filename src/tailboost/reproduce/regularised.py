@@ -20,16 +20,15 @@ from tailboost.learners import HistTreeClassifier
 from tailboost.metrics import cvar, expected_zero_one_losses
 from tailboost.report.results import interval
 from tailboost.reproduce._experiment import (
-    Cells,
     Experiment,
     Report,
     Settings,
     markdown,
     mean_and_half_width,
+    of_each,
     plus_minus,
 )
-from tailboost.reproduce._tables import LOADERS, Split, split
-from tailboost.reproduce.worst_class_tables import without_rare_classes
+from tailboost.reproduce._tables import Data, load_common_classes, split
 
 TABLES = ("COMPAS", "credit default", "yeast", "wine, 7 classes")
 ALPHAS = (0.1, 0.3, 0.5, 0.7)
@@ -41,8 +40,9 @@ ADA, REGULARISED, AVERAGE, ERM = "AdaLPBoost", "regularised LPBoost", "AdaBoost 
 METHODS = (ADA, REGULARISED, AVERAGE, ERM)
 
 
-def _cell(rows: Split, seed: int) -> dict[str, Any]:
+def _cell(data: Data, seed: int) -> dict[str, Any]:
     """Fit the games on one split; return the test CVaR at each α by method, and the seconds of two."""
+    rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
     tree = HistTreeClassifier(max_depth=DEPTH)
     common: dict[str, Any] = {"estimator": tree, "n_estimators": ROUNDS, "random_state": seed}
     mixed = common | {"validation": HELD_OUT, "include_constants": False, "n_iter_no_change": None}
@@ -69,14 +69,8 @@ def _cell(rows: Split, seed: int) -> dict[str, Any]:
 
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
-    data = {table: without_rare_classes(LOADERS[table](settings.folder)) for table in TABLES}
-    cells = Cells(settings, name, total=len(data) * settings.repeats)
-    found: dict[str, list[dict[str, Any]]] = {table: [] for table in data}
-    for seed in range(settings.repeats):
-        for table, rows in data.items():
-            drawn = partial(split, rows, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
-            cell = partial(lambda draw, seed: _cell(draw(), seed), drawn, seed)
-            found[table].append(cells.get({"data": table, "repeat": seed}, cell))
+    data = load_common_classes(settings.folder, TABLES)
+    found = of_each(data, settings, name, _cell)
     gaps = {table: np.array([np.subtract(c[REGULARISED], c[ADA]) for c in of]) for table, of in found.items()}
     summary = {
         "source": "Zhai et al., Boosted CVaR Classification, NeurIPS 2021, Figure 3",

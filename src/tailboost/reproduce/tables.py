@@ -15,11 +15,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 
 from tailboost import metrics
-from tailboost.registry import METHODS
+from tailboost.registry import METHODS, Method
 from tailboost.report.results import summarise
 from tailboost.reproduce._experiment import (
     Cells,
@@ -30,7 +29,7 @@ from tailboost.reproduce._experiment import (
     mean_and_half_width,
     plus_minus,
 )
-from tailboost.reproduce._tables import LOADERS, Data, Split, split
+from tailboost.reproduce._tables import Data, Split, load_all, split
 
 Cell = dict[str, Any]
 # Cells by the title of the method.
@@ -82,32 +81,24 @@ def measure(rows: Split, name: str, column: str | None, seed: int, n_jobs: int) 
     began = time.perf_counter()
     clf.fit(rows.train.X, rows.train.y, **extra)
     seconds = time.perf_counter() - began
-    cell = {"fit_seconds": round(seconds, 3), **errors(clf, rows, method.randomized)}
+    cell = {"fit_seconds": round(seconds, 3), **errors(method, clf, rows)}
     at_alpha = [clf.reweight(alpha=a) if method.uses_alpha else clf for a in ALPHAS]
     cell["cvar"] = [
-        round(metrics.cvar_zero_one_loss(rows.test.y, answers(model, rows, method.randomized), a), 5)
+        round(metrics.cvar_zero_one_loss(rows.test.y, method.shares(model, rows.test.X, clf.classes_), a), 5)
         for model, a in zip(at_alpha, ALPHAS, strict=True)
     ]
     if hasattr(clf, "n_iter_"):
         cell |= {"rounds": clf.n_iter_, "verdict": clf.guarantee_.verdict}
     if name == "adalpboost":  # no training: the same members, λ for the worst class
-        cell["for the worst class"] = errors(clf.reweight(objective="worst_class"), rows, True)
+        cell["for the worst class"] = errors(method, clf.reweight(objective="worst_class"), rows)
     return cell
 
 
-def answers(clf: Any, rows: Split, randomized: bool) -> NDArray[np.float64]:
-    """Return the share of the answers that goes to each class: all to one if nothing is randomised."""
-    if randomized:
-        shares: NDArray[np.float64] = clf.predict_proba(rows.test.X)
-        return shares
-    return np.asarray(clf.predict(rows.test.X)[:, None] == clf.classes_, dtype=np.float64)
-
-
-def errors(clf: Any, rows: Split, randomized: bool) -> dict[str, Any]:
+def errors(method: Method, clf: Any, rows: Split) -> dict[str, Any]:
     """Return the mean error and the largest of a class and of a group, by ``predict`` and in expectation."""
     y = rows.test.y
     labels = clf.predict(rows.test.X)
-    shares = answers(clf, rows, randomized)
+    shares = method.shares(clf, rows.test.X, clf.classes_)
 
     def both(of_labels: float, of_shares: float) -> dict[str, float]:
         return {"predict": round(of_labels, 5), "expected": round(of_shares, 5)}
@@ -131,8 +122,7 @@ def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cells = Cells(settings, name)
     found: dict[str, dict[Variant, list[Cell]]] = {}
-    # All are read first, so that a missing file is reported before any work.
-    tables = {table: LOADERS[table](settings.folder) for table in SETS}
+    tables = load_all(settings.folder, SETS)
     for table, data in tables.items():
         found[table] = {v: [] for v in variants(data)}
         for seed in range(settings.repeats):

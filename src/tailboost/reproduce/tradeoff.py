@@ -14,12 +14,10 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits, load_wine
 
 import tailboost
 from tailboost.baselines import plain_xgboost
@@ -27,8 +25,7 @@ from tailboost.mixture import default_estimators
 from tailboost.report.comparison import joint_groups
 from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown
 from tailboost.reproduce._opponents import FOR_GROUPS, Answers, Bench, opponents
-from tailboost.reproduce._tables import LOADERS, Data, split, table
-from tailboost.reproduce.worst_class_tables import without_rare_classes
+from tailboost.reproduce._tables import Data, load_all, split, without_rare_classes
 
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3
 LEAST_SHARE = 0.05
@@ -41,25 +38,11 @@ GROUPS = {
     "adult": ("sex", "race"),
     "COMPAS": ("sex", "race"),
 }
-SETS: dict[str, Callable[[Path], Data]] = {
-    "wine (178 rows)": lambda folder: Data(*load_wine(return_X_y=True)),
-    "glass": LOADERS["glass"],
-    "ecoli": LOADERS["ecoli"],
-    "german credit": table("german_credit", "class"),
-    "yeast": LOADERS["yeast"],
-    "wine, red": LOADERS["wine, red"],
-    "digits": lambda folder: Data(*load_digits(return_X_y=True)),
-    "image segmentation": LOADERS["image segmentation"],
-    "spambase": LOADERS["spambase"],
-    "page blocks": LOADERS["page blocks"],
-    "COMPAS": LOADERS["COMPAS"],
-    "credit default": LOADERS["credit default"],
-    "adult": LOADERS["adult"],
-    "bank": LOADERS["bank"],
-    "wine, white": LOADERS["wine, white"],
-    "w8a": LOADERS["w8a"],
-    "letter": LOADERS["letter"],
-}
+SETS = (
+    "wine (178 rows)", "glass", "ecoli", "german credit", "yeast", "wine, red", "digits",
+    "image segmentation", "spambase", "page blocks", "COMPAS", "credit default", "adult", "bank",
+    "wine, white", "w8a", "letter",
+)  # fmt: skip
 
 
 def robust_mixture(bench: Bench, units: str) -> Any:
@@ -83,9 +66,8 @@ OURS: dict[str, Callable[[Bench, str], Any]] = {
 }
 
 
-def load(name: str, folder: Path) -> Data:
-    """Load a set; its groups, if it has any here, are one column."""
-    data = SETS[name](folder)
+def with_joint_groups(name: str, data: Data) -> Data:
+    """Return a set whose groups, if it has any here, are one column; else without rare classes."""
     if name not in GROUPS:
         return without_rare_classes(data)
     groups = joint_groups({column: data.groups[column] for column in GROUPS[name]}, LEAST_SHARE)
@@ -179,7 +161,7 @@ def of_ours(
 
 def benches(settings: Settings) -> Iterator[tuple[str, int, Bench]]:
     """Yield the title of the set, the seed, and the split: all sets with one seed, then with the next."""
-    data = {name: load(name, settings.folder) for name in SETS}
+    data = {name: with_joint_groups(name, of) for name, of in load_all(settings.folder, SETS).items()}
     for seed in range(settings.repeats):
         for name, of in data.items():
             yield name, seed, bench_of(of, seed, settings.n_jobs)

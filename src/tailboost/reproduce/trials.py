@@ -30,7 +30,7 @@ from tailboost.reproduce._experiment import (
     plus_minus,
     with_standard_error,
 )
-from tailboost.reproduce._tables import LOADERS, Split, split
+from tailboost.reproduce._tables import Split, load_all, split
 from tailboost.solvers import minimize_cvar_mixture
 
 Floats = NDArray[np.float64]
@@ -258,8 +258,7 @@ def play(settings: Settings, name: str) -> Report:
     groups: Groups = {v: [] for v in (*VARIANTS, PER_CLASS)}
     peers: list[Cell] = []
     coins: list[Cell] = []
-    # All are read first, so that a missing file is reported before any work.
-    tables = {title: LOADERS[title](settings.folder) for title in SETS}
+    tables = load_all(settings.folder, SETS)
     for title, data in tables.items():
         many = data.n_classes > 2
         for seed in range(settings.repeats):

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from tailboost import datasets
 from tailboost.classifiers import AdaBoostClassifier, EBBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier, StumpClassifier
-from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, vote_shares
-from tailboost.reproduce._tables import Data, Split, frame, libsvm
+from tailboost.reproduce._experiment import (
+    Cells,
+    Experiment,
+    Report,
+    Settings,
+    markdown,
+    of_each,
+    vote_shares,
+)
+from tailboost.reproduce._tables import LOADERS, Data, Split, libsvm, table
 from tailboost.solvers import soft_margin_weights
 
 PATIENCE = 100
@@ -64,27 +71,20 @@ def cut(data: Data, n: int) -> Data:
     return data.rows(np.sort(np.random.RandomState(0).permutation(len(data.y))[:n]))
 
 
-def one_hot(table: Any, y: NDArray[Any]) -> Data:
-    """Turn text into columns of 0 and 1; rows without a number are left out."""
-    import pandas as pd
+def one_hot(load: Callable[[Path], Data], n: int | None = None) -> Callable[[Path], Data]:
+    """Make a loader turn text into columns of 0 and 1, leave out rows without a number, and draw n rows."""
 
-    number = [c for c in table if pd.api.types.is_numeric_dtype(table[c])]
-    whole = table[number].notna().all(axis=1).to_numpy()
-    X = pd.get_dummies(table.loc[whole], dummy_na=False, dtype=float)
-    return Data(X.to_numpy(dtype=float), y[whole])
+    def encoded(folder: Path) -> Data:
+        import pandas as pd
 
+        data = load(folder)
+        number = [c for c in data.X if pd.api.types.is_numeric_dtype(data.X[c])]
+        whole = data.X[number].notna().all(axis=1).to_numpy()
+        X = pd.get_dummies(data.X.loc[whole], dummy_na=False, dtype=float)
+        rows = Data(X.to_numpy(dtype=float), data.y[whole])
+        return rows if n is None else cut(rows, n)
 
-def columns(
-    name: str, target: str, labels: Callable[[Any], Any], drop: Iterable[str] = ()
-) -> Callable[[Path], Data]:
-    """Make the loader of a CSV file: text one-hot, rows without a number left out."""
-
-    def load(folder: Path) -> Data:
-        table = frame(folder, name)
-        y = labels(table[target]).to_numpy().astype(np.intp)
-        return one_hot(table.drop(columns=[target, *drop]), y)
-
-    return load
+    return encoded
 
 
 def _libsvm(name: str, n_features: int, n: int) -> Callable[[Path], Data]:
@@ -110,28 +110,26 @@ def _generated(make: Callable[..., Any], **options: Any) -> Task:
     return Task(load)
 
 
-def _musk(folder: Path) -> Data:
-    return cut(columns("musk2", "musk", lambda y: y == 1, ["molecule"])(folder), CUT)
-
-
 TASKS: dict[str, Task] = {
     "a5a": Task(_libsvm("a9a", 123, 6414), "6,414 random rows of a9a"),
-    "abalone": Task(columns("abalone", "rings", lambda y: y > 9)),
+    "abalone": Task(one_hot(table("abalone", "rings", label=lambda rings: rings > 9))),
     "image": Task(
-        columns("image_segmentation", "class", lambda y: y.isin(["brickface", "sky", "foliage"])),
+        one_hot(
+            table("image_segmentation", "class", label=lambda y: y.isin(["brickface", "sky", "foliage"]))
+        ),
         "three classes of UCI's image segmentation against the other four",
     ),
-    "mushrooms": Task(columns("mushroom", "label", lambda y: y == "p")),
-    "musk": Task(_musk),
+    "mushrooms": Task(one_hot(table("mushroom", "label"))),
+    "musk": Task(one_hot(table("musk2", "musk", ["molecule"]), CUT)),
     **{f"mnist {a}/{b}": Task(_digits(a, b)) for a, b in ((0, 9), (1, 4), (2, 7), (3, 8), (5, 6))},
     "ringnorm": _generated(datasets.make_ringnorm),
-    "spambase": Task(columns("spambase", "spam", lambda y: y == 1)),
-    "splice": Task(columns("splice_libsvm", "y", lambda y: y > 0, ["split"])),
+    "spambase": Task(one_hot(LOADERS["spambase"])),
+    "splice": Task(one_hot(table("splice_libsvm", "y", ["split"]))),
     "twonorm": _generated(datasets.make_twonorm),
     "w4a": Task(_libsvm("w8a", 300, 7366), "7,366 random rows of w8a"),
     "waveform": _generated(datasets.make_waveform, binary=True),
-    "wine": Task(columns("winequality_white", "quality", lambda y: y > 5)),
-    "wisc": Task(columns("breast_cancer_wisconsin", "class", lambda y: y == 4, ["id"])),
+    "wine": Task(one_hot(table("winequality_white", "quality", label=lambda quality: quality > 5))),
+    "wisc": Task(one_hot(table("breast_cancer_wisconsin", "class", ["id"]))),
 }
 
 # Mean test errors in % over 50 splits, as printed.
@@ -404,28 +402,12 @@ class Tables:
     published: Mapping[str, Sequence[float]]
     play: Callable[[Split, int], dict[str, dict[str, Any]]]
     protocol: Mapping[str, Any]
-    names: tuple[str, ...] = tuple(TASKS)
 
 
 STUMPS = Tables(
     "Variance-penalised boosting with decision stumps", STUMP_METHODS, PUBLISHED_STUMPS, with_stumps,
     {"C_times_rows": STUMP_PRICES},
 )  # fmt: skip
-# The sets on which a split takes three seconds at most: the 50 splits of the paper take a quarter of an hour.
-QUICK = (
-    "a5a",
-    "abalone",
-    "image",
-    "mushrooms",
-    "spambase",
-    "splice",
-    "twonorm",
-    "w4a",
-    "waveform",
-    "wine",
-    "wisc",
-)
-STUMPS_QUICK = replace(STUMPS, title=f"{STUMPS.title}, many splits of eleven sets", names=QUICK)
 TREES = Tables(
     "Variance-penalised boosting with trees", TREE_METHODS, PUBLISHED_TREES, with_trees,
     {"C_times_rows": SLACK_PRICES, "depths": DEPTHS, "tree_bins": TREE_BINS},
@@ -434,13 +416,12 @@ TREES = Tables(
 
 def play(settings: Settings, name: str, of: Tables) -> Report:
     """Compute what is missing and read it."""
-    data = _available(settings, of.names)
-    cells = Cells(settings, name, total=settings.repeats * len(data))
-    found: dict[str, list[dict[str, Any]]] = {task: [] for task in data}
-    for repeat in range(settings.repeats):
-        for task, rows in data.items():
-            cell = partial(_cell, rows, repeat, of, settings.n_jobs)
-            found[task].append(cells.get({"data": task, "repeat": repeat}, cell))
+    data = _available(settings)
+
+    def cell(rows: Data, repeat: int) -> dict[str, Any]:
+        return {"methods": of.play(halves(rows, repeat), settings.n_jobs)}
+
+    found = of_each(data, settings, name, cell)
     rows_of_table = _summary(found, of.methods, of.published)
     reading = _reading(rows_of_table, of.methods)
     summary = {
@@ -448,16 +429,12 @@ def play(settings: Settings, name: str, of: Tables) -> Report:
         "repeats": settings.repeats,
         "protocol": {"split": [0.5, 0.25, 0.25], "patience": PATIENCE, "most_rounds": MOST_ROUNDS}
         | {"lambdas": LAMBDAS, **of.protocol},
-        "absent": [task for task in of.names if task not in data],
+        "absent": [task for task in TASKS if task not in data],
         "rows": rows_of_table,
         "reading": reading,
     }
     picture = partial(_picture, rows_of_table, of.title)
     return Report(_text(rows_of_table, of.methods), summary, picture if settings.repeats > 1 else None)
-
-
-def _cell(rows: Data, repeat: int, of: Tables, n_jobs: int) -> dict[str, Any]:
-    return {"methods": of.play(halves(rows, repeat), n_jobs)}
 
 
 # -- rounds of λ = 0 -------------------------------------------------------------------------------------
@@ -607,8 +584,7 @@ def _picture_of_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], plt:
 
 EXPERIMENTS = (
     Experiment("variance-curves", "Cost against rounds (Shivaswamy and Jebara, Figure 2)", play_curves),
-    Experiment("variance-stumps", STUMPS.title, partial(play, of=STUMPS), repeats=10),
-    Experiment("variance-stumps-quick", STUMPS_QUICK.title, partial(play, of=STUMPS_QUICK), repeats=50),
-    Experiment("variance-cart", TREES.title, partial(play, of=TREES), repeats=10),
+    Experiment("variance-stumps", STUMPS.title, partial(play, of=STUMPS), repeats=50),
+    Experiment("variance-cart", TREES.title, partial(play, of=TREES), repeats=50),
     Experiment("variance-rounds", "Rounds that VadaBoost at λ = 0 needs against AdaBoost's", play_rounds),
 )

@@ -21,9 +21,9 @@ from tailboost.baselines import plain_xgboost
 from tailboost.classifiers import AdaBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier
 from tailboost.report.results import interval, summarise
-from tailboost.reproduce._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
-from tailboost.reproduce._tables import Data, adult
-from tailboost.reproduce.variance import CUT, TASKS, columns, cut, halves, one_hot
+from tailboost.reproduce._experiment import Experiment, Report, Settings, markdown, of_each, plus_minus
+from tailboost.reproduce._tables import LOADERS, Data, table
+from tailboost.reproduce.variance import CUT, TASKS, halves, one_hot
 
 PATIENCE = 50
 MOST_ROUNDS = 500
@@ -33,30 +33,17 @@ ALPHA = 0.1
 METHODS = ("AdaBoost", "VadaBoost", "XGBoost", "Random forest")
 
 
-def _first(load: Callable[[Path], Data]) -> Callable[[Path], Data]:
-    return lambda folder: cut(load(folder), CUT)
-
-
-def _codes(y: Any) -> Any:
-    return y.astype("category").cat.codes
-
-
-def _adult(folder: Path) -> Data:
-    data = adult(folder)
-    return one_hot(data.X, data.y)
-
-
 SETS: dict[str, Callable[[Path], Data]] = {
-    "adult": _first(_adult),
-    "bank": _first(columns("bank_full", "y", lambda y: y == "yes")),
-    "credit default": _first(columns("taiwan_credit", "default", lambda y: y == 1)),
-    "german credit": columns("german_credit", "class", lambda y: y == 2),
-    "higgs": _first(columns("higgs_11k", "label", lambda y: y == 1)),
+    "adult": one_hot(LOADERS["adult"], CUT),
+    "bank": one_hot(LOADERS["bank"], CUT),
+    "credit default": one_hot(table("taiwan_credit", "default"), CUT),
+    "german credit": one_hot(LOADERS["german credit"]),
+    "higgs": one_hot(LOADERS["higgs"], CUT),
     "spambase": TASKS["spambase"].load,
     "wine": TASKS["wine"].load,
     "splice": TASKS["splice"].load,
-    "yeast (10 classes)": columns("yeast", "class", _codes, ["name"]),
-    "letter (26 classes)": _first(columns("letter", "lettr", _codes)),
+    "yeast (10 classes)": one_hot(LOADERS["yeast"]),
+    "letter (26 classes)": one_hot(LOADERS["letter"], CUT),
 }
 
 
@@ -90,14 +77,9 @@ def _cell(rows: Data, repeat: int, n_jobs: int) -> dict[str, Any]:
 
 def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
-    cells = Cells(settings, name)
     # All are read first, so that a missing file is reported before any work.
     sets = {data: load(settings.folder) for data, load in SETS.items()}
-    found: dict[str, list[dict[str, Any]]] = {}
-    for repeat in range(settings.repeats):
-        for data, rows in sets.items():
-            cell = partial(_cell, rows, repeat, settings.n_jobs)
-            found.setdefault(data, []).append(cells.get({"data": data, "repeat": repeat}, cell))
+    found = of_each(sets, settings, name, partial(_cell, n_jobs=settings.n_jobs))
     parts, gains = [], dict[str, Any]()
     for what, title in (("error", "Test error"), ("cvar", f"CVaR at {ALPHA:g} of 1 − p̂(true class)")):
         body = []

@@ -300,21 +300,20 @@ def boosted(clf: Any, rows: Rows, draw: bool, mixed: bool = False) -> dict[str, 
     return values | {"rules": judge(rows, members, rules, draw)}
 
 
+def worst_class_vote(learner: Any, theta: float, **params: Any) -> WorstClassBoostClassifier:
+    """Make worst-class boosting as published: the vote of all rounds, its condition on the rows fitted on."""
+    return WorstClassBoostClassifier(
+        learner, max_error=round(1 - theta, 9), class_loss="indicator", combine="vote", n_iter_no_change=None,
+        validation="train", **params,
+    )  # fmt: skip
+
+
 def trainers(case: Case, family: Family, scale: Scale, seed: int) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield the methods of a case; each is called with the rows and whether to draw."""
     for name, train in family.singles.items():
         if name in case.published or name not in ("CE", "weighted CE", "naive"):
             yield name, partial(single, train, seed=seed)
-    make = partial(
-        WorstClassBoostClassifier,
-        family.learner,
-        max_error=round(1 - case.theta, 9),
-        class_loss="indicator",
-        combine="vote",
-        n_iter_no_change=None,
-        validation="train",
-        random_state=seed,
-    )
+    make = partial(worst_class_vote, family.learner, case.theta, random_state=seed)
     oco = OCOBoostClassifier(family.learner, gamma=GAMMA, n_estimators=scale.oco_rounds, random_state=seed)
     yield OCO, partial(boosted, oco)
     yield HALF, partial(boosted, make(gamma=0.5, n_estimators=1))

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import MinMaxScaler
 
-from tailboost.classifiers import WorstClassBoostClassifier
 from tailboost.reproduce._experiment import (
     Cells,
     Experiment,
@@ -32,6 +31,7 @@ from tailboost.reproduce.worst_class_artificial import (
     decided,
     perceptrons,
     said,
+    worst_class_vote,
 )
 
 CASE = CASES[0]
@@ -55,10 +55,7 @@ def _cell(theta: float, gamma: float, seed: int) -> dict[str, Any]:
         "test": CASE.test(TEST_SEED + seed, SCALE),
     }
     scaled = {name: (scaler.transform(X).astype(np.float32), y) for name, (X, y) in samples.items()}
-    clf = WorstClassBoostClassifier(
-        perceptrons(SCALE).learner, max_error=round(1 - theta, 9), gamma=gamma, class_loss="indicator",
-        combine="vote", n_iter_no_change=None, validation="train", random_state=seed,
-    )  # fmt: skip
+    clf = worst_class_vote(perceptrons(SCALE).learner, theta, gamma=gamma, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # targets out of reach are part of the experiment
         clf.fit(*scaled["train"])

@@ -24,9 +24,9 @@ from sklearn.ensemble import (
 )
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import StratifiedKFold, TunedThresholdClassifierCV
-from sklearn.utils.class_weight import compute_sample_weight
 
 from tailboost import metrics
+from tailboost.baselines import CellWeightedClassifier
 from tailboost.classifiers import GroupDROBoostClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.report.results import summarise
@@ -39,7 +39,7 @@ from tailboost.reproduce._experiment import (
     plus_minus,
     with_standard_error,
 )
-from tailboost.reproduce._tables import LOADERS, Data, Split, split
+from tailboost.reproduce._tables import FEWEST, Data, Split, load_common_classes, split
 
 Cell = dict[str, Any]
 # Cells by the title of the method.
@@ -49,7 +49,6 @@ SETS = (
     "ecoli", "glass", "yeast", "wine, red", "image segmentation", "page blocks", "wine, white",
     "credit default", "adult", "bank", "w8a", "letter",
 )  # fmt: skip
-FEWEST = 8
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3
 NEIGHBOURS = 5  # of SMOTE; fewer if the smallest class has fewer rows
 WITHIN = 0.02  # "those that come within 2 points of our worst class"
@@ -70,17 +69,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 GROUP_DRO = "Group DRO boosting"
 OTHERS_REPEATS = 1
-
-
-class Balanced:
-    """A classifier fitted with every class weighing the same."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: Any, y: Any) -> Any:
-        """Return the classifier, fitted."""
-        return self.estimator.fit(X, y, sample_weight=compute_sample_weight("balanced", y))
 
 
 class Smote:
@@ -132,19 +120,13 @@ def methods(seed: int, n_jobs: int) -> dict[str, Callable[[], Any]]:
             class_weight="balanced", random_state=seed
         ),
         "XGBoost": lambda: XGBClassifier(**common),
-        "XGBoost, balanced": lambda: Balanced(XGBClassifier(**common)),
+        "XGBoost, balanced": lambda: CellWeightedClassifier(XGBClassifier(**common)),
         "SMOTE + XGBoost": lambda: Smote(seed, n_jobs),
         "EasyEnsemble": lambda: EasyEnsembleClassifier(**common),
         "RUSBoost": lambda: RUSBoostClassifier(random_state=seed),
         "Random forest, threshold tuned": lambda: _tuned(RandomForestClassifier(**common), seed),
         "XGBoost, threshold tuned": lambda: _tuned(XGBClassifier(**common), seed),
     }
-
-
-def without_rare_classes(data: Data) -> Data:
-    """Leave out classes of fewer than `FEWEST` rows."""
-    kept = data.rows(np.flatnonzero((np.bincount(data.y) >= FEWEST)[data.y]))
-    return Data(kept.X, np.unique(kept.y, return_inverse=True)[1].astype(np.intp))
 
 
 def measure(rows: Split, make: Callable[[], Any]) -> Cell:
@@ -160,7 +142,7 @@ def measure(rows: Split, make: Callable[[], Any]) -> Cell:
     cell: Cell = {"fit_seconds": round(time.perf_counter() - began, 3)}
     y, labels = rows.test.y, np.asarray(clf.predict(rows.test.X))
     cell["predict"] = _errors(float(np.mean(labels != y)), metrics.class_errors(y, labels))
-    if type(clf).__module__.startswith("tailboost"):
+    if hasattr(clf, "guarantee_"):  # ours
         shares = clf.predict_proba(rows.test.X)
         mean = metrics.cvar_zero_one_loss(y, shares, 1.0)
         cell["expected"] = _errors(mean, metrics.expected_class_errors(y, shares))
@@ -181,7 +163,7 @@ def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     cells = Cells(settings, name)
     makers = [methods(seed, settings.n_jobs) for seed in range(settings.repeats)]
-    data = {table: without_rare_classes(LOADERS[table](settings.folder)) for table in SETS}
+    data = load_common_classes(settings.folder, SETS)
     found: dict[str, dict[str, list[Cell]]] = {}
     for table, of in data.items():
         skipped = "vote" if of.n_classes == 2 else "tuned"

@@ -1,16 +1,18 @@
-"""The memory of a totally corrective player: all losses so far and the last solve."""
+"""Totally corrective players: they solve anew for the losses of all rounds so far."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats
+from tailboost.game import Rule, Units
 from tailboost.rules.outliers import keep
-from tailboost.solvers import BitLosses
+from tailboost.solvers import BitLosses, EntropicSolution, MixtureSolution
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,42 @@ class History:
         """Last multipliers, with 0 for the newest hypothesis."""
         return None if self.multipliers is None else np.append(self.multipliers, 0.0)
 
-    def solved(self, weights: Floats, multipliers: Floats, gap: float) -> History:
-        """Return the history with a new solution."""
-        return replace(self, weights=weights, multipliers=multipliers, gap=gap)
+
+@dataclass(frozen=True)
+class TotallyCorrective(Rule[History], ABC):
+    """What α-LPBoost and its regularised form share.
+
+    Parameters
+    ----------
+    alpha : float
+        Tail mass α in (0, 1].
+    outlier_fraction : float
+        Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al.
+        2021b).
+    """
+
+    alpha: float
+    _: KW_ONLY
+    outlier_fraction: float = 0.0
+
+    @abstractmethod
+    def solve(self, past: History) -> MixtureSolution | EntropicSolution:
+        """Return the weights for all losses so far, with the multipliers and the gap."""
+
+    def start(self, units: Units) -> History:
+        """No losses seen yet."""
+        return History.empty(units.base)
+
+    def weights(self, state: History) -> Floats:
+        """Return the weights solved for when the newest losses came in."""
+        return state.weights
+
+    def update(self, state: History, losses: NDArray[Any]) -> History:
+        """Add the newest losses and solve again."""
+        past = state.add(losses)
+        solution = self.solve(past)
+        return replace(past, weights=solution.unit_weights, multipliers=solution.mixture, gap=solution.gap)
+
+    def gap(self, state: History) -> float:
+        """Duality gap of the solve behind the weights."""
+        return state.gap

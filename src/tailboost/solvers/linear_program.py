@@ -27,7 +27,7 @@ def mixture_dual(losses: Floats, cap: Floats) -> tuple[Floats, Floats] | None:
     # Columns w_1 … w_n, ρ; rows ⟨w, ℓ^t⟩ − ρ ≥ 0 and Σ w = 1; minimise −ρ.
     matrix = np.zeros((n_members + 1, n_units + 1))
     matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, :-1] = losses, -1.0, 1.0
-    highs = _highs(
+    highs = highs_model(
         cost=np.append(np.zeros(n_units), -1.0),
         matrix=matrix,
         rows=(np.append(np.zeros(n_members), 1.0), np.append(np.full(n_members, np.inf), 1.0)),
@@ -61,7 +61,7 @@ class WorstAndMean:
         self.matrix[:-2, :-1], self.matrix[-2, :-1], self.matrix[-2:, -1] = -losses.T, means, 0.0
         self.lower = np.r_[np.zeros(n_units), -np.inf, 1.0]
         self.upper = np.r_[np.full(n_units, np.inf), np.inf, 1.0]
-        self.highs = _highs(
+        self.highs = highs_model(
             cost=np.append(np.zeros(n_members), 1.0),
             matrix=self.matrix,
             rows=(self.lower, self.upper),
@@ -152,7 +152,7 @@ def _vertex(
     lower, upper = lower.copy(), upper.copy()
     if floor is None:
         floor = np.full(n_columns, -np.inf)
-    highs = _highs(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
+    highs = highs_model(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
     x: Floats | None = None
     for k, cost in enumerate(costs):
         if k:
@@ -173,9 +173,20 @@ def _vertex(
     return x
 
 
-def _highs(cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], columns: tuple[Floats, Floats]) -> Any:
+def highs_model(
+    cost: Floats,
+    matrix: Floats,
+    rows: tuple[Floats, Floats],
+    columns: tuple[Floats, Floats],
+    squares: Floats | None = None,
+) -> Any:
+    """Return HiGHS with a program: min ⟨cost, x⟩ + Σ_j squares_j x_j² over bounded rows and columns.
+
+    ``squares`` are of the first columns; without any it is a linear program.
+    """
     sparse = csc_array(matrix)
-    lp = highspy.HighsLp()
+    model = highspy.HighsModel()
+    lp, hessian = model.lp_, model.hessian_
     lp.num_row_, lp.num_col_ = matrix.shape
     lp.col_cost_ = cost
     lp.row_lower_, lp.row_upper_ = rows
@@ -183,10 +194,14 @@ def _highs(cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], columns: t
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = sparse.indptr, sparse.indices
     lp.a_matrix_.value_ = sparse.data
+    if squares is not None:
+        hessian.dim_, hessian.format_ = lp.num_col_, highspy.HessianFormat.kTriangular
+        hessian.start_ = np.minimum(np.arange(lp.num_col_ + 1), len(squares))
+        hessian.index_, hessian.value_ = np.arange(len(squares)), 2.0 * squares
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     highs.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
     highs.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
-    highs.passModel(lp)
+    highs.passModel(model)
     return highs

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-import scipy.sparse
 
 from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_number
 from tailboost._typing import Floats as Float
 from tailboost.solvers.bits import Losses, as_losses
+from tailboost.solvers.linear_program import highs_model
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import GAP, SolverError
 
@@ -257,24 +256,15 @@ def _step(M: Float, scale: float, at: _Point) -> _Point:
 def _highs(M: Float, C: Float) -> SoftMarginSolution:
     """Solve by HiGHS' active set method, if the interior point did not close the gap."""
     n, T = M.shape
-    model = highspy.HighsModel()
-    lp, hessian = model.lp_, model.hessian_
-    lp.num_col_, lp.num_row_ = T + n, n
-    lp.col_cost_ = np.concatenate([np.zeros(T), C])
-    lp.col_lower_, lp.col_upper_ = np.zeros(T + n), np.full(T + n, np.inf)
-    lp.row_lower_, lp.row_upper_ = np.ones(n), np.full(n, np.inf)
-    matrix = scipy.sparse.csc_matrix(np.hstack([M, np.eye(n)]))
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
-    lp.a_matrix_.value_ = matrix.data
-    hessian.dim_, hessian.format_ = T + n, highspy.HessianFormat.kTriangular
-    hessian.start_ = np.minimum(np.arange(T + n + 1), T)
-    hessian.index_, hessian.value_ = np.arange(T), np.full(T, 2.0)
-    solver = highspy.Highs()
-    solver.silent()
-    solver.passModel(model)
-    solver.run()
-    solution = solver.getSolution()
+    highs = highs_model(
+        cost=np.append(np.zeros(T), C),
+        matrix=np.hstack([M, np.eye(n)]),
+        rows=(np.ones(n), np.full(n, np.inf)),
+        columns=(np.zeros(T + n), np.full(T + n, np.inf)),
+        squares=np.ones(T),
+    )
+    highs.run()
+    solution = highs.getSolution()
     if not solution.value_valid:
         return _certified(M, C, [np.zeros(T)], np.zeros(n), "highs")
     a, v = np.array(solution.col_value)[:T], np.array(solution.row_dual)

@@ -71,13 +71,14 @@ class Curve:
         ValueError
             If even the least mean loss is above the limit.
         """
-        if limit >= self.mean[-1]:
-            return self.mixture[-1].copy()
         if limit < self.mean[0] - ON_CHORD:
             raise ValueError(f"no mixture has a mean loss of {limit:.6g}: the least is {self.mean[0]:.6g}")
-        right = max(1, int(np.searchsorted(self.mean, limit, side="left")))
+        limit = max(limit, self.mean[0])
+        if limit >= self.mean[-1]:
+            return self.mixture[-1].copy()
+        right = int(np.searchsorted(self.mean, limit, side="right"))
         left = right - 1
-        share = np.clip((limit - self.mean[left]) / (self.mean[right] - self.mean[left]), 0.0, 1.0)
+        share = (limit - self.mean[left]) / (self.mean[right] - self.mean[left])
         # Both the mean and, between breakpoints, the worst loss are linear in λ.
         mixture: Floats = (1.0 - share) * self.mixture[left] + share * self.mixture[right]
         return mixture
