@@ -49,11 +49,11 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     since their losses are different in every row. The probabilities are computed twice: store or persist them
     where that costs more than to read them.
 
-    The members, which are thresholds mostly, are made on all rows up to 65,536, by the code of one machine. Of
-    more rows they are made on a sample of so many, which holds the small combinations of class and group whole
-    and, of each of the others, as many rows with the smallest hashes of their contents. The member, or the
-    shares of a CVaR, and all errors are then by all rows, exactly. Halves of the rows, for `unit_estimates_`
-    and `unit_intervals_`, are drawn by content, so these are others than on one machine.
+    The members, which are thresholds mostly, are made on all rows up to 65,536, by the code of one machine.
+    Of more rows they are made on a sample of so many, which holds the small combinations of class and group
+    whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
+    the shares of a CVaR, and all errors are then by all rows, exactly. Halves of the rows, for
+    `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on one machine.
 
     {{parameters}}
 
