@@ -195,9 +195,8 @@ def test_means_and_tails(name, n):
 @pytest.mark.parametrize("kind", [Answering, OneAnswering])
 def test_together(K, n, kind):
     together, single = failures_together(K, n, 2000, kind)
-    print(
-        f"\n{kind.__name__}, K = {K}, n = {n}: together {together / 2000:.4f}, the worst single bound {single / 2000:.4f}"
-    )
+    said = f"{kind.__name__}, K = {K}, n = {n}: together {together / 2000:.4f}"
+    print(f"\n{said}, the worst single bound {single / 2000:.4f}")
     assert together <= allowed_failures(2000)
 
 

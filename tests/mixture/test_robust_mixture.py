@@ -8,7 +8,7 @@ import highspy
 import numpy as np
 import pytest
 from scipy.special import softmax
-from scipy.stats import norm
+from scipy.stats import gaussian_kde, norm
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -130,11 +130,24 @@ def test_the_shares_are_optimal(seed, shrinkage, budget):
     assert mix.estimator_weights_ @ means <= limit + 1e-9
 
 
-def expected_worst(errors, sizes, shrinkage):
-    """What one member is chosen by, from its errors on classes of so many rows: see the two tests below."""
+def chances(member, table, y):
+    """Estimate the errors of a member from its margins, by SciPy's kernel density of each class."""
+    if not hasattr(member, "shift"):  # a constant
+        return class_errors(y, member.predict_table(table))
+    scores, found = table[member.source] + member.shift, []
+    for k in np.unique(y):
+        margins = scores[y == k, k] - np.delete(scores[y == k], k, axis=1).max(axis=1)
+        factor = (4 / len(margins)) ** (1 / 3) * margins.std() / margins.std(ddof=1)
+        found.append(gaussian_kde(margins, factor).integrate_box_1d(-np.inf, 0.0))
+    return found
+
+
+def expected_worst(members, table, y, shrinkage):
+    """What one member is chosen by: its largest expected error, see the two tests below."""
+    sizes = np.bincount(y)
     if shrinkage == 0.0:
-        return errors.max(axis=1)
-    share = shrinkage / (sizes + shrinkage)
+        return np.array([max(class_errors(y, member.predict_table(table))) for member in members])
+    errors, share = np.array([chances(m, table, y) for m in members]), shrinkage / (sizes + shrinkage)
     centre = (1 - share) * errors + share * errors.mean(axis=1, keepdims=True)
     return expected_largest(centre, np.sqrt(centre * (1 - centre) / (sizes + shrinkage)))
 
@@ -173,7 +186,7 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
     errors = np.array([class_errors(y, k) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
     share = shrinkage / (np.bincount(y) + shrinkage)
-    worst = expected_worst(errors, np.bincount(y), shrinkage)
+    worst = expected_worst(mix.ensemble_.members, table, y, shrinkage)
     inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12
     assert np.count_nonzero(mix.estimator_weights_) == 1
     chosen = mix.estimator_weights_.argmax()
@@ -191,6 +204,25 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
     at = mix.tradeoff().at(0.03 if budget is None else budget)
     assert np.count_nonzero(at.estimator_weights_) == 1
     assert "larger budget" not in str(at.guarantee_)  # one member jumps: there is no price
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_margins_and_answers_agree(told):
+    """A positive margin is a right answer, of members by unit and by group too; halves are parts of all."""
+    P, y, group = biased(0, n=300)
+    mix = RobustMixtureClassifier.from_probabilities(
+        P, y, objective="worst_cell", groups=group, groups_at_prediction=told, n_thresholds=10
+    )
+    ledger, index = mix.combiner_.pool.ledger, mix.combiner_.pool.ledger.rows.groups
+    wrong = [ledger.boosted.row(m) for m in range(len(mix.members_))]
+    for margins, errors in zip(ledger.chances, wrong, strict=True):
+        assert np.array_equal(margins < 0, errors)
+    estimated, counted = ledger.unit_chances("cells", index), ledger.unit_errors("cells", index)[0]
+    assert abs(estimated - counted).max() < 0.15
+    assert abs(estimated - counted).max() > 0.001
+    half = np.arange(300) % 2 == 0
+    for whole, part in zip(ledger.chances, ledger.part(half).chances, strict=True):
+        assert np.array_equal(whole[half], part)
 
 
 def test_members_share_where_a_draw_gains():
@@ -214,12 +246,9 @@ def test_the_curve_of_single_members(seed, shrinkage):
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, shrinkage=shrinkage)
     curve = mix.tradeoff()
-    answers = [m.predict_table(_Table([np.log(p) for p in P.values()])) for m in mix.ensemble_.members]
-    errors, means = (
-        np.array([class_errors(y, k) for k in answers]),
-        np.array([np.mean(k != y) for k in answers]),
-    )
-    steering = expected_worst(errors, np.bincount(y), shrinkage)
+    table = _Table([np.log(p) for p in P.values()])
+    means = np.array([np.mean(m.predict_table(table) != y) for m in mix.ensemble_.members])
+    steering = expected_worst(mix.ensemble_.members, table, y, shrinkage)
     for limit in np.linspace(curve.mean[0], curve.mean[-1] + 0.05, 40):
         best = steering[means <= limit + 1e-12].min()
         assert curve.steered[np.flatnonzero(curve.mean <= limit + 1e-12)[-1]] == pytest.approx(best, abs=1e-9)
@@ -553,7 +582,7 @@ def test_columns_of_a_frame_without_labels_count_by_position():
 def test_units_of_few_rows_are_named():
     table, y, P, _ = printed(3)
     rare = np.r_[np.flatnonzero(y != 0), np.flatnonzero(y == 0)[:4]]
-    words = r"class 0 \(4\): fewer than 10 different rows; .* 20 pseudo-rows"
+    words = r"class 0 \(4\): fewer than 10 different rows; .* 10 pseudo-rows"
     with pytest.warns(SmallUnitsWarning, match=words):
         RobustMixtureClassifier.from_probabilities({name: p[rare] for name, p in P.items()}, y[rare])
     with pytest.warns(SmallUnitsWarning, match=words):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtr
 
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost._units import memberships
@@ -18,6 +20,32 @@ from tailboost.solvers.bits import DenseLosses
 TIE_DECIMALS = 9
 # Errors of units are rounded to this, so that λ does not depend on the order of the rows.
 LOSS_DECIMALS = 12
+# Bandwidth of the kernel estimate of a chance, in standard deviations times n^(-1/3): that of least error
+# where margins are normal.
+BANDWIDTH = 4.0 ** (1.0 / 3.0)
+LEAST_BANDWIDTH = 1e-9
+
+
+class Chances(Protocol):
+    """What is known of the members' chances to err beside how often they did."""
+
+    def part(self, chosen: Mask) -> Chances | None:
+        """Return what is known of some of the rows."""
+
+    def of_units(self, errors: Floats, rows: Rows, index: Ints, sizes: Floats) -> Floats:
+        """Return the chance of an error of each member on each unit, shape (T, m').
+
+        Parameters
+        ----------
+        errors : ndarray of shape (T, m')
+            The errors that were counted.
+        rows : Rows
+            The judged rows.
+        index : ndarray of shape (n,) or (n, c)
+            Their units.
+        sizes : ndarray of shape (m',)
+            Number of rows of each unit, see `Rows.sizes`.
+        """
 
 
 @dataclass(frozen=True)
@@ -36,16 +64,21 @@ class Ledger:
         Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that is left out of the CVaR.
+    chances : Chances, optional
+        What is known of the boosted hypotheses' chances to err.
     """
 
     rows: Rows
     boosted: BitLosses | DenseLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
+    chances: Chances | None = None
     # Cache of the boosted hypotheses' errors by unit: every round asks for them.
     _known: dict[str, list[Floats]] = field(default_factory=dict)
     # And of the numbers of rows in them.
     _sizes: dict[str, Floats] = field(default_factory=dict)
+    # And of the chances of an error.
+    _chances: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> Ledger:
@@ -68,11 +101,12 @@ class Ledger:
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
         boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
-        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction)
+        chances = None if self.chances is None else self.chances.part(chosen)
+        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction, chances)
 
     def regrouped(self, groups: Ints) -> Ledger:
         """Return the ledger with other groups of the same rows."""
-        return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={})
+        return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={}, _chances={})
 
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
@@ -154,6 +188,17 @@ class Ledger:
             self._sizes[name] = sizes[sizes > 0]
         return self._sizes[name]
 
+    def unit_chances(self, name: str, index: Ints, n_rounds: int | None = None) -> Floats:
+        """Return the chance of an error on each unit: as `unit_errors`, or estimated where more is known."""
+        t = self.boosted.shape[0]
+        if self.chances is None:
+            return self.unit_errors(name, index, n_rounds)[0]
+        if name not in self._chances:
+            errors, sizes = self.unit_errors(name, index)[0], self.unit_sizes(name, index)
+            found = self.chances.of_units(errors[:t], self.rows, index, sizes)
+            self._chances[name] = np.vstack([found, errors[t:]])
+        return np.delete(self._chances[name], np.arange(t if n_rounds is None else n_rounds, t), axis=0)
+
     def mean_losses(self, n_rounds: int | None = None) -> Floats:
         """Mean loss of every member of the pool on the judged rows, nothing left out, shape (T + E,)."""
         return self.pool(n_rounds).means(self.rows.base).round(LOSS_DECIMALS)
@@ -161,3 +206,37 @@ class Ledger:
     def by_mean_loss(self) -> Ints:
         """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""
         return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")
+
+
+def chances_by_margin(
+    margins: Iterable[Floats], errors: Floats, rows: Rows, index: Ints, sizes: Floats
+) -> Floats:
+    """Estimate the chance of an error on each unit from margins, shape (T, m').
+
+    A row counts by the normal kernel: by ``Φ(−margin/h)``, ``h = 4^(1/3) σ n^(−1/3)``, where σ is the spread
+    of the margins on the unit's n rows, so that a row that just passes is no proof that others do.
+
+    Parameters
+    ----------
+    margins : iterable of T arrays of shape (n,)
+        By how much each member answers the rows right; ±∞ where nothing is near: then the errors are counted.
+    errors, rows, index, sizes
+        As in `Chances.of_units`.
+    """
+    row, unit = memberships(index)
+    unit = np.unique(unit, return_inverse=True)[1]
+    weight, narrower = rows.weight[row], sizes ** (-1.0 / 3.0)
+    share = weight / np.bincount(unit, weights=weight)[unit]
+
+    def mean(values: Floats | Mask) -> Floats:
+        return np.bincount(unit, weights=share * values).astype(np.float64)
+
+    chances = errors.copy()
+    for t, of_rows in enumerate(margins):
+        m = of_rows[row]
+        near = mean(~np.isfinite(m)) == 0
+        m = np.where(near[unit], m, 0.0)
+        spread = np.sqrt(mean((m - mean(m)[unit]) ** 2))
+        h = np.maximum(BANDWIDTH * spread * narrower, LEAST_BANDWIDTH)
+        chances[t] = np.where(near, mean(ndtr(-m / h[unit])).round(LOSS_DECIMALS), errors[t])
+    return chances

@@ -164,7 +164,10 @@ class Mixture:
         """What λ minimises, in words, where that is not the objective itself; else empty."""
         if self.even or not isinstance(self.objective, WorstUnit):
             return ""
-        return self.objective.chosen_by if self.randomized else self.objective.chosen_alone_by
+        if self.randomized:
+            return self.objective.chosen_by
+        words, smooth = self.objective.chosen_alone_by, self.pool.ledger.chances is not None
+        return f"{words}, where a row near a threshold counts in part" if words and smooth else words
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the pool."""

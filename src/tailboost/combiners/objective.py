@@ -211,7 +211,9 @@ class WorstUnit:
 
     def steering_losses(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
         """Return what λ is chosen by: `losses`, shrunk towards their mean over the units."""
-        losses = self.losses(ledger, n_rounds)
+        return self._shrunk(self.losses(ledger, n_rounds), ledger)
+
+    def _shrunk(self, losses: Floats, ledger: Ledger) -> Floats:
         if self.shrinkage == 0.0:
             return losses
         sizes = ledger.unit_sizes(self._name, self._index(ledger.rows))
@@ -223,14 +225,16 @@ class WorstUnit:
         The error of a unit on n rows is taken as normal about its shrunk value e, with the variance
         ``e(1 − e)/(n + s)``, of each unit by itself. The largest of many uncertain errors is larger than the
         error that is largest here: of two members with the same one, that whose other units have room is the
-        better one. Without shrinkage errors are believed: the largest loss as measured.
+        better one. Where more is known than counts e is estimated, see `Ledger.unit_chances`. Without
+        shrinkage errors are believed: the largest loss as measured.
         """
-        centre = self.steering_losses(ledger, n_rounds)
         if self.shrinkage == 0.0:
-            return np.asarray(centre.max(axis=1))
-        used = ledger.unit_errors(self._name, self._index(ledger.rows), n_rounds)[1]
-        error = np.clip(centre - self._penalties(used), 0.0, 1.0)
-        rows = ledger.unit_sizes(self._name, self._index(ledger.rows)) + self.shrinkage
+            return np.asarray(self.losses(ledger, n_rounds).max(axis=1))
+        index = self._index(ledger.rows)
+        penalties = self._penalties(ledger.unit_errors(self._name, index, n_rounds)[1])
+        centre = self._shrunk(ledger.unit_chances(self._name, index, n_rounds) + penalties, ledger)
+        error = np.clip(centre - penalties, 0.0, 1.0)
+        rows = ledger.unit_sizes(self._name, index) + self.shrinkage
         return expected_largest(centre, np.sqrt(error * (1.0 - error) / rows)).round(LOSS_DECIMALS)
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:

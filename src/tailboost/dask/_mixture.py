@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn, Self
 
@@ -26,7 +26,8 @@ from tailboost.dask._collections import Column, is_collection, partitions, whole
 from tailboost.dask._docs import with_sections_of
 from tailboost.dask._worker import Tally, combined, taken_apart
 from tailboost.data import Alike, GroupNames, Rows
-from tailboost.mixture._members import Member, loss_of
+from tailboost.mixture._aim import Aim
+from tailboost.mixture._members import Beside, Member, loss_of
 from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
 from tailboost.solvers import BitLosses, count_patterns
 from tailboost.solvers.bits import DenseLosses
@@ -52,7 +53,8 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     The members, which are thresholds mostly, are made on all rows up to 65,536, by the code of one machine.
     Of more rows they are made on a sample of so many, which holds the small combinations of class and group
     whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
-    the shares of a CVaR, and all errors are then by all rows, exactly. Halves of the rows, for
+    the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a threshold add to
+    a count, where one member is chosen, is estimated on that sample. Halves of the rows, for
     `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on one machine.
 
     {{parameters}}
@@ -168,15 +170,23 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             words += f" ({self.n_threshold_rows_:,} of them for the thresholds)"
         rows = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
         sample, aim = seen.sample(reader, words), self._aimed(rows)
-        members = self._members(aim, sample, aim.rows(sample.rows))
+        sampled = aim.rows(sample.rows)
+        members, chances = self._members(aim, sample, sampled), None
         if aim.over_units:
             sums = table.folded(partial(_sums, reader, members, tally.keys), _added)
             losses: Any = DenseLosses(sums[:-1] / sums[-1])
             lines = rows
+            # What margins say beside counts is by the sample, the counts are by all rows.
+            own, assigned = self._ledger(members, sample, sampled), seen.halves
+            more, *halves = (
+                _more(_weighing(own, share), aim) for share in (np.ones(len(seen.hashes)), *assigned)
+            )
+            assert rows.alike is not None
+            chances = Beside(more, tuple(halves), rows.alike.half)
         else:
             found: Words = table.folded(partial(_words, reader, members), Words.merged)
             losses, lines = found.losses, reader.lines(found.keys, found.totals, words)
-        ledger = Ledger(aim.rows(lines), losses, BitLosses(len(lines.y)))
+        ledger = Ledger(aim.rows(lines), losses, BitLosses(len(lines.y)), chances=chances)
         self._settle(Tallied(reader.models, rows), self._mixture(aim, ledger, members))
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
@@ -417,6 +427,12 @@ class Seen:
     logs: Floats
     totals: Floats
 
+    @property
+    def halves(self) -> tuple[Floats, Floats]:
+        """Share of each content in each half: equal rows go to both by turns."""
+        first = np.where(self.totals[0] > 1, 0.5, (self.hashes & np.uint64(1)) == 0)
+        return first, 1.0 - first
+
     @classmethod
     def merged(cls, parts: list[Seen]) -> Seen:
         """Return that of the rows of several."""
@@ -450,6 +466,24 @@ class Seen:
         totals = self.totals * (np.array(of_all) / np.array(here))[:, at]
         rows = reader.lines(2 * self.stratum, totals, words)
         return Judged(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
+
+
+def _weighing(ledger: Ledger, share: Floats) -> Ledger:
+    """Return the ledger of a share of each of its rows, which stand for several."""
+    part = ledger.part(share > 0)
+    rows, share = part.rows, share[share > 0]
+    assert rows.alike is not None
+    alike = replace(rows.alike, rows=rows.alike.rows * share, squares=rows.alike.squares * share)
+    return replace(part, rows=replace(rows, weight=rows.weight * share, alike=alike))
+
+
+def _more(ledger: Ledger, aim: Aim) -> Floats:
+    """Return what the margins of members add to their errors on each unit, shape (T, m)."""
+    index = aim.index(ledger.rows)
+    errors, used = ledger.unit_errors("units", index)
+    more = np.zeros((len(errors), len(aim.units.names)))
+    more[:, used] = ledger.unit_chances("units", index) - errors
+    return more
 
 
 def room(sizes: Any, most: int) -> int:

@@ -42,7 +42,7 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._by_group import members_by_group
-from tailboost.mixture._members import GROUPS_NEEDED, losses_of, name_of
+from tailboost.mixture._members import GROUPS_NEEDED, Margins, losses_of, name_of
 from tailboost.mixture._pool import Kinds, members_of
 from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
 from tailboost.solvers import BitLosses
@@ -159,10 +159,9 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         aim = self._aimed(judged.rows)
         if same is None:
             assert isinstance(judged, Judged)
-            rows, table = aim.rows(judged.rows), judged.table
+            rows = aim.rows(judged.rows)
             members = self._members(aim, judged, rows)
-            losses = losses_of(members, table, rows.y)
-            self.combiner_ = self._mixture(aim, Ledger(rows, losses, BitLosses(len(rows.y))), members)
+            self.combiner_ = self._mixture(aim, self._ledger(members, judged, rows), members)
         else:
             self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget)
         self._judged, self._aim = judged, aim
@@ -182,6 +181,13 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         aim.warn_of_small(self.combiner_.pool.ledger.rows)
         if self.bound_met_ is False:
             aim.warn_of_missed(self.unit_errors_, self.combiner_)
+
+    def _ledger(self, members: list[Any], judged: Judged, rows: Rows) -> Ledger:
+        """Return the losses of members on judged rows, with the units as groups."""
+        losses = losses_of(members, judged.table, rows.y)
+        # One member is chosen by what its margins say of other rows.
+        chances = None if self._sharing else Margins.of(members, judged)
+        return Ledger(rows, losses, BitLosses(len(rows.y)), chances=chances)
 
     def _mixture(self, aim: Aim, ledger: Ledger, members: list[Any]) -> Mixture:
         """Return the combiner of a pool with these losses."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
-from tailboost._typing import Floats, Ints
-from tailboost.mixture._tables import LogTable, Models, Source
+from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import memberships
+from tailboost.combiners.ledger import chances_by_margin
+from tailboost.data import Rows
+from tailboost.mixture._tables import Judged, LogTable, Models, Source
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
@@ -44,6 +47,10 @@ class Shifted:
         """Return class numbers, shape (n,)."""
         return (table[self.source] + self.shift).argmax(axis=1)
 
+    def margins(self, table: LogTable, y: Ints) -> Floats:
+        """Return by how much the score of the right class is above all others, shape (n,)."""
+        return margins_of(table[self.source] + self.shift, y)
+
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
@@ -71,6 +78,11 @@ class ShiftedByUnit:
     def predict_table(self, table: LogTable) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.units.answers(table, self.source, self.weight)
+
+    def margins(self, table: LogTable, y: Ints) -> Floats:
+        """Return by how much the logarithm of the right class's score is above the others', shape (n,)."""
+        scores = self.units.scores(table, self.source, self.weight)
+        return margins_of(np.log(np.maximum(scores, np.finfo(float).tiny)), y)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -123,6 +135,10 @@ class Constant:
         """Return class numbers, shape (n,)."""
         return np.full(table.n_rows, self.answer, dtype=np.intp)
 
+    def margins(self, table: LogTable, y: Ints) -> Floats:
+        """Return ±∞: nothing is near to another answer, shape (n,)."""
+        return np.where(y == self.answer, np.inf, -np.inf)
+
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
@@ -156,14 +172,33 @@ class ByGroup:
         if table.groups is None:
             raise ValueError(GROUPS_NEEDED)
         answers = np.empty(table.n_rows, dtype=np.intp)
-        for g in np.unique(table.groups):
-            rows = np.flatnonzero(table.groups == g)
-            answers[rows] = self.members[g].predict_table(table.part(rows))
+        for member, rows in self._parts(table.groups):
+            answers[rows] = member.predict_table(table.part(rows))
         return answers
+
+    def margins(self, table: LogTable, y: Ints) -> Floats:
+        """Return those of each group's own member, shape (n,)."""
+        margins = np.empty(table.n_rows)
+        assert table.groups is not None
+        for member, rows in self._parts(table.groups):
+            margins[rows] = member.margins(table.part(rows), y[rows])
+        return margins
+
+    def _parts(self, groups: Ints) -> Iterator[tuple[Any, Ints]]:
+        for g in np.unique(groups):
+            yield self.members[g], np.flatnonzero(groups == g)
 
     def predict(self, X: Any) -> Ints:
         """Refuse: X has no groups."""
         return self.predict_table(self.table_.transform(X))
+
+
+def margins_of(scores: Floats, y: Ints) -> Floats:
+    """Return by how much each row's own class scores above all others, shape (n,)."""
+    rows, others = np.arange(len(y)), scores.copy()
+    others[rows, y] = -np.inf
+    margins: Floats = scores[rows, y] - others.max(axis=1)
+    return margins
 
 
 Member = Shifted | ShiftedByUnit | Tempered | Constant | ByGroup
@@ -192,6 +227,71 @@ def _rounded(shift: Floats) -> str:
 def loss_of(answers: Any, y: Ints) -> Any:
     """Zero-one losses of answers (n,), or expected ones of shares (n, K)."""
     return answers != y if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
+
+
+@dataclass(frozen=True)
+class Margins:
+    """By how much each member answers each judged row right, computed whenever it is asked for.
+
+    Parameters
+    ----------
+    members : list of Member
+        None of which draws.
+    judged : Judged
+        The log-probabilities of the rows.
+    chosen : ndarray of int, shape (n,)
+        Numbers of the rows that count.
+    """
+
+    members: list[Any]
+    judged: Judged
+    chosen: Ints
+
+    @classmethod
+    def of(cls, members: Iterable[Any], judged: Judged) -> Margins:
+        """Return those of all judged rows."""
+        return cls(list(members), judged, np.arange(len(judged.rows.y)))
+
+    def part(self, chosen: Mask) -> Margins:
+        """Return the margins of some of the rows."""
+        return replace(self, chosen=self.chosen[chosen])
+
+    def __iter__(self) -> Iterator[Floats]:
+        table, y = self.judged.table.part(self.chosen), self.judged.rows.y[self.chosen]
+        return (member.margins(table, y) for member in self.members)
+
+    def of_units(self, errors: Floats, rows: Rows, index: Ints, sizes: Floats) -> Floats:
+        """Estimate the members' chances to err on each unit; see `chances_by_margin`."""
+        return chances_by_margin(self, errors, rows, index, sizes)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """By how much the chance of an error was estimated to be above what is counted, elsewhere.
+
+    Parameters
+    ----------
+    more : ndarray of shape (T, m)
+        For each member and unit.
+    halves : tuple of two such arrays
+        The same of each half of the rows.
+    half : ndarray of bool, shape (n,)
+        Which half each judged row is in.
+    """
+
+    more: Floats
+    halves: tuple[Floats, ...]
+    half: Mask
+
+    def part(self, chosen: Mask) -> Beside:
+        """Return what is known of one half of the rows."""
+        half = self.half[chosen]
+        return Beside(self.halves[int(half[0])], (), half)
+
+    def of_units(self, errors: Floats, rows: Rows, index: Ints, sizes: Floats) -> Floats:
+        """Return the chance of an error of each member on each unit that has rows, shape (T, m')."""
+        chances: Floats = errors + self.more[:, np.unique(memberships(index)[1])]
+        return chances
 
 
 def losses_of(members: Iterable[Member], table: LogTable, y: Ints) -> BitLosses | DenseLosses:

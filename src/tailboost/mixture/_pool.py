@@ -87,7 +87,7 @@ class UnitModel:
                 continue
             features = self._features(table[self.source][inside], rows.y[inside])
             # Newton's steps: where units are tiny or classes many, thousands of others would be needed.
-            fitted = LogisticRegression(solver="newton-cg", max_iter=200)
+            fitted = LogisticRegression(solver="newton-cg", tol=1e-8, max_iter=200)
             self.fits.append(fitted.fit(features, column[inside], rows.weight[inside]))
             self.units.append(present)
         return self
@@ -96,9 +96,14 @@ class UnitModel:
         return np.hstack([logs - logs.mean(axis=1, keepdims=True), np.eye(self.n_classes)[answers]])
 
     def answers(self, table: LogTable, source: Source, weight: Floats) -> Ints:
-        """Return ``argmax_k p_k(x) Σ_u w_u p(u | k, x)``, shape (n,)."""
+        """Return the class numbers of the largest `scores`, shape (n,)."""
+        return np.asarray(self.scores(table, source, weight).argmax(axis=1))
+
+    def scores(self, table: LogTable, source: Source, weight: Floats) -> Floats:
+        """Return ``p_k(x) Σ_u w_u p(u | k, x)``, shape (n, K)."""
         of_units = table.derived(self, lambda: self._of_units(table[self.source]))
-        return np.asarray((np.exp(table[source]) * (of_units @ weight)).argmax(axis=1))
+        scores: Floats = np.exp(table[source]) * (of_units @ weight)
+        return scores
 
     def _of_units(self, logs: Floats) -> Floats:
         """Return p(u | k, x), shape (n, K, m); the sum over the units of each column is 1."""

@@ -71,11 +71,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         on all rows.
     n_thresholds : int, default=40
         Shifts of every model.
-    shrinkage : float ≥ 0, default=20.0
+    shrinkage : float ≥ 0, default=10.0
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
         ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. One
         member alone is chosen by the largest error to be expected where each is normal about that value with
-        the variance of its n + s rows. What is reported are the plain errors; 0 believes them.
+        the variance of its n + s rows, and where e is a kernel estimate [3]_: a row near the threshold counts
+        in part on either side. What is reported are the plain errors; 0 believes them.
     averages : bool, default=True
         Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three.
     shares : bool or "auto", default="auto"
@@ -138,6 +139,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     ----------
     .. [1] C. Elkan, "The Foundations of Cost-Sensitive Learning", IJCAI 2001, theorem 2.
     .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
+    .. [3] A. Azzalini, "A note on the estimation of a distribution function and quantiles by a kernel
+       method", Biometrika 68, 1981.
 
     Examples
     --------
@@ -184,7 +187,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         mean_budget: float | None = None,
         validation: Any = "auto",
         n_thresholds: int = 40,
-        shrinkage: float = 20.0,
+        shrinkage: float = 10.0,
         averages: bool = True,
         shares: bool | str = "auto",
         include_constants: bool = True,

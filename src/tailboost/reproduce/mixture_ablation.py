@@ -41,7 +41,7 @@ TABLES = (
 )  # fmt: skip
 
 ONLY: dict[str, Any] = {
-    "shrinkage": 20.0,
+    "shrinkage": 10.0,
     "n_thresholds": 0,
     "averages": False,
     "include_constants": False,
@@ -59,7 +59,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "+ constants": FULL,
     "+ shares": FULL | {"shares": True},
     "shared": FULL | {"randomized": True},
-    **{f"shrinkage {s}": FULL | {"shrinkage": float(s)} for s in (0, 5, 40)},
+    **{f"shrinkage {s}": FULL | {"shrinkage": float(s)} for s in (0, 5, 20)},
     **{f"{n} thresholds": FULL | {"n_thresholds": n} for n in (10, 20, 80)},
     "averages alone": FULL,
     "floor .001": FULL,
