@@ -612,8 +612,7 @@ MIXTURES = {
     "class": {"mean_budget": 0.02},
     "targets": {"max_error": {0: 0.4, None: 0.3}, "averages": False},
     "group": {"objective": "worst_group"},
-    # Without thresholds: those by unit follow an iterative fit, which for cells depends on the rows' order.
-    "cell": {"objective": "worst_cell", "shrinkage": 0.0, "n_thresholds": 0},
+    "cell": {"objective": "worst_cell", "shrinkage": 0.0},
     "by group": {"objective": "worst_group", "groups_at_prediction": True},
     "tail": {"objective": "cvar", "alpha": 0.4, "shares": False},
 }
