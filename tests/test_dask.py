@@ -747,13 +747,13 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
 
 
 def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
-    P, y, groups, w = said(60)
+    P, y, groups, w = said(300)
     one, yd, gd, wd = blocks(3, P["one"], y, groups, w)
     choose = td.RobustMixtureClassifier.from_probabilities
     for args, params, says in (
         (({"one": P["one"]}, yd), {}, r"probabilities\['one'\] is a ndarray: a Dask array"),
         (({"one": one}, y), {}, "y is a ndarray"),
-        (({"one": one}, yd[:50]), {}, r"y has 50 entries, probabilities\['one'\] has 60 rows"),
+        (({"one": one}, yd[:50]), {}, r"y has 50 entries, probabilities\['one'\] has 300 rows"),
         (({"one": one}, None), {}, "requires y to be passed"),
         (({}, yd), {}, "those of at least one model"),
         (({"one": one[:, 0]}, yd), {}, "has 2 columns, but there are 3 classes"),

@@ -6,7 +6,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
@@ -87,6 +87,11 @@ def local_cluster(n_workers: int | None = None, address: str | None = None) -> I
         yield client
 
 
+def _free(tracker: Any) -> None:
+    with suppress(XGBoostError):
+        tracker.free()
+
+
 class Rows:
     """The partitions of a fit, spread over the workers.
 
@@ -110,11 +115,18 @@ class Rows:
         self._journal: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self._found: list[Partition] = []
         self._holds: dict[str, Any] = {}
+        # Trackers of XGBoost that no question has used yet, by the number of workers.
+        self._trackers: dict[int, Future[tuple[Any, dict[str, Any]]]] = {}
+        self._starting = ThreadPoolExecutor(1)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._starting.shutdown()
+        for ready in self._trackers.values():
+            with suppress(Exception):  # it did not start
+                _free(ready.result()[0])
         with suppress(Exception):  # the cluster may be gone
             self.client.run(_worker.release, self.fit, workers=self._present(), on_error="ignore")
 
@@ -186,6 +198,8 @@ class Rows:
         for j, partition in enumerate(found):
             rows[used[j * len(used) // n_blocks]] += partition.n_rows
         self.addresses = [address for address in used if rows[address]]
+        if (n_workers := len(self.addresses)) not in self._trackers:
+            self._trackers[n_workers] = self._starting.submit(self._started, n_workers)
         return found
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> list[Any]:
@@ -237,17 +251,26 @@ class Rows:
 
     @contextmanager
     def _tracker(self) -> Iterator[dict[str, Any]]:
-        """Start what the workers find each other by, reachable from where the scheduler is."""
+        """Yield what the workers find each other by, reachable from where the scheduler is.
+
+        It takes a tenth of a second to start, so that of the next question starts while this one is answered.
+        """
+        n_workers = len(self.addresses)
+        ready = self._trackers.pop(n_workers, None) or self._starting.submit(self._started, n_workers)
+        tracker, args = ready.result()
+        self._trackers[n_workers] = self._starting.submit(self._started, n_workers)
+        try:
+            yield args
+        finally:
+            _free(tracker)
+
+    def _started(self, n_workers: int) -> tuple[Any, dict[str, Any]]:
         address = self.client.scheduler.address
         host = "127.0.0.1" if address.startswith("inproc") else get_address_host(address)
         own = "127.0.0.1" if host.startswith("127.") else get_ip(host)
-        tracker = RabitTracker(n_workers=len(self.addresses), host_ip=own, sortby="task")
+        tracker = RabitTracker(n_workers=n_workers, host_ip=own, sortby="task")
         tracker.start()
-        try:
-            yield tracker.worker_args()
-        finally:
-            with suppress(XGBoostError):
-                tracker.free()
+        return tracker, tracker.worker_args()
 
     # -- waiting ---------------------------------------------------------------------------------------
 

@@ -50,11 +50,11 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     since their losses are different in every row. The probabilities are computed twice: store or persist them
     where that costs more than to read them.
 
-    The members, which are thresholds mostly, are made on all rows up to 65,536, and then are those of one
-    machine. Of more rows they are made on a sample of so many, which holds the small combinations of class
-    and group whole and, of each of the others, as many rows with the smallest hashes of their contents. The
-    member, or the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a
-    threshold add to a count, where one member is chosen, is estimated on that sample. Halves of the rows, for
+    The members, which are thresholds mostly, are made on all rows up to 65,536, by the code of one machine.
+    Of more rows they are made on a sample of so many, which holds the small combinations of class and group
+    whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
+    the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a threshold add to
+    a count, where one member is chosen, is estimated on that sample. Halves of the rows, for
     `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on one machine.
 
     {{parameters}}
@@ -142,7 +142,6 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             mix._set_groups(names)
         mix._choose(_Reader(mix, models), table)
         mix._warn()
-        mix._warn()
         return mix
 
     def _refuse_sharing(self) -> None:
@@ -219,7 +218,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         nothing = {name: np.empty((0, len(self.classes_))) for name in probabilities}
         none = None if groups is None else self.example_groups(0)
         meta = answer(nothing, groups=none)  # which also says what is missing before any work is done
-        ask = dask.delayed(partial(_answer, answer, tuple(probabilities)), pure=False)
+        ask = _everywhere(partial(_answer, answer, tuple(probabilities)))
         return whole(
             [
                 da.from_delayed(ask(P, own), shape=(n, *meta.shape[1:]), meta=meta)
@@ -278,11 +277,20 @@ def _folded(
     function: Callable[..., Any], blocks: list[tuple[Any, ...]], join: Callable[[list[Any]], Any]
 ) -> Any:
     """Join what a function returns for each block, unless None; a few at a time, to hold few in memory."""
-    ask, add = dask.delayed(function, pure=False), dask.delayed(partial(_join, join), pure=False)
+    ask, add = _everywhere(function), _everywhere(partial(_join, join))
     parts = [ask(*block) for block in blocks]
     while len(parts) > 1:
         parts = [add(parts[a : a + FAN]) for a in range(0, len(parts), FAN)]
     return dask.compute(parts[0])[0]
+
+
+def _everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of delayed objects that travels once, and not with each task."""
+    return partial(dask.delayed(_apply, pure=False), dask.delayed(function))
+
+
+def _apply(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
 
 
 def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
