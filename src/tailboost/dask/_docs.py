@@ -25,16 +25,16 @@ OTHER = {
     "estimator": """
 estimator : HistBoostClassifier, HistTreeClassifier or LogitAdjustedClassifier over one, or str, optional
     The base learner, which XGBoost fits; other learners, and nets, are refused. None is
-    `HistBoostClassifier`, except in the error game over classes: there it is `LogitAdjustedClassifier` over
-    100 rounds of boosted trees (without the forest of one machine), whose rounds after the first cost an
-    argmax. Learners are fitted whole: they do not stop growing where a round's demand is met.
+    `HistBoostClassifier`, except in games over classes: there it is `LogitAdjustedClassifier` over it (in the
+    error game over 100 rounds of trees), without the forest of one machine, and rounds after the first cost
+    an argmax. Learners are fitted whole: they do not stop growing where a round's demand is met.
 """,
     "validation": """
 validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
-    The losses on which λ is chosen, as on one machine, where "auto" is "cv" up to 50,000 rows, else 0.2. The
-    part that a row is in follows from a hash of its content: partitions and their order have no part in it,
-    equal rows are in the same part, and classes and groups are in the parts in about, not exactly, equal
-    shares. An explicit validation set is not taken.
+    The losses on which λ is chosen, as on one machine, where "auto" is "cv" up to 50,000 rows (for AdaLPBoost
+    with three folds beyond 5,000), else 0.2. The part that a row is in follows from a hash of its content:
+    partitions and their order have no part in it, equal rows are in the same part, and classes and groups are
+    in the parts in about, not exactly, equal shares. An explicit validation set is not taken.
 """,
     "outlier_fraction": """
 outlier_fraction : float, default=0.0
