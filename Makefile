@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 
 $(READY_MIN): pyproject.toml constraints-min.txt
 	test -x $(VENV_MIN)/bin/python || $(PYTHON_MIN) -m venv $(VENV_MIN)
-	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,test]"
+	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,dask,test]"
 	touch $@
 
 demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/index.html

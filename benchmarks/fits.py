@@ -3,10 +3,12 @@
     python benchmarks/fits.py [--quick] [--data DIR] [--out FILE]      fits, predictions, growth
     python benchmarks/fits.py --busy [--out FILE]                      beside 0, 1 and 2 other processes
     python benchmarks/fits.py --predictions [--data DIR] [--out FILE]  worst class, per tree
+    python benchmarks/fits.py --profile [--sizes ...] [--data DIR]     where the processor time of a fit goes
 
 Every fit has a process of its own, so that its peak memory is its own. Processor seconds are those of all
-its threads; XGBoost is fitted on four fifths five times and predicts the others, with as many trees of the
-same depth as one fit of the default learner.
+its threads, the less of two runs in turns with the peer's; XGBoost is fitted on four fifths five times and
+predicts the others, with as many trees of the same depth as one fit of the default learner (over classes, of
+one without the forest).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import os
 import platform
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -39,6 +42,15 @@ TREES = {
     "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 4, "learning_rate": 0.1},
     "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
     "GroupDROBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
+    "GroupDROBoostClassifier over classes": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
+}
+# Where a sample of a fit belongs: the first of these functions, or files, that is on the stack.
+PHASES = {
+    "XGBoost's training": ("core.py:update", "core.py:train_one_iter", "_hist.py:softmax_gradients"),
+    "growing the forest": ("_forest.py:batches",),
+    "asking the models": ("_adjusted.py:transform", "_hist.py:predict", "_hist.py:predict_table"),
+    "binning": ("_hist.py:__init__", "_table.py"),
+    "mixture programs": ("minimize_cvar_mixture",),
 }
 TARGETS = {"letter": "lettr", "taiwan_credit": "default", "bank_full": "y", "adult": "income"}
 
@@ -84,10 +96,10 @@ def fit(name: str, of: str, folder: str, n_jobs: int | None = 1) -> dict[str, An
         found = measured(cross_validate)
         clf = xgboost.XGBClassifier(**params, n_jobs=n_jobs).fit(X, y)
     else:
-        clf = getattr(tb, name)(random_state=0, n_jobs=n_jobs)
-        groups = {"groups": np.arange(len(y)) % 4} if "Group" in name else {}
+        clf = getattr(tb, name.removesuffix(" over classes"))(random_state=0, n_jobs=n_jobs)
+        groups = {"groups": np.arange(len(y)) % 4} if name == "GroupDROBoostClassifier" else {}
         found = measured(lambda: clf.fit(X, y, **groups))
-        found |= {"rounds": clf.n_iter_, "validation": 0.2 if len(y) > 50_000 else "cv"}
+        found |= {"rounds": clf.n_iter_, "validation": clf.combiner_.pool.ledger.rows.words}
     found["mb_above_data"] = round(peak_mb() - before, 1)
     Z = X[np.resize(np.arange(len(X)), 100_000)]
     found["predict_100k_cpu"] = min(measured(lambda: clf.predict(Z))["cpu"] for _ in range(2))
@@ -130,6 +142,39 @@ def predictions(of: str, folder: str) -> dict[str, Any]:
     return {"of": of} | found
 
 
+def profile(name: str, of: str, folder: str) -> dict[str, Any]:
+    """Return the shares of a default fit's processor time by phase, from a thousand samples a second."""
+    X, y = load(of, folder)
+    groups = {"groups": np.arange(len(y)) % 4} if name == "GroupDROBoostClassifier" else {}
+    spent = dict.fromkeys([*PHASES, "the rest"], 0.0)
+    last = began = 0.0
+
+    def sample(number: int, frame: Any) -> None:
+        # A signal waits until a call into C ends: the time since the last one is all of the call's.
+        nonlocal last
+        stack = []
+        while frame is not None:
+            code = frame.f_code
+            file = Path(code.co_filename).name
+            stack += [file, code.co_name, f"{file}:{code.co_name}"]
+            frame = frame.f_back
+        phase = next((p for p, where in PHASES.items() if set(where) & set(stack)), "the rest")
+        now = time.process_time()
+        spent[phase] += now - last
+        last = now
+
+    make = getattr(tb, name.removesuffix(" over classes"))
+    make(random_state=0, n_jobs=1).fit(X[:500], y[:500])  # what is imported late
+    last = began = time.process_time()
+    signal.signal(signal.SIGPROF, sample)
+    signal.setitimer(signal.ITIMER_PROF, 1e-3, 1e-3)
+    make(random_state=0, n_jobs=1).fit(X, y, **groups)
+    signal.setitimer(signal.ITIMER_PROF, 0.0)
+    seconds = time.process_time() - began
+    shares = {phase: round(of_phase / seconds, 3) for phase, of_phase in spent.items()}
+    return {"of": of, "who": name, "cpu": round(seconds, 2)} | shares
+
+
 RUN = (
     "import sys, json, warnings; warnings.simplefilter('ignore'); import fits; "
     "print(json.dumps(getattr(fits, sys.argv[1])(*json.loads(sys.argv[2]))))"
@@ -156,7 +201,8 @@ def compare(sizes: list[str], folder: str) -> list[dict[str, Any]]:
     found = []
     for of in sizes:
         for name in TREES:
-            ours, peer = alone("fit", name, of, folder), alone("fit", f"XGBoost as {name}", of, folder)
+            runs = [[alone("fit", who, of, folder) for who in (name, f"XGBoost as {name}")] for _ in range(2)]
+            ours, peer = (min(both, key=lambda run: run["cpu"]) for both in zip(*runs, strict=True))
             ours["times_xgboost_cv"] = round(ours["cpu"] / peer["cpu"], 2)
             ours["prediction_times_xgboost"] = round(ours["predict_100k_cpu"] / peer["predict_100k_cpu"], 1)
             found += [ours, peer]
@@ -214,15 +260,43 @@ def busy(others: int) -> dict[str, Any]:
             process.wait()
 
 
-def growth(results: list[dict[str, Any]]) -> dict[str, float]:
-    """Log-log slopes of processor time against n, over the made-up tables of two classes."""
-    found = {}
+def growth(results: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Log-log slopes of processor time against n with two classes, and against K on 10,000 rows."""
+    found: dict[str, dict[str, float]] = {"n": {}, "K": {}}
     for name in TREES:
-        at = [
-            (int(r["of"].split(" x ")[0]), r["cpu"]) for r in results if r["who"] == name and ", 2" in r["of"]
-        ]
-        if len(at) > 1:
-            found[name] = slope([n for n, _ in at], [s for _, s in at])
+        made_up = [r for r in results if r["who"] == name and " x " in r["of"]]
+        sizes = [(int(r["of"].split(" x ")[0]), int(r["of"].split(", ")[1]), r["cpu"]) for r in made_up]
+        for what, at in (
+            ("n", [(n, s) for n, K, s in sizes if K == 2]),
+            ("K", [(K, s) for n, K, s in sizes if n == 10_000]),
+        ):
+            if len(at) > 1:
+                found[what][name] = slope(*map(list, zip(*at, strict=True)))
+    return found
+
+
+def rounds_of(name: str, T: int) -> dict[str, Any]:
+    """Processor seconds of a fit of T rounds without early stopping."""
+    X, y = table(10_000, 20, 2)
+    clf = getattr(tb, name.removesuffix(" over classes"))(
+        n_estimators=T, n_iter_no_change=None, random_state=0, n_jobs=1
+    )
+    groups = {"groups": np.arange(len(y)) % 4} if name == "GroupDROBoostClassifier" else {}
+    return {"who": name, "rounds": T} | measured(lambda: clf.fit(X, y, **groups))
+
+
+def growth_in_rounds() -> list[dict[str, Any]]:
+    """Slopes of processor time against T, from 5 to 45 rounds."""
+    found = []
+    for name in TREES:
+        runs = [alone("rounds_of", name, T) for T in (5, 15, 45)]
+        found.append(
+            {
+                "who": name,
+                "cpu": [r["cpu"] for r in runs],
+                "slope": slope([5, 15, 45], [r["cpu"] for r in runs]),
+            }
+        )
     return found
 
 
@@ -230,6 +304,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="made-up tables of 10,000 rows")
     parser.add_argument("--busy", action="store_true", help="beside other processes")
+    parser.add_argument("--profile", action="store_true", help="shares of the fits' time by phase")
+    parser.add_argument("--rounds", action="store_true", help="growth with the number of rounds")
     parser.add_argument("--predictions", action="store_true", help="of two classes, beside trees as large")
     parser.add_argument("--data", default="", help="folder with real tables")
     parser.add_argument("--sizes", nargs="*", help="tables instead of the usual ones")
@@ -249,13 +325,20 @@ def main() -> None:
         sizes = ["10000 x 20, 2"] + (["adult", "taiwan_credit", "bank_full"] if args.data else [])
         report["predictions"] = [alone("predictions", of, args.data) for of in args.sizes or sizes]
         print(json.dumps(report["predictions"], indent=1))
+    elif args.profile:
+        sizes = args.sizes or ["10000 x 20, 2", "10000 x 20, 10", "100000 x 20, 2"]
+        report["profile"] = [alone("profile", name, of, args.data) for of in sizes for name in TREES]
+        print(pd.DataFrame(report["profile"]).to_string())
+    elif args.rounds:
+        report["slope_in_rounds"] = growth_in_rounds()
+        print(json.dumps(report["slope_in_rounds"], indent=1))
     else:
         sizes = ["10000 x 20, 2", "10000 x 20, 10"]
         if not args.quick:
             sizes += ["100000 x 20, 2", "1000000 x 20, 2"] + (["a9a", *TARGETS] if args.data else [])
         report["fits"] = compare(args.sizes or sizes, args.data)
-        report["slope_in_n"] = growth(report["fits"])
-        print(report["slope_in_n"])
+        report["slopes"] = growth(report["fits"])
+        print(report["slopes"])
     if args.out:
         args.out.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -15,6 +15,7 @@ for a real cluster ``Client("tcp://scheduler:8786")``.
 import dask.array as da
 import numpy as np
 from dask.distributed import Client
+from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 import tailboost.dask as td
@@ -45,6 +46,16 @@ except tb.SeenRowsError as error:
 local = clf.to_local()
 print(type(local).__module__, type(local).__name__)
 print(local.guarantee_.units)
+
+# %%
+# Any other model can be made to hold up on the worst class by its probabilities alone, on rows that it was
+# not fitted on. Here naive Bayes of the first partition says them lazily; how often each threshold errs is
+# added up where the rows lie.
+bayes = GaussianNB().fit(X[:2000], y[:2000])
+P = X_lazy[2000:].map_blocks(bayes.predict_proba, chunks=(2000, 3), meta=np.empty((0, 3)))
+mix = td.RobustMixtureClassifier.from_probabilities({"bayes": P}, y_lazy[2000:])
+print("as they are", td.metrics.class_errors(y_lazy[2000:], da.from_array(bayes.classes_)[P.argmax(axis=1)]))
+print(mix.guarantee_.units)
 
 # %%
 # What a round cost, and how little of it travelled: lines of a table of counts, whatever the number of rows.

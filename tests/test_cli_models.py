@@ -771,7 +771,7 @@ class TestNotes:
         save_model(tree, path)
         assert read_notes(path)["notes"] == {}
         before = hashlib.sha256(path.read_bytes()).hexdigest()
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="notes must be what JSON can hold"):
             save_model(tree, path, notes={"who": object()})
         assert hashlib.sha256(path.read_bytes()).hexdigest() == before
 

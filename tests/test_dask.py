@@ -455,6 +455,45 @@ def separate_cluster(folder, n_workers=2):
         log.close()
 
 
+KILLED = """
+import sys
+sys.path.insert(0, {tests!r})
+import test_dask as t
+if __name__ == "__main__":
+    X, y, _, _ = t.table(11, n=30_000)
+    clf = t.td.AdaLPBoostClassifier(t.HistBoostClassifier(n_estimators=40), n_estimators=30,
+                                    n_iter_no_change=None, random_state=0)
+    clf.fit(*t.blocks(6, X, y), client=t.distributed.Client(scheduler_file={file!r}))
+"""
+
+
+def held(client):
+    """Return how many fits' rows are on the workers: nothing public says so, and no user should know."""
+    return sum(client.run(lambda: len(sys.modules["tailboost.dask._worker"]._parts)).values())
+
+
+@pytest.mark.slow
+def test_a_killed_client_leaves_no_rows_on_the_workers(tmp_path):
+    script, seen = tmp_path / "fit.py", set()
+    script.write_text(KILLED.format(tests=os.path.dirname(__file__), file=str(tmp_path / "scheduler.json")))
+    with separate_cluster(tmp_path) as (client, _):
+        fit = subprocess.Popen([sys.executable, script])
+        while len(seen) <= 2:  # it is in its second question
+            seen |= asked(client)
+            time.sleep(0.01)
+        assert held(client) == 2
+        fit.kill()
+        fit.wait()
+        deadline = time.monotonic() + 60
+        while held(client) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert held(client) == 0
+        assert not list(tmp_path.rglob("tailboost-*"))
+        clf = td.AdaLPBoostClassifier(TREES, n_estimators=1, random_state=0)
+        X, y, _, _ = table()
+        assert clf.fit(*blocks(3, X, y), client=client).n_iter_ == 1  # the workers are free again
+
+
 @pytest.mark.slow
 def test_a_killed_scheduler_is_named_and_a_new_one_goes_on_from_the_checkpoints(tmp_path):
     X, y, _, _ = table(16, n=30_000)

@@ -89,6 +89,11 @@ class TestTableEncoder:
         with pytest.raises(ValueError, match=says):
             encoder.transform(change(mixed))
 
+    def test_arrays_are_refused(self, mixed):
+        for ask in (TableEncoder().fit, TableEncoder().fit(mixed).transform):
+            with pytest.raises(TypeError, match=r"a data frame of pandas is needed.*got ndarray"):
+                ask(mixed.to_numpy())
+
     def test_text_among_numbers_is_missing_and_counted(self, mixed):
         encoder = TableEncoder().fit(mixed)
         ages = ["20", "31", "old", "53", "64", "75"]

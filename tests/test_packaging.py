@@ -27,10 +27,12 @@ def test_all_is_for_users():
 
 def test_minima_of_a_project():
     project = {
+        "name": "ours",
         "dependencies": ["numpy>=2.0", "scipy>=1.13"],
         "optional-dependencies": {
             "xgboost": ["xgboost>=3.0; sys_platform == 'darwin'"],
-            "app": ["dask[array]>=2024.5"],
+            "app": [],
+            "dask": ["ours[xgboost]", "dask[array]>=2024.5"],
             "test": ["numpy>=2.0"],
             "torch": ["torch>=2.4"],
         },

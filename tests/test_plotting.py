@@ -389,6 +389,15 @@ def test_step_cost_refusals():
         StepCostDisplay([0, 1], [1, 2], [1], step=0.5)
 
 
+@pytest.mark.parametrize("display", [CostDisplay, StepCostDisplay])
+def test_costs_need_a_fitted_additive_classifier(display):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(TypeError, match="DecisionTreeClassifier has no scores by round"):
+        display.from_estimator(DecisionTreeClassifier().fit(X, y), X, y)
+    with pytest.raises(NotFittedError):
+        display.from_estimator(tb.VadaBoostClassifier(), X, y)
+
+
 # --- trade-off ---------------------------------------------------------------------------------------------
 
 

@@ -363,6 +363,7 @@ class TestCompare:
             ({"y": np.zeros(3)}, r"y must have one label per row of X, got shape \(3,\) for 200 rows"),
             ({"y": np.r_[np.nan, np.zeros(199)]}, "missing labels"),
             ({"y": np.array([None] + ["a", "b"] * 99 + ["a"], dtype=object)}, "missing labels"),
+            ({"y": pd.Series([pd.NA, *["a", "b"] * 99, "a"], dtype="string")}, "missing labels"),
             ({"y": np.zeros(200)}, "single class"),
             ({"y": np.r_[np.zeros(199), 1]}, "class 1.0 has one row"),
             ({"groups": pd.DataFrame({"sex": ["f"] * 3})}, "'sex' has 3 rows, X has 200"),

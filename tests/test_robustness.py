@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
@@ -231,6 +232,9 @@ def test_bad_input_is_named(case):
             worst_case_loss(clf, X, np.where(y == "no", "maybe", y), 0.1, loss=loss)
         with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \[0, 1\]"):
             worst_case_loss(clf, X, (y == "no").astype(int), 0.1, loss=loss)
+    for loss in ("zero_one", "expected_zero_one", "logistic"):
+        with pytest.raises(NotFittedError):
+            worst_case_loss(tb.AdaBoostClassifier(), X, y, 0.1, loss=loss)
     with pytest.raises(ValueError, match=r"y has .* rows, X has"):
         worst_case_loss(clf, X, y[:-1], 0.1)
     with pytest.raises(ValueError, match="target must be in"):

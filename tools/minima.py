@@ -15,9 +15,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 #: The extras that the tests are run with. PyTorch is left out: its package index has wheels of the oldest
-#: version with CUDA only, several gigabytes that a test of the minima need not fetch. Dask is left out: the
-#: oldest version declared is that of constraints.txt, which the other tests are run with.
-EXTRAS = ("xgboost", "app", "test")
+#: version with CUDA only, several gigabytes that a test of the minima need not fetch.
+EXTRAS = ("xgboost", "app", "dask", "test")
 
 
 def minima(project: Mapping[str, Any]) -> list[str]:
@@ -32,6 +31,8 @@ def minima(project: Mapping[str, Any]) -> list[str]:
     needed = [*project["dependencies"], *(requirement for extra in EXTRAS for requirement in extras[extra])]
     lines = set()
     for requirement in needed:
+        if requirement.startswith(f"{project['name']}["):  # another extra
+            continue
         found = re.match(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*>=\s*([0-9.]+)", requirement)
         if found is None:
             raise ValueError(f"pyproject.toml: {requirement!r} declares no oldest version (name>=version)")

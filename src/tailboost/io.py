@@ -17,6 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.datasets import TableSchema
+from tailboost.datasets._schema import refuse_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +102,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ------
         ValueError
             For no row, no column, a column name that occurs twice, or a column of dates.
+        TypeError
+            For anything but a data frame.
         """
+        refuse_arrays(X)
         names = [str(name) for name in X.columns]
         if not len(X) or not names:
             raise ValueError(f"there is nothing to learn from: {len(X)} rows, {len(names)} feature columns")
@@ -140,6 +144,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ------
         ValueError
             Names the columns that are missing, or the column that holds infinite numbers, dates or lists.
+        TypeError
+            For anything but a data frame.
         """
         check_is_fitted(self)
         table = self.schema_.read(X)

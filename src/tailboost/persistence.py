@@ -300,6 +300,10 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, 
     """
     skops = _skops()
     path = check_model_path(path)
+    try:
+        json.dumps(dict(notes or {}))
+    except TypeError as error:
+        raise TypeError(f"notes must be what JSON can hold: {error}") from None
     members = _compact(skops.dumps(_Interning()(model)))
     bare = _zipped(members, zipfile.ZIP_STORED)
     if refused := _refused(skops.get_untrusted_types(data=bare)):

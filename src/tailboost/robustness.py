@@ -251,11 +251,12 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
         raise ValueError(f"loss must be one of {known}, got {loss!r}")
     labels = column_or_1d(y)
     check_length(labels, "y", n_rows_of(X))
-    positions(labels, classifier.classes_, "y")  # text beside numbers would count as wrong in silence
-    if loss == "zero_one":
-        return (np.asarray(classifier.predict(X)) != labels).astype(np.float64)
-    if loss == "expected_zero_one":
-        return expected_zero_one_losses(labels, classifier.predict_proba(X), labels=classifier.classes_)
+    if loss in ("zero_one", "expected_zero_one"):
+        answers = classifier.predict(X) if loss == "zero_one" else classifier.predict_proba(X)
+        positions(labels, classifier.classes_, "y")  # text beside numbers would count as wrong in silence
+        if loss == "zero_one":
+            return (np.asarray(answers) != labels).astype(np.float64)
+        return expected_zero_one_losses(labels, answers, labels=classifier.classes_)
     log_value = MARGIN_LOSSES[loss].log_value(_margins(classifier, X, labels))
     return np.exp(np.minimum(log_value, np.log(np.finfo(np.float64).max)))
 

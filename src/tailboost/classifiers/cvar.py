@@ -172,7 +172,7 @@ class AdaLPBoostClassifier(_CVaRClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
-        n_iter_no_change: int | None = 3,
+        n_iter_no_change: int | None = 1,
         tol: float = 1e-3,
         max_time: float | None = None,
         checkpoint_dir: Any = None,

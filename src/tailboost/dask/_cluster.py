@@ -109,6 +109,7 @@ class Rows:
         self.received = 0
         self._journal: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self._found: list[Partition] = []
+        self._holds: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -170,6 +171,8 @@ class Rows:
         n_blocks = len(self.partitions)
         used = there[: min(len(there), n_blocks)]
         self.addresses = used
+        for address in set(used) - set(self._holds):
+            self._holds[address] = self._submit(_worker.hold, address)
         futures, place = [], dict.fromkeys(used, 0)
         for j, (X, y, weight, groups) in enumerate(self.partitions):
             address = used[j * len(used) // n_blocks]
@@ -201,20 +204,20 @@ class Rows:
     def _run(self, function: Callable[..., Any], args: list[tuple[Any, ...]]) -> list[Any]:
         futures = []
         for address, own in zip(self.addresses, args, strict=True):
-            sent = [self._laid_out(a, address) for a in own]
-            futures.append(
-                self.client.submit(
-                    function,
-                    self.fit,
-                    *sent,
-                    key=f"tailboost-{function.__name__}-{uuid.uuid4().hex}",
-                    workers=[address],
-                    allow_other_workers=False,
-                    pure=False,
-                    retries=0,
-                )
-            )
+            futures.append(self._submit(function, address, *(self._laid_out(a, address) for a in own)))
         return self._results(futures)
+
+    def _submit(self, function: Callable[..., Any], address: str, *args: Any) -> Any:
+        return self.client.submit(
+            function,
+            self.fit,
+            *args,
+            key=f"tailboost-{function.__name__}-{uuid.uuid4().hex}",
+            workers=[address],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+        )
 
     def _laid_out(self, value: Any, address: str) -> Any:
         if getattr(value, "nbytes", 0) < LARGE:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from tailboost.classifiers._docs import documented
@@ -115,6 +117,15 @@ def on_cluster(cls: T) -> T:
         f"{attributes}{MORE}\nSee Also\n--------\n{path} : The same on one machine.\n"
     )
     return cls
+
+
+def with_sections_of(local: type) -> Callable[[T], T]:
+    """Return what puts parameters and attributes of a class of one machine into the docstring of another."""
+    text = inspect.getdoc(local)
+    if not text:  # python -OO strips docstrings
+        return lambda cls: cls
+    names = ("Parameters", "Attributes")
+    return partial(documented, texts={name.lower(): _section(text, name) for name in names})
 
 
 def _section(text: str, name: str) -> str:

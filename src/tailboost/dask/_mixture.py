@@ -23,6 +23,7 @@ from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
+from tailboost.dask._docs import with_sections_of
 from tailboost.dask._worker import Tally, combined, taken_apart
 from tailboost.data import Alike, GroupNames, Rows
 from tailboost.mixture._aim import Aim
@@ -40,6 +41,7 @@ AT_ONCE, FAN = 2**13, 8
 MOST_STRATA, MOST_WORDS = 10_000, 2_000_000
 
 
+@with_sections_of(local.RobustMixtureClassifier)
 class RobustMixtureClassifier(local.RobustMixtureClassifier):
     """`tailboost.RobustMixtureClassifier` chosen on models' probabilities in Dask collections.
 
@@ -55,14 +57,15 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     threshold add to a count, where one member is chosen, is estimated on that sample. Halves of the rows, for
     `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on one machine.
 
-    Attributes
-    ----------
+    {{parameters}}
+
+    {{attributes}}
     n_threshold_rows_ : int
         Rows on which the members were made.
 
     See Also
     --------
-    tailboost.RobustMixtureClassifier : The same on one machine, with all other attributes.
+    tailboost.RobustMixtureClassifier : The same on one machine.
 
     Examples
     --------
@@ -138,6 +141,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         if names is not None:
             mix._set_groups(names)
         mix._choose(_Reader(mix, models), table)
+        mix._warn()
         mix._warn()
         return mix
 

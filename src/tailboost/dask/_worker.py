@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -271,10 +272,38 @@ class Abandoned(Exception):
     """The client has given up what a worker was doing, because another worker was lost or on Ctrl-C."""
 
 
+class Hold:
+    """The result of a task, with which a worker forgets the rows of a fit.
+
+    The scheduler has results thrown away once the client that asked for them is gone, however it went.
+
+    Parameters
+    ----------
+    fit, address : str
+        Of which fit, on which worker.
+    """
+
+    def __init__(self, fit: str, address: str) -> None:
+        self._forget = weakref.finalize(self, _forget, fit, address)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._forget.detach()  # Dask puts results on disk where memory is short: this one then does nothing
+        return object, ()
+
+
+def hold(fit: str) -> Hold:
+    """Return what the rows of a fit are to last as long as."""
+    return Hold(fit, get_worker().address)
+
+
 def release(fit: str, dask_worker: Any) -> None:
     """Forget the rows of a fit; to be run on each worker, not as a task."""
+    _forget(fit, dask_worker.address)
+
+
+def _forget(fit: str, address: str) -> None:
     with _lock:
-        part = _parts.pop((fit, dask_worker.address), None)
+        part = _parts.pop((fit, address), None)
     if part is not None:
         part.abandoned.set()
         part.binned = None  # which removes its files

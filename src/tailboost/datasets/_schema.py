@@ -149,6 +149,8 @@ class TableSchema:
         ------
         ValueError
             For missing columns, infinite numbers, and values that are neither number, truth value nor text.
+        TypeError
+            For anything but a data frame of pandas.
 
         Warns
         -----
@@ -156,6 +158,7 @@ class TableSchema:
             Once, with counts, if values of another kind, categories not seen before or new columns are there.
         """
         pandas = import_pandas("TableSchema")
+        refuse_arrays(frame)
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         names = [column.name for column in self.columns]
         present = set(frame.columns)
@@ -185,6 +188,12 @@ class TableSchema:
     def read_file(self, path: str | Path) -> Any:
         """`read` a CSV or Parquet file; the values of a CSV file are taken as they are written."""
         return self.read(read_raw(Path(path)))
+
+
+def refuse_arrays(table: Any) -> None:
+    """Raise TypeError where a table is no data frame of pandas: columns are found by name."""
+    if not (hasattr(table, "columns") and hasattr(table, "iloc")):
+        raise TypeError(f"a data frame of pandas is needed, with named columns, got {type(table).__name__}")
 
 
 def _listed(names: list[str]) -> str:

@@ -114,6 +114,10 @@ class CostDisplay(Display):
         ------
         ValueError
             λ < 0, a label the estimator does not know, or weights that are negative or all 0.
+        TypeError
+            If it is no additive classifier.
+        sklearn.exceptions.NotFittedError
+            If it is not fitted.
         """
         if variance_weight is None:
             variance_weight = getattr(estimator, "variance_weight", _OTHER_LAMBDA)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost import metrics
 from tailboost._checks import check_length, check_weights, n_rows_of, positions
@@ -35,7 +36,10 @@ def unit_errors(y: Any, answers: Any, groups: Any, labels: Any, sample_weight: A
 
 
 def labelled(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Ints, Floats]:
-    """Return the class numbers of rows, and their weights with sum 1."""
+    """Return the class numbers of rows, and their weights with sum 1, for a fitted additive classifier."""
+    if not hasattr(estimator, "staged_decision_function"):
+        raise TypeError(f"{type(estimator).__name__} has no scores by round; an additive classifier has")
+    check_is_fitted(estimator)
     labels = column_or_1d(y)
     check_length(labels, "y", n_rows_of(X))
     weight = check_weights(sample_weight, len(labels))

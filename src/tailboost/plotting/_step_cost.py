@@ -109,11 +109,15 @@ class StepCostDisplay(Display):
         ValueError
             There is no such round, its hypothesis errs nowhere (the cost has no least value then), λ > 1,
             where U is no upper bound, or the rows, labels or weights do not fit.
+        TypeError
+            If it is no additive classifier.
+        sklearn.exceptions.NotFittedError
+            If it is not fitted.
         """
+        index, p = labelled(estimator, X, y, sample_weight)
         a = np.asarray(estimator.estimator_weights_, dtype=np.float64)
         t = int(check_number(boosting_round, "boosting_round", 1, len(a), closed=True)) - 1
         lam = check_number(estimator.variance_weight, "variance_weight", 0, 1, closed=True)
-        index, p = labelled(estimator, X, y, sample_weight)
         K = len(estimator.classes_)
         before, after = islice(staged_margins(estimator, X, index), t, t + 2)
         wrong = after < before

@@ -537,9 +537,14 @@ def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         raise ValueError(
             f"y must have one label per row of X, got shape {labels.shape} for {table.shape[0]} rows"
         )
-    if (labels != labels).any() or (labels.dtype == object and (labels == None).any()):  # noqa: E711
+    if labels.dtype.kind in "fO" and any(map(_is_missing, labels.tolist())):
         raise ValueError("y has missing labels")
     return table, labels
+
+
+def _is_missing(label: Any) -> bool:
+    equal = label == label  # NaN differs from itself, and with pandas' NA it is unknown
+    return label is None or not isinstance(equal, bool | np.bool_) or not equal
 
 
 def _checked_classes(labels: NDArray[Any], test_size: float) -> tuple[NDArray[Any], NDArray[np.int64]]:

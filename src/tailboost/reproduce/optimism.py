@@ -31,6 +31,9 @@ from tailboost.reproduce._experiment import (
 )
 from tailboost.reproduce._tables import Data, Split, load_common_classes, split
 
+# Cells by method and set.
+Found = dict[str, dict[str, list[dict[str, Any]]]]
+
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 1_000, 4_000, 0.5
 ALPHA, TARGET = 0.5, 0.3
 TABLES = (
@@ -46,18 +49,19 @@ UNITS_HEADER = (
     "rows of the class", "classes", "optimism", "left by the estimate", "width", "test error inside",
     "inside but for the test's noise", "above but for it",
 )  # fmt: skip
+GROUPS, WORST, AIMED = "group DRO over classes", "worst class", "worst class, target .3"
 INTERVALS = (
-    ("group DRO over classes", "drawn", "the randomised classifier"),
-    ("worst class", "drawn", "the randomised classifier"),
-    ("worst class", "predict", "`predict`"),
-    ("worst class, target .3", "predict", "`predict`"),
+    (GROUPS, "drawn", "the randomised classifier"),
+    (WORST, "drawn", "the randomised classifier"),
+    (WORST, "predict", "`predict`"),
+    (AIMED, "predict", "`predict`"),
 )
 TOLERANCE = 1e-9
 METHODS: dict[str, Callable[..., Any]] = {
     "AdaLPBoost, CVaR at .5": partial(AdaLPBoostClassifier, alpha=ALPHA),
-    "group DRO over classes": GroupDROBoostClassifier,
-    "worst class": WorstClassBoostClassifier,
-    "worst class, target .3": partial(WorstClassBoostClassifier, max_error=TARGET),
+    GROUPS: GroupDROBoostClassifier,
+    WORST: WorstClassBoostClassifier,
+    AIMED: partial(WorstClassBoostClassifier, max_error=TARGET),
 }
 
 
@@ -141,9 +145,7 @@ def play(settings: Settings, name: str) -> Report:
     """Compute what is missing and read it."""
     data = load_common_classes(settings.folder, TABLES)
     cells = Cells(settings, name, len(data) * settings.repeats * len(METHODS))
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {
-        title: {table: [] for table in data} for title in METHODS
-    }
+    found: Found = {title: {table: [] for table in data} for title in METHODS}
     for seed in range(settings.repeats):
         for table, of in data.items():
             rows = split(of, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
@@ -173,7 +175,8 @@ def _of_set(cells: list[dict[str, Any]], who: str) -> str:
     return f"{np.mean([w[3] - w[1] for w in worst]):+.3f}, {np.mean(told):.2f}"
 
 
-def _report(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]]]) -> Report:
+def _of_methods(found: Found) -> tuple[str, dict[str, Any]]:
+    """Return how far what was said is off, and how far the estimate: the table, and the summary by method."""
     body, summary = [], dict[str, Any]()
     for title, by_table in found.items():
         # Both columns are about the sets that have an estimate.
@@ -190,50 +193,52 @@ def _report(settings: Settings, found: dict[str, dict[str, list[dict[str, Any]]]
         summary[title] = {"sets": len(said), "optimism": mean_and_half_width(said)[0],
                           "after the estimate": mean_and_half_width(estimate)[0]}  # fmt: skip
     header = ["method", "sets", "optimism", "left by the estimate", "mean distance", "its distance"]
-    parts = [markdown(header, body)]
-    of_predict = [
-        [title, with_standard_error(_over_sets(found[title], "said of predict", "true of predict"), 3)]
-        for title in list(METHODS)[2:]
-    ]
-    parts.append(
-        "Of `unit_errors_`, which is about `predict`:\n\n" + markdown(["method", "optimism"], of_predict)
-    )
-    aimed = [cell for cells in found[list(METHODS)[3]].values() for cell in cells]
+    return markdown(header, body), summary
+
+
+def _of_targets(found: Found) -> tuple[str, dict[str, int]]:
+    """Return how often the target was met on the rows of the choice, and kept on the test rows."""
+    aimed = [cell for cells in found[AIMED].values() for cell in cells]
     met = [cell["kept"] for cell in aimed if cell["bound met"]]
     missed = [cell["kept"] for cell in aimed if not cell["bound met"]]
-    parts.append(
+    text = (
         f"`bound_met_` with the target {TARGET:g}: met in {len(met)} of {len(aimed)} fits, and kept on "
         f"the test rows in {sum(met)} of them; missed in {len(missed)}, of which {sum(missed)} were "
         "kept all the same."
     )
-    each = [
-        [table, *(f"{_gap(found[title][table], 'said'):+.3f}" for title in METHODS)] for table in found[title]
+    counts = {"met": len(met), "kept": sum(met), "missed": len(missed), "kept though": sum(missed)}
+    return text, counts
+
+
+def _report(settings: Settings, found: Found) -> Report:
+    table, summary = _of_methods(found)
+    targets, counts = _of_targets(found)
+    of_predict = [
+        [title, with_standard_error(_over_sets(found[title], "said of predict", "true of predict"), 3)]
+        for title in (WORST, AIMED)
     ]
-    parts.append("Optimism of `guarantee_.achieved` on each set:\n\n" + markdown(["set", *METHODS], each))
+    tables = list(found[WORST])
+    each = [[name, *(f"{_gap(found[title][name], 'said'):+.3f}" for title in METHODS)] for name in tables]
+    parts = [
+        table,
+        "Of `unit_errors_`, which is about `predict`:\n\n" + markdown(["method", "optimism"], of_predict),
+        targets,
+        "Optimism of `guarantee_.achieved` on each set:\n\n" + markdown(["set", *METHODS], each),
+    ]
     for title, who, words in INTERVALS:
-        cells = [cell for of_set in found[title].values() for cell in of_set]
-        by_rows = _coverage(cells, who)
+        by_rows = _coverage([cell for of_set in found[title].values() for cell in of_set], who)
         parts.append(f"Classes and their intervals, {title}, {words}:\n\n" + markdown(UNITS_HEADER, by_rows))
         summary[title][f"intervals of {who}"] = [
             {UNITS_HEADER[0]: rows, **dict(zip(UNITS_HEADER[1:], map(float, numbers), strict=True))}
             for rows, *numbers in by_rows
         ]
-    by_set = [
-        [table, *(_of_set(found[title][table], who) for title, who, _ in INTERVALS)]
-        for table in found[INTERVALS[0][0]]
-    ]
+    by_set = [[name, *(_of_set(found[title][name], who) for title, who, _ in INTERVALS)] for name in tables]
     heads = [f"{title}, {who}" for title, who, _ in INTERVALS]
     parts.append(
         "On each set: test minus estimate of the class with the largest test error, mean over the splits, "
         "and the share of all classes whose interval covers:\n\n" + markdown(["set", *heads], by_set)
     )
-    summary["bound met"] = {
-        "met": len(met),
-        "kept": sum(met),
-        "missed": len(missed),
-        "kept though": sum(missed),
-    }
-    return Report("\n\n".join(parts), {"repeats": settings.repeats} | summary)
+    return Report("\n\n".join(parts), {"repeats": settings.repeats} | summary | {"bound met": counts})
 
 
 EXPERIMENTS = (
