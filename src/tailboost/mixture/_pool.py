@@ -33,6 +33,8 @@ PRICES = (0.0, 0.2, 0.4, 0.6, 0.8)
 LEAST_WEIGHT = 1e-12
 # Powers of the probabilities that are drawn from.
 POWERS = (0.5, 1.0, 2.0, 4.0)
+# Coefficients up to which a model of the units is found by whole Newton steps.
+MOST_EXACT = 200
 # Models up to which averages of pairs join that of all.
 PAIRS_UP_TO = 3
 
@@ -86,8 +88,12 @@ class UnitModel:
             if len(present) < 2:
                 continue
             features = self._features(table[self.source][inside], rows.y[inside])
-            # Newton's steps: where units are tiny or classes many, thousands of others would be needed.
-            fitted = LogisticRegression(solver="newton-cg", tol=1e-8, max_iter=200)
+            # Newton's steps: where units are tiny or classes many, thousands of others would be needed. Few
+            # coefficients are found to a precision with which the order of the rows has no part in them.
+            exact = features.shape[1] * len(present) <= MOST_EXACT
+            fitted = LogisticRegression(
+                solver="newton-cholesky" if exact else "newton-cg", tol=1e-7 if exact else 1e-4, max_iter=200
+            )
             self.fits.append(fitted.fit(features, column[inside], rows.weight[inside]))
             self.units.append(present)
         return self
