@@ -52,9 +52,9 @@ def test_test_errors_of_variance_penalised_boosting(name):
             assert found[task, method]["ours"] < printed
 
 
-# Where VadaBoost's printed gain over AdaBoost is not ours. Ringnorm, a5a and w4a are other data. On the others
-# but mushrooms, where both err on one row in 5,000, our AdaBoost with trees errs less than the printed one, by
-# .2 to 1.4 points, so that less is left to gain; why musk has no gain with stumps is not known.
+# Where VadaBoost's printed gain over AdaBoost is not ours. Ringnorm, a5a and w4a are other data. On the
+# others but mushrooms, where both err on one row in 5,000, our AdaBoost with trees errs less than the
+# printed one, by .2 to 1.4 points, so that less is left to gain; why musk has no gain with stumps is not known.
 OTHER_GAIN = {
     "variance-stumps": {"mushrooms", "musk", "ringnorm", "w4a"},
     "variance-cart": {"a5a", "abalone", "musk", "spambase", "splice", "wine"},
