@@ -776,7 +776,9 @@ def test_reweight_on_given_rows(name):
 
 def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
     X, y = noisy(24, n=200)
-    clf = make("adalpboost", TREE, n_estimators=5, validation="train", random_state=0).fit(X, y)
+    clf = make(
+        "adalpboost", TREE, n_estimators=5, n_iter_no_change=None, validation="train", random_state=0
+    ).fit(X, y)
     at = clf.guarantee_.beats_coin_flip_from
     assert clf.reweight(alpha=at).guarantee_.achieved < 0.5
     assert clf.reweight(alpha=at / 1.02).guarantee_.is_coin_flip

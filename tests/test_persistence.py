@@ -47,7 +47,8 @@ FRAME = pd.DataFrame(
 
 def adalp(**params):
     tree = HistTreeClassifier(max_depth=2, n_jobs=1)
-    return tb.AdaLPBoostClassifier(tree, **{"n_estimators": 3, "n_jobs": 1, "random_state": 0} | params)
+    given = {"n_estimators": 3, "n_iter_no_change": None, "n_jobs": 1, "random_state": 0}
+    return tb.AdaLPBoostClassifier(tree, **given | params)
 
 
 def worst_class():

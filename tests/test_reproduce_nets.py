@@ -50,7 +50,9 @@ def test_cells_tell_what_is_left(tmp_path):
 def test_an_interrupted_fit_is_no_finished_cell(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
     InterruptedTree.count, InterruptedTree.at = 0, 3
-    classifier = AdaLPBoostClassifier(InterruptedTree(max_depth=1), n_estimators=5, validation="train")
+    classifier = AdaLPBoostClassifier(
+        InterruptedTree(max_depth=1), n_estimators=5, n_iter_no_change=None, validation="train"
+    )
     cells = Cells(Settings(tmp_path), "cells")
     with pytest.raises(KeyboardInterrupt):
         cells.get({"seed": 0}, lambda: {"rounds": classifier.fit(X, y).n_iter_})

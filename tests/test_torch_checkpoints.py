@@ -26,8 +26,8 @@ from tailboost.torch._data import Feed
 from tailboost.torch._learner import TorchSession
 
 SCHEMES = {
-    "ada": (tb.AdaLPBoostClassifier, {"validation": "train"}),
-    "ada, folds": (tb.AdaLPBoostClassifier, {"validation": "cv"}),
+    "ada": (tb.AdaLPBoostClassifier, {"validation": "train", "n_iter_no_change": None}),
+    "ada, folds": (tb.AdaLPBoostClassifier, {"validation": "cv", "n_iter_no_change": None}),
     "group": (tb.GroupDROBoostClassifier, {"validation": 0.3}),
     "additive": (tb.AdaBoostClassifier, {}),
     "classes": (tb.WorstClassBoostClassifier, {"validation": 0.3, "class_loss": "indicator", "gamma": 0.01}),

@@ -54,7 +54,7 @@ def test_test_errors_of_variance_penalised_boosting(name):
 
 # Where VadaBoost's printed gain over AdaBoost is not ours. Ringnorm, a5a and w4a are other data. On the
 # others but mushrooms, where both err on one row in 5,000, our AdaBoost with trees errs less than the
-# printed one, by .2 to 1.4 points, so that less is left to gain; why musk has no gain with stumps is not known.
+# printed one, by .2 to 1.4 points, so that less is left to gain; why musk has no gain with stumps is open.
 OTHER_GAIN = {
     "variance-stumps": {"mushrooms", "musk", "ringnorm", "w4a"},
     "variance-cart": {"a5a", "abalone", "musk", "spambase", "splice", "wine"},
