@@ -316,6 +316,18 @@ class TestCompare:
         for path in (out / "results.json", out / "report.html"):
             assert str(path) in result.stdout  # whole, whatever its length
 
+    @pytest.mark.parametrize("option", ["--drop", "--id"])
+    def test_both_ways_out_of_an_id_that_the_alert_names(self, table, tmp_path, option):
+        csv = tmp_path / "numbered.csv"
+        table.assign(person=np.random.default_rng(0).permutation(len(table))).to_csv(csv, index=False)
+        common = ("compare", csv, "--target", "outcome", "--methods", "erm", "--repeats", "1")
+        assert "--drop person or --id person" in call(*common, "--out", tmp_path / "as it is").stderr
+        result = call(*common, option, "person", "--out", tmp_path / "out")
+        assert result.exit_code == 0, result.output
+        assert "person" not in result.stderr
+        document = json.loads((tmp_path / "out" / "results.json").read_text())
+        assert f"{option} person" in document["command"]
+
     @pytest.mark.parametrize(
         ("more", "says"),
         [

@@ -21,6 +21,7 @@ from tailboost.cli._shared import (
     Data,
     Drop,
     Groups,
+    Identity,
     Jobs,
     Out,
     Quiet,
@@ -122,6 +123,7 @@ def compare_methods(
     target: Target,
     group: Groups = None,
     drop: Drop = None,
+    identity: Identity = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -146,9 +148,10 @@ def compare_methods(
             chosen = _chosen(methods, grouped=bool(group))
         alphas = _alphas(alpha)
         refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+        aside = [*(drop or []), *([] if identity is None else [identity])]
         with bad_input():
             table = datasets.load_table(
-                data, target, group=group or (), drop=drop or (), text_labels=True, sep=sep
+                data, target, group=group or (), drop=aside, text_labels=True, sep=sep
             )
         for alert in alerts(table.data, table.target, table.groups):
             warn(alert)
@@ -170,6 +173,7 @@ def compare_methods(
                 target=target,
                 group=group,
                 drop=drop,
+                id=identity,
                 methods=methods,
                 alpha=alpha,
                 repeats=repeats,

@@ -33,6 +33,7 @@ from tailboost.cli._shared import (
     Data,
     Drop,
     Groups,
+    Identity,
     Jobs,
     Quiet,
     Seed,
@@ -74,9 +75,7 @@ def fit(
     ] = None,
     group: Groups = None,
     drop: Drop = None,
-    identity: Annotated[
-        str | None, typer.Option("--id", metavar="COL", help="The column of the rows' ids: no feature.")
-    ] = None,
+    identity: Identity = None,
     weight: Annotated[
         str | None, typer.Option(metavar="COL", help="The column of the rows' weights: no feature.")
     ] = None,

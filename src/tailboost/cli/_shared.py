@@ -51,6 +51,9 @@ Drop = Annotated[
     list[str] | None,
     typer.Option("--drop", metavar="COL", help="A column that is no feature; may be repeated."),
 ]
+Identity = Annotated[
+    str | None, typer.Option("--id", metavar="COL", help="The column of the rows' ids: no feature.")
+]
 Sep = Annotated[
     str,
     typer.Option(
