@@ -21,14 +21,10 @@ from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
-from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.learners import LogitAdjustedClassifier
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
-
-# Up to so many distinct rows the default learner over classes has a forest beside the boosted trees: there
-# rare classes err less with it. See benchmarks/README.md.
-FOREST_UP_TO = 5_000
 
 
 @documented
@@ -42,8 +38,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     Parameters
     ----------
     {{estimator}}
-        Over the classes None is `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its
-        own default, which has a forest too: an argmax answers a round instead of a fit.
+        Over the classes None is `LogitAdjustedClassifier`: an argmax answers a round instead of a fit.
     n_estimators : int, default=30
         Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0
@@ -158,9 +153,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     def _learner(self, problem: Problem | None = None) -> Any:
         if problem is None or not self._by_argmax:
             return super()._learner(problem)
-        few = len(problem.sketch.kept) <= FOREST_UP_TO
-        boosted = HistBoostClassifier(n_jobs=self.n_jobs)
-        return LogitAdjustedClassifier(None if few else boosted, n_jobs=self.n_jobs)
+        return LogitAdjustedClassifier(n_jobs=self.n_jobs)
 
     def _name_units(self, problem: Problem) -> Problem:
         assert problem.groups is not None

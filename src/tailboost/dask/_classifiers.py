@@ -31,7 +31,8 @@ from tailboost.dask._scheme import ClusterScheme, Kept, Progress, Refined, Split
 from tailboost.dask._worker import Look, Partition, Reading, Tally
 from tailboost.data import GroupNames, Problem
 from tailboost.game import Response, Stop, Turn, Units
-from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners._adjusted import default_boosting
 from tailboost.learners._hist import cut_table
 from tailboost.learners._part import feature_kinds
 from tailboost.learners._table import ROWS_FOR_CUTS, OpenTable, TableReader
@@ -387,8 +388,7 @@ class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
     def _cluster_learner(self) -> Any:
         if self.estimator is not None:
             return super()._learner()
-        boosted = self._default_learner()
-        return LogitAdjustedClassifier(boosted) if self._by_argmax else boosted
+        return LogitAdjustedClassifier(default_boosting()) if self._by_argmax else self._default_learner()
 
 
 @on_cluster
@@ -406,6 +406,4 @@ class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
             return super()._learner()
         if not self._by_argmax:
             return self._default_learner()
-        return LogitAdjustedClassifier(
-            HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False)
-        )
+        return LogitAdjustedClassifier(default_boosting())
