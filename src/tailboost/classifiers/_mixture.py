@@ -20,6 +20,7 @@ from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows
+from tailboost.classifiers._known_rows import ResubstitutionWarning
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
@@ -31,9 +32,11 @@ from tailboost.combiners.objective import objective_named
 from tailboost.combiners.units import UnitTable
 from tailboost.data import GroupNames, Rows, n_group_rows
 
-
-class ResubstitutionWarning(UserWarning):
-    """λ is chosen on rows that members were fitted on, whose losses are too small."""
+# What serves where no rows are given to `reweight`.
+KEPT = (
+    "the losses kept with the model (objective='worst_group' then takes the groups of the training rows "
+    "alone)"
+)
 
 
 class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
@@ -145,7 +148,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 raise ValueError("objective='worst_group' needs groups")
             given = ValidationRows(X, y, groups, sample_weight)
             X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
-            rows = self._noting_seen(X, rows)
+            rows = self._noting_seen(X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(X)))
             combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows)
         elif sample_weight is not None:
@@ -219,20 +222,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         X, rows = judged_rows(self, self._learner(), given, "", "the {:,} rows given to predicted")
         small = np.min_scalar_type(len(self.classes_) - 1)  # all at once, so in as few bytes as they need
         return self._own_groups(rows), [k.astype(small) for k in self.ensemble_.answers(X)]
-
-    def _noting_seen(self, X: Any, rows: Rows) -> Rows:
-        """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
-        hashes = hash_rows(X)
-        if not self.seen_rows_.beyond_chance(hashes):
-            return rows
-        share = self.seen_rows_.share(hashes)
-        warn_user(
-            f"{share:.0%} of the rows given to reweight were fitted on, and members err less there than on "
-            "fresh rows: give rows that were not given to fit, or leave X and y out for the losses kept with "
-            "the model (objective='worst_group' then takes the groups of the training rows alone)",
-            ResubstitutionWarning,
-        )
-        return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Take the names of other groups than those of fit, of n rows."""
