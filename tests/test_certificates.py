@@ -476,6 +476,18 @@ def test_a_constant_answer_is_said(mixture):
     assert set(point.predict(X[LATER])) == {2}
 
 
+@pytest.mark.parametrize("form", ["frame", "dict", "array", "one column"])
+def test_groups_have_the_names_that_a_fit_gives_them(form):
+    table = np.column_stack([GROUPS, Y > 0]).astype(str)[FRESH]
+    given = {
+        "frame": pd.DataFrame(table), "dict": {7: table[:, 0], 8: table[:, 1]}, "array": table,
+        "one column": table[:, :1],
+    }[form]  # fmt: skip
+    fitted = tb.GroupDROBoostClassifier(TREE, n_estimators=1).fit(X[FRESH], Y[FRESH], groups=given)
+    bounds = tb.certify(Y[FRESH], None, Y[FRESH], groups=given).bounds
+    assert [b.unit for b in bounds if b.kind == "group"] == fitted.groups_.tolist()
+
+
 def test_groups_have_targets(mixture):
     clf = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0)
     clf.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])

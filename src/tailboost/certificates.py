@@ -18,6 +18,7 @@ from tailboost._checks import (
     check_probabilities,
     check_same_kind,
     check_weights,
+    columns_by_name,
     label_column,
     n_rows_of,
     positions,
@@ -580,14 +581,7 @@ def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Ints]]:
     """Yield the groups of one column by their values, those of a table by (column, value)."""
     if groups is None:
         return
-    columns: dict[Any, Any]
-    if hasattr(groups, "columns") or isinstance(groups, Mapping):
-        names = groups if isinstance(groups, Mapping) else groups.columns
-        columns = {str(name): groups[name] for name in names}
-    else:
-        array = np.asarray(groups)
-        columns = dict(enumerate(array.T)) if array.ndim == 2 else {None: groups}
-    for name, values in columns.items():
+    for name, values in columns_by_name(groups, "groups").items():
         called = "groups" if name is None else f"groups column {name!r}"
         refuse_missing(values, called)
         column = label_column(values, called)
