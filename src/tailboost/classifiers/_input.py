@@ -51,6 +51,22 @@ class ValidationRows:
         return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
 
 
+def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
+    """Whether rows are given to a method; without rows there must be nothing of theirs.
+
+    Raises
+    ------
+    ValueError
+        If only one of X and y is given, or something that belongs to rows without them.
+    """
+    if (X is None) != (y is None):
+        raise ValueError(f"{what} needs both X and y, or neither")
+    if X is None and any(part is not None for part in theirs.values()):
+        belong = "belongs" if len(theirs) == 1 else "belong"
+        raise ValueError(f"{' and '.join(theirs)} {belong} to rows: give X and y too")
+    return X is not None
+
+
 def input_tags(learner: Any) -> InputTags:
     """Return the tags of the tables that a learner accepts: for a pipeline, those of its first step."""
     tags = get_tags(learner).input_tags

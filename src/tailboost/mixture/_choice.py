@@ -20,6 +20,7 @@ from tailboost.classifiers._input import (
     checked_weight,
     judged_rows,
     label_numbers,
+    rows_given,
 )
 from tailboost.classifiers._randomized import lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
@@ -277,30 +278,24 @@ class ProbabilityMixture(MixtureAnswers):
         check_is_fitted(self)
         name = objective or ("cvar" if alpha is not None else self.objective)
         new = copy.copy(self)
-        new.objective, new.alpha = name, alpha
-        if name == "cvar" and alpha is None:
-            new.alpha = self.alpha
+        new.objective, new.alpha = name, self.alpha if name == "cvar" and alpha is None else alpha
         if name != self.objective:
             new.max_error = None  # its names are those of other units
         if mean_budget is not None:
             new.mean_budget = mean_budget
         new._validate_params()
         judged = self._judged
-        if X is None and y is None and (groups is not None or name != self.objective):
-            judged = judged.kept()
-        if X is not None or y is not None:
-            if X is None or y is None:
-                raise ValueError("reweight needs both X and y, or neither")
+        if rows_given("reweight", X, y, sample_weight=sample_weight):
             if groups is not None:
                 n = n_group_rows(groups)
                 new._name_groups(groups, n, np.ones(n, dtype=bool))
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
             if judged.models.fitted:
                 new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
-        elif sample_weight is not None:
-            raise ValueError("sample_weight belongs to rows: give X and y with it")
-        elif groups is not None:
-            judged = replace(judged, rows=new._with_groups(judged.rows, groups))
+        elif groups is not None or name != self.objective:
+            judged = judged.kept()
+            if groups is not None:
+                judged = replace(judged, rows=new._with_groups(judged.rows, groups))
         new._check_objective(judged.rows.groups)
         # On the same rows and for the same units the members are the same: only λ is chosen again.
         same = judged is self._judged and name == self.objective
@@ -352,10 +347,8 @@ class ProbabilityMixture(MixtureAnswers):
 
     def _answered(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, list[Any]]:
         """Return rows to measure errors on, and the answers of all members to them."""
-        if X is not None and y is not None:
+        if rows_given("predicted", X, y, groups=groups, sample_weight=sample_weight):
             judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
-        elif X is not None or y is not None or groups is not None or sample_weight is not None:
-            raise ValueError("predicted needs both X and y, and groups or sample_weight only with them")
         else:
             judged = self._judged.kept()
         self._check_objective(judged.rows.groups)
