@@ -27,6 +27,7 @@ from tailboost._numbers import (
 from tailboost._typing import Floats, Ints, Labels
 
 __all__ = [
+    "as_pandas",
     "base_measure",
     "check_alpha",
     "check_labelled_rows",
@@ -48,6 +49,11 @@ __all__ = [
     "refuse_missing",
     "relative_weights",
 ]
+
+
+def as_pandas(table: Any) -> Any:
+    """Return a table of polars or pyarrow as a data frame of pandas; others as they are."""
+    return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
 
 
 def n_rows_of(X: Any) -> int:
@@ -156,8 +162,7 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
     ValueError
         If a table has no columns or two of one name, or an array has another shape or missing entries.
     """
-    if hasattr(groups, "to_pandas") and not hasattr(groups, "iloc"):  # polars, pyarrow
-        groups = groups.to_pandas()
+    groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
         if not names or len(set(names)) < len(names):

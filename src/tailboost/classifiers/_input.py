@@ -12,10 +12,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from tailboost._checks import (
+    as_pandas,
     check_row_shape,
+    check_weights,
     n_rows_of,
     positions,
     refuse_empty,
@@ -103,8 +105,7 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
-    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow: learners know pandas' columns
-        X = X.to_pandas()
+    X = as_pandas(X)  # learners know pandas' columns
     check_row_shape(classifier, X, reset)
     if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
         refuse_empty(X)
@@ -120,21 +121,6 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
         allow_nd=tags.three_d_array,
         **given,
     )
-
-
-def checked_weight(sample_weight: Any, X: Any, name: str) -> Floats:
-    """Return non-negative weights with a positive, finite sum; None is a 1 for every row."""
-    try:
-        weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not np.isfinite(total):
-        raise ValueError(f"{name}: the sum of the weights must be finite")
-    if not total > 0:  # scikit-learn checks it from 1.9 on
-        raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
-    return weight
 
 
 def label_numbers(classes: NDArray[Any], y: Any, name: str = "y") -> Ints:
@@ -196,7 +182,7 @@ def judged_rows(
     n = n_rows_of(X)
     if len(index) != n:
         raise ValueError(f"y{suffix} has {len(index)} labels, X{suffix} has {n} rows")
-    weight = checked_weight(given.sample_weight, X, f"sample_weight{suffix}")
+    weight = check_weights(given.sample_weight, n, f"sample_weight{suffix}")
     numbers = None
     if given.groups is not None:
         numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n)
@@ -238,7 +224,7 @@ def read_problem(
     check_classification_targets(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-    weight = checked_weight(sample_weight, X, "sample_weight")
+    weight = check_weights(sample_weight, len(y))
     used = weight > 0
     if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
         warn_user(

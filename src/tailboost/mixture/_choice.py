@@ -12,12 +12,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost._checks import check_weights
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
     ValidationRows,
-    checked_weight,
     judged_rows,
     label_numbers,
     rows_given,
@@ -114,7 +114,7 @@ class ProbabilityMixture(MixtureAnswers):
         """Return the log-probabilities of models that were given by name, and the rows of positive weight."""
         numbers = label_numbers(self.classes_, y)
         table = models.given(probabilities, range(len(models.names)), self.classes_, len(numbers))
-        weight = checked_weight(sample_weight, np.empty((table.n_rows, 1)), "sample_weight")
+        weight = check_weights(sample_weight, table.n_rows)
         used = weight > 0
         groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
         given = Given(table.n_rows).part(used)
