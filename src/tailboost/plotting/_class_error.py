@@ -8,11 +8,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest
 from sklearn.metrics import zero_one_loss
 
 from tailboost._checks import check_number
 from tailboost._units import unit_name
+from tailboost.confidence import clopper_pearson_interval
 from tailboost.metrics import cvar_zero_one_loss
 from tailboost.plotting._docs import described
 from tailboost.plotting._judged import Response, response_of, unit_errors
@@ -174,8 +174,7 @@ class ClassErrorDisplay(Display):
             check_number(confidence, "confidence", 0, 1)
             if np.ndim(y_pred) == 1 and sample_weight is None:
                 unit_of_rows = np.asarray(y_true if groups is None else groups)
-                wrong = np.asarray(y_true) != np.asarray(y_pred)
-                intervals = _binomial_intervals(wrong, unit_of_rows, errors, confidence)
+                intervals = _binomial_intervals(errors, unit_of_rows, confidence)
         kind: Literal["class", "group"] = "class" if groups is None else "group"
         display = cls(errors, mean=mean, kind=kind, name=name, intervals=intervals)
         return display.plot(ax=ax, **kwargs)
@@ -218,15 +217,11 @@ class ClassErrorDisplay(Display):
 
 
 def _binomial_intervals(
-    wrong: NDArray[np.bool_], unit_of_rows: NDArray[Any], units: Mapping[Any, float], confidence: float
+    errors: Mapping[Any, float], unit_of_rows: NDArray[Any], confidence: float
 ) -> dict[Any, tuple[float, float]]:
-    intervals = {}
-    for unit in units:
-        rows = wrong[unit_of_rows == unit]
-        if len(rows):
-            found = binomtest(int(rows.sum()), len(rows)).proportion_ci(confidence, method="exact")
-            intervals[unit] = (float(found.low), float(found.high))
-    return intervals
+    rows = {unit: n for unit in errors if (n := np.count_nonzero(unit_of_rows == unit))}
+    ends = clopper_pearson_interval([errors[unit] for unit in rows], list(rows.values()), confidence)
+    return dict(zip(rows, np.transpose(ends).tolist(), strict=True))
 
 
 def _number(ax: Any, bars: Any, widths: NDArray[Any], highs: NDArray[Any]) -> None:
