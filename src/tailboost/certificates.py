@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from tailboost._checks import (
+    as_pandas,
     check_alpha,
     check_length,
     check_number,
@@ -515,8 +516,7 @@ def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule, grou
 
 
 def _as_table(X: Any) -> Any:
-    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):
-        return X.to_pandas()
+    X = as_pandas(X)
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
@@ -581,6 +581,7 @@ def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Ints]]:
     if groups is None:
         return
     columns: dict[Any, Any]
+    groups = as_pandas(groups)
     if hasattr(groups, "columns") or isinstance(groups, Mapping):
         names = groups if isinstance(groups, Mapping) else groups.columns
         columns = {str(name): groups[name] for name in names}

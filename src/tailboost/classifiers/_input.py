@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from tailboost._checks import (
+    as_pandas,
     check_row_shape,
     n_rows_of,
     positions,
@@ -87,8 +88,7 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
-    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow: learners know pandas' columns
-        X = X.to_pandas()
+    X = as_pandas(X)  # learners know pandas' columns
     check_row_shape(classifier, X, reset)
     if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
         refuse_empty(X)
@@ -121,10 +121,11 @@ def checked_weight(sample_weight: Any, X: Any, name: str) -> Floats:
     return weight
 
 
-def label_numbers(classes: NDArray[Any], y: Any, name: str = "y") -> Ints:
-    """Return the class numbers of labels."""
+def labels_of(y: Any, name: str = "y") -> NDArray[Any]:
+    """Return a column of labels, none of which is missing."""
     refuse_missing(y, name)
-    return positions(column_or_1d(y, warn=True), classes, name)
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
 
 
 def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
@@ -176,19 +177,18 @@ def judged_rows(
         What the rows are, with a place for their number.
     """
     X = checked_table(classifier, learner, given.X)
-    index = label_numbers(classifier.classes_, given.y, f"y{suffix}")
-    n = n_rows_of(X)
-    if len(index) != n:
-        raise ValueError(f"y{suffix} has {len(index)} labels, X{suffix} has {n} rows")
+    y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
+    if len(y) != n:
+        raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
     weight = checked_weight(given.sample_weight, X, f"sample_weight{suffix}")
+    used = weight > 0
+    index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
     if given.groups is not None:
-        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n)
-    used = weight > 0
-    numbers = None if numbers is None else numbers[used]
+        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), Given(n).part(used)
-    return X, Rows(index[used], weight[used], numbers, words, lots(hash_rows(X)), place)
+    return X, Rows(index, weight[used], numbers, words, lots(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:
@@ -242,6 +242,6 @@ def read_problem(
     if groups is not None:
         names = classifier._group_names = GroupNames.of(groups, "groups", len(y), used)
         classifier.groups_ = names.names
-        numbers = names.number(groups, "groups", len(y))[used]
+        numbers = names.number(groups, "groups", len(y), used)
     kept = X if used.all() else take(X, used)
     return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)

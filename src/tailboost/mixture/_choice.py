@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import n_rows_of
+from tailboost._checks import as_pandas, n_rows_of, positions
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints, Mask
@@ -25,7 +25,7 @@ from tailboost.classifiers._input import (
     checked_table,
     checked_weight,
     judged_rows,
-    label_numbers,
+    labels_of,
 )
 from tailboost.classifiers._known_rows import KnownRows
 from tailboost.classifiers._mixture import ResubstitutionWarning
@@ -120,13 +120,13 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         self, models: Models, probabilities: Any, y: Any, groups: Any, sample_weight: Any, words: str
     ) -> tuple[list[Floats], Rows]:
         """Return the log-probabilities of models that were given by name, and the rows of positive weight."""
-        numbers = label_numbers(self.classes_, y)
-        table = models.given(probabilities, range(len(models.names)), self.classes_, len(numbers))
-        weight = checked_weight(sample_weight, np.empty((table.n_rows, 1)), "sample_weight")
+        y, n = labels_of(y), n_rows_of(y)
+        table = models.given(probabilities, range(len(models.names)), self.classes_, n)
+        weight = checked_weight(sample_weight, np.empty((n, 1)), "sample_weight")
         used = weight > 0
-        groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
-        given = Given(table.n_rows).part(used)
-        rows = Rows(numbers[used], weight[used], groups, words.format(int(used.sum())), None, given)
+        numbers = positions(y[used], self.classes_, "y")
+        groups = None if groups is None else self._group_names.number(groups, "groups", n, used)
+        rows = Rows(numbers, weight[used], groups, words.format(int(used.sum())), None, Given(n).part(used))
         return [table[(i,)][used] for i in range(len(models.names))], rows
 
     def _noting_seen(self, X: Any, rows: Rows) -> Rows:
@@ -510,7 +510,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
             return None
         if groups is None:
             raise ValueError(GROUPS_NEEDED)
-        columns = self._group_names.columns or ()
+        columns, groups = self._group_names.columns or (), as_pandas(groups)
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
             groups = {name: groups[name] for name in groups if name in columns} or groups
         return self._group_names.number(groups, "groups", n)
