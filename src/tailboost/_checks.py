@@ -126,10 +126,15 @@ def positions(values: Any, known: Any, name: str, what: str = "labels not seen i
     """
     values, known = np.asarray(values), np.asarray(known)
     order = np.argsort(known)
-    place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
-    stray = known[place] != values
+    try:
+        place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
+        stray = known[place] != values
+    except TypeError:  # text and numbers have no order
+        number = {value: i for i, value in enumerate(known.tolist())}
+        place = np.array([number.get(value, -1) for value in values.tolist()])
+        stray = place < 0
     if np.any(stray):
-        raise ValueError(f"{name} holds {what}: {sorted(set(values[stray].tolist()))[:5]}")
+        raise ValueError(f"{name} holds {what}: {sorted(set(values[stray].tolist()), key=str)[:5]}")
     return place.astype(np.intp, copy=False)
 
 
