@@ -42,7 +42,7 @@ TREES = {
     "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 5, "learning_rate": 0.2},
     "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
     "GroupDROBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
-    "GroupDROBoostClassifier over classes": {"n_estimators": 100, "max_depth": 5, "learning_rate": 0.2},
+    "GroupDROBoostClassifier over classes": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
 }
 # Where a sample of a fit belongs: the first of these functions, or files, that is on the stack.
 PHASES = {

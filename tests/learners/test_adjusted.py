@@ -190,11 +190,16 @@ def test_a_single_classifier_will_do():
     tb.WorstClassBoostClassifier(LogitAdjustedClassifier(LogisticRegression()), validation="train").fit(X, y)
 
 
-def test_group_dro_over_classes_answers_as_the_learner_fitted_to_the_weights_of_each_round():
+@pytest.mark.parametrize("with_forest", [True, False])
+def test_group_dro_over_classes_answers_as_the_learner_fitted_to_the_weights_of_each_round(
+    with_forest, monkeypatch
+):
     X, y = noisy(5, n=150, K=K)
+    if not with_forest:  # as 5,000 rows take long
+        monkeypatch.setattr("tailboost.classifiers.group.FOREST_UP_TO", 100)
     given = {"validation": "train", "n_iter_no_change": None, "random_state": 0}
     clf = tb.GroupDROBoostClassifier(n_estimators=4, **given).fit(X, y)
-    learner = LogitAdjustedClassifier()
+    learner = LogitAdjustedClassifier(None if with_forest else HistBoostClassifier())
     for w, member in zip(clf.trace_.weights, clf.estimators_, strict=False):
         alone = learner.fit(X, y, sample_weight=(len(y) * w / np.bincount(y))[y])
         np.testing.assert_array_equal(member.predict(X), alone.predict(X))

@@ -388,7 +388,8 @@ class GroupDROBoostClassifier(_Grouped, local.GroupDROBoostClassifier):
     def _cluster_learner(self) -> Any:
         if self.estimator is not None:
             return super()._learner()
-        return LogitAdjustedClassifier(default_boosting()) if self._by_argmax else self._default_learner()
+        boosted = self._default_learner()
+        return LogitAdjustedClassifier(boosted) if self._by_argmax else boosted
 
 
 @on_cluster
