@@ -136,6 +136,7 @@ class AdjustedSession:
         self.learners = template._learners(few)
         self.parts: list[Mask] = []
         self.opened = [self._open(learner, table) for learner in self.learners]
+        self.given: dict[bytes, tuple[Floats, Floats]] = {}  # every round asks for them
         self.shared: dict[bytes, LogProbabilities] = {}
         self.known: dict[tuple[bytes, bytes], Floats] = {}
 
@@ -157,18 +158,26 @@ class AdjustedSession:
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return the best answer to the classes' weights; ``seed`` is ignored, so that fits can be shared."""
-        used, own = (w if rows is None else np.where(rows, w, 0.0) for w in (weight, self.sample_weight))
+        used = weight if rows is None else np.where(rows, weight, 0.0)
         mass = np.bincount(self.y, weights=used, minlength=self.n_classes)
         if np.count_nonzero(mass) == 1:
             return constant(int(mass.argmax()), self.n_classes)
         with np.errstate(divide="ignore"):
             log_weight = np.log(mass / mass.sum())
-        given = np.bincount(self.y, weights=own, minlength=self.n_classes)
+        own, given = self._given(rows)
         factor = mass / np.where(given > 0.0, given, 1.0)  # of each class beside its rows' own weights
         even = factor[self.y] * own
         if (np.abs(used - even) > SAME * even).any():
             return Adjusted(self._fit(weight, rows), log_weight)
         return Adjusted(self._probabilities(rows), log_weight)
+
+    def _given(self, rows: Mask | None) -> tuple[Floats, Floats]:
+        """Return the rows' own weights, shape (n,), 0 for the others, and the classes' sums of them."""
+        key = rows_key(rows)
+        if key not in self.given:
+            own = self.sample_weight if rows is None else np.where(rows, self.sample_weight, 0.0)
+            self.given[key] = own, np.bincount(self.y, weights=own, minlength=self.n_classes)
+        return self.given[key]
 
     def _probabilities(self, rows: Mask | None) -> LogProbabilities:
         """Return the class probabilities for the rows' own weights.
@@ -186,7 +195,7 @@ class AdjustedSession:
         """Return the mean of the models without a part of the rows each; None where each saw one class."""
         fitted, seen = [], []
         for part in self.parts:
-            classes = np.bincount(self.y[~part], self.sample_weight[~part], self.n_classes) > 0.0
+            classes = self._given(~part)[1] > 0.0
             if np.count_nonzero(classes) > 1:
                 fitted.append(self._probabilities(~part))
                 seen.append(classes)
