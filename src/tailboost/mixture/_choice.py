@@ -22,7 +22,6 @@ from tailboost.classifiers._input import (
     label_numbers,
     rows_given,
 )
-from tailboost.classifiers._randomized import lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates, Wrong
@@ -31,7 +30,7 @@ from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, n_group_rows
-from tailboost.mixture._aim import Aim
+from tailboost.mixture._aim import Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._by_group import members_by_group
 from tailboost.mixture._members import Margins, losses_of
@@ -58,28 +57,6 @@ class ProbabilityMixture(MixtureAnswers):
     randomized: bool | str
 
     # -- the choice ----------------------------------------------------------------------------------
-
-    def _check_objective(self, groups: Any) -> None:
-        if self.objective == "cvar" and self.alpha is None:
-            raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
-        if self.objective != "cvar" and self.alpha is not None:
-            raise ValueError(f"alpha={self.alpha!r} has no meaning with objective={self.objective!r}")
-        if self.objective == "cvar" and self.max_error is not None:
-            raise ValueError("max_error has no meaning with objective='cvar'")
-        if self.randomized is False and self.objective == "cvar":
-            raise ValueError(
-                "randomized=False leaves one member, and its CVaR is its mean loss / alpha, or 1: for "
-                "objective='cvar' members must share"
-            )
-        if self.randomized is False and self.shares is True:
-            raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
-        if self.objective in ("worst_group", "worst_cell") and groups is None:
-            raise ValueError(f"objective={self.objective!r} needs groups")
-        if self.groups_at_prediction and self.objective not in ("worst_group", "worst_cell"):
-            raise ValueError(
-                f"groups_at_prediction=True has no meaning with objective={self.objective!r}: it is for "
-                "'worst_group' and 'worst_cell'"
-            )
 
     def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
         self._set_groups(GroupNames.of(groups, "groups", n, used))
@@ -296,7 +273,7 @@ class ProbabilityMixture(MixtureAnswers):
             judged = judged.kept()
             if groups is not None:
                 judged = replace(judged, rows=new._with_groups(judged.rows, groups))
-        new._check_objective(judged.rows.groups)
+        check_parameters(new, judged.rows.groups)
         # On the same rows and for the same units the members are the same: only λ is chosen again.
         same = judged is self._judged and name == self.objective
         new._settle(judged, self.combiner_ if same else None)
@@ -351,36 +328,9 @@ class ProbabilityMixture(MixtureAnswers):
             judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
         else:
             judged = self._judged.kept()
-        self._check_objective(judged.rows.groups)
+        check_parameters(self, judged.rows.groups)
         table = judged.table
         return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
-
-    def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
-
-        The classifier of one α is ``reweight(alpha=α)``.
-
-        Parameters
-        ----------
-        alphas : sequence of float in (0, 1]
-            Tail masses.
-
-        Returns
-        -------
-        ndarray of shape (len(alphas), n_members)
-            A row per α, in the order given, a column per member, in the order of `members_`; rows sum to 1.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from tailboost import RobustMixtureClassifier
-        >>> X, y = load_wine(return_X_y=True)
-        >>> mix = RobustMixtureClassifier([("trees", "extra")], random_state=0).fit(X, y)
-        >>> mix.alpha_path([0.1, 1.0]).shape == (2, len(mix.members_))
-        True
-        """
-        check_is_fitted(self)
-        return lambdas_of(self.combiner_.pool.ledger, alphas)
 
     # -- what was found -------------------------------------------------------------------------------
 

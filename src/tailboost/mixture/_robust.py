@@ -29,7 +29,7 @@ from tailboost.classifiers._input import (
 from tailboost.data import n_group_rows
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
-from tailboost.mixture._aim import OBJECTIVES
+from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import check_estimators, fit_models
 from tailboost.mixture._tables import Models, check_named
@@ -301,7 +301,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             If an argument is not as described, or an estimator cannot take part; nothing is fitted then.
         """
         X, y = unpack(X, y)
-        self._check_objective(groups)
+        check_parameters(self, groups)
         estimators = self._chosen_estimators()
         self._check_names(estimators)
         check_estimators(estimators, sample_weight is not None)
@@ -398,7 +398,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """Return a classifier of these parameters, which are checked as far as they can be without rows."""
         mix = cls(**params)
         mix._validate_params()
-        mix._check_objective(groups)
+        check_parameters(mix, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
         return mix
