@@ -169,7 +169,7 @@ class Sketch:
         """Return the sketch of rows by the different `short_hashes`, sorted, and how many rows have each."""
         kept = short[:most]
         limit = 2**32 - 1 if len(kept) == len(short) else int(kept[-1])
-        return cls(kept, limit, float(counts[counts > 1].sum() / counts.sum()))
+        return cls(kept, limit, float(counts[counts > 1].sum() / max(1, counts.sum())))
 
     def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Mark the known ones among those rows that a sketch of this limit samples."""

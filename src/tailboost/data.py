@@ -216,7 +216,12 @@ class GroupNames:
     def of(cls, groups: Any, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of those of n rows that are used; ``name`` is for messages."""
         columns = _group_columns(groups, name, n)
-        values = tuple(np.unique(column[used]) for column in columns.values())
+        try:
+            values = tuple(np.unique(column[used]) for column in columns.values())
+        except TypeError as error:
+            raise ValueError(
+                f"{name}: values of kinds that have no order ({error}); make them text"
+            ) from None
         return cls(values, None if list(columns) == [None] else tuple(columns))
 
     @property
@@ -234,8 +239,10 @@ class GroupNames:
         """Number of the column of each group, shape (m,)."""
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
-    def number(self, groups: Any, name: str, n: int) -> Ints:
+    def number(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
+
+        With a mask, of the rows used: the others may be in any group.
 
         Raises
         ------
@@ -250,7 +257,8 @@ class GroupNames:
         numbers, first = [], 0
         for column, values in zip(known, self.values, strict=True):
             said = name if column is None else f"{name}[{column!r}]"
-            numbers.append(first + positions(given[column], values, said, "groups not seen in fit"))
+            of = given[column] if used is None else given[column][used]
+            numbers.append(first + positions(of, values, said, "groups not seen in fit"))
             first += len(values)
         return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
 

@@ -123,10 +123,11 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     )
 
 
-def label_numbers(classes: NDArray[Any], y: Any, name: str = "y") -> Ints:
-    """Return the class numbers of labels."""
+def labels_of(y: Any, name: str = "y") -> NDArray[Any]:
+    """Return a column of labels, none of which is missing."""
     refuse_missing(y, name)
-    return positions(column_or_1d(y, warn=True), classes, name)
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
 
 
 def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
@@ -178,19 +179,18 @@ def judged_rows(
         What the rows are, with a place for their number.
     """
     X = checked_table(classifier, learner, given.X)
-    index = label_numbers(classifier.classes_, given.y, f"y{suffix}")
-    n = n_rows_of(X)
-    if len(index) != n:
-        raise ValueError(f"y{suffix} has {len(index)} labels, X{suffix} has {n} rows")
+    y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
+    if len(y) != n:
+        raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
     weight = check_weights(given.sample_weight, n, f"sample_weight{suffix}")
+    used = weight > 0
+    index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
     if given.groups is not None:
-        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n)
-    used = weight > 0
-    numbers = None if numbers is None else numbers[used]
+        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), Given(n).part(used)
-    return X, Rows(index[used], weight[used], numbers, words, lots(hash_rows(X)), place)
+    return X, Rows(index, weight[used], numbers, words, lots(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:
@@ -244,6 +244,6 @@ def read_problem(
     if groups is not None:
         names = classifier._group_names = GroupNames.of(groups, "groups", len(y), used)
         classifier.groups_ = names.names
-        numbers = names.number(groups, "groups", len(y))[used]
+        numbers = names.number(groups, "groups", len(y), used)
     kept = X if used.all() else take(X, used)
     return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)

@@ -82,7 +82,8 @@ class KnownRows:
         1.0
         """
         check_is_fitted(self)
-        return self.seen_rows_.share(hash_rows(self._checked(X)))
+        hashes = hash_rows(self._checked(X))
+        return self.seen_rows_.share(hashes)
 
     def check_unseen(self, X: Any, name: str = "X") -> None:
         """Raise if some rows had a part in making this classifier, so that its errors there prove little.

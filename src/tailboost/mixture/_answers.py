@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import n_rows_of
+from tailboost._checks import as_pandas, n_rows_of
 from tailboost._typing import Floats, Ints
 from tailboost._units import GROUPS_UNUSED
 from tailboost.classifiers._input import checked_table
@@ -81,7 +81,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             return None
         if groups is None:
             raise ValueError(GROUPS_NEEDED)
-        columns = self._group_names.columns or ()
+        columns, groups = self._group_names.columns or (), as_pandas(groups)
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
             groups = {name: groups[name] for name in groups if name in columns} or groups
         return self._group_names.number(groups, "groups", n)

@@ -12,14 +12,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_weights
+from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
     ValidationRows,
     judged_rows,
-    label_numbers,
+    labels_of,
     rows_given,
 )
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
@@ -89,13 +89,13 @@ class ProbabilityMixture(MixtureAnswers):
         self, models: Models, probabilities: Any, y: Any, groups: Any, sample_weight: Any, words: str
     ) -> tuple[list[Floats], Rows]:
         """Return the log-probabilities of models that were given by name, and the rows of positive weight."""
-        numbers = label_numbers(self.classes_, y)
-        table = models.given(probabilities, range(len(models.names)), self.classes_, len(numbers))
-        weight = check_weights(sample_weight, table.n_rows)
+        y, n = labels_of(y), n_rows_of(y)
+        table = models.given(probabilities, range(len(models.names)), self.classes_, n)
+        weight = check_weights(sample_weight, n)
         used = weight > 0
-        groups = None if groups is None else self._group_names.number(groups, "groups", table.n_rows)[used]
-        given = Given(table.n_rows).part(used)
-        rows = Rows(numbers[used], weight[used], groups, words.format(int(used.sum())), None, given)
+        numbers = positions(y[used], self.classes_, "y")
+        groups = None if groups is None else self._group_names.number(groups, "groups", n, used)
+        rows = Rows(numbers, weight[used], groups, words.format(int(used.sum())), None, Given(n).part(used))
         return [table[(i,)][used] for i in range(len(models.names))], rows
 
     def _aimed(self, rows: Rows) -> Aim:
