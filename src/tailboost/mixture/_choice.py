@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_weights, n_rows_of, positions
@@ -58,8 +57,10 @@ class ProbabilityMixture(MixtureAnswers):
 
     # -- the choice ----------------------------------------------------------------------------------
 
-    def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
-        self._set_groups(GroupNames.of(groups, "groups", n, used))
+    def _name_groups(self, groups: Any, used: Mask | None = None) -> None:
+        """Take the names of groups that rows are given with, all of them or those of some rows."""
+        n = n_group_rows(groups)
+        self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
         self._group_names = names
@@ -195,17 +196,6 @@ class ProbabilityMixture(MixtureAnswers):
         self.gap_ = max(0.0, self.ensemble_.gap)
         self.__dict__.pop("_guarantee", None)
 
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted models, on class numbers, in the order of `estimators`."""
-        check_is_fitted(self)
-        return self._judged.models.fitted
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted models by name."""
-        return Bunch(**dict(zip(self._judged.models.names, self.estimators_, strict=False)))
-
     # -- another choice ------------------------------------------------------------------------------
 
     def reweight(
@@ -264,8 +254,7 @@ class ProbabilityMixture(MixtureAnswers):
         judged = self._judged
         if rows_given("reweight", X, y, sample_weight=sample_weight):
             if groups is not None:
-                n = n_group_rows(groups)
-                new._name_groups(groups, n, np.ones(n, dtype=bool))
+                new._name_groups(groups)
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
             if judged.models.fitted:
                 new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
@@ -287,12 +276,9 @@ class ProbabilityMixture(MixtureAnswers):
                 f"groups has {n} entries, but the probabilities kept are of {rows.words}, from a table given "
                 f"with {len(rows.y) if given is None else given.n_rows:,} rows: one group for each is needed"
             )
-        used = np.ones(n, dtype=bool)
-        if given.index is not None:
-            used = np.isin(np.arange(n), given.index)
-        self._name_groups(groups, n, used)
-        numbers = self._group_names.number(groups, "groups", n)
-        return replace(rows, groups=numbers if given.index is None else numbers[given.index])
+        used = np.arange(n) if given.index is None else given.index
+        self._name_groups(groups, np.isin(np.arange(n), used))
+        return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
 
     def tradeoff(self, budgets: Sequence[float] | None = None) -> TradeOff:
         """Return what a lower worst error costs in mean error, without training anything.

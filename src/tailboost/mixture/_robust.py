@@ -27,7 +27,6 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
-from tailboost.data import n_group_rows
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
@@ -392,8 +391,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         refuse_missing(y, "y")
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
-            n = n_group_rows(groups)
-            mix._name_groups(groups, n, np.ones(n, dtype=bool))
+            mix._name_groups(groups)
         mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
         mix._warn()
         return mix
