@@ -96,3 +96,10 @@ def test_label_columns():
             _checks.label_column(values, "y")
     with pytest.raises(ValueError, match="labels must differ"):
         _checks.distinct_labels([1, 1])
+
+
+def test_values_of_another_kind_are_not_known():
+    """Text and numbers have no order: no value is the same as another, and none stops the search."""
+    for values, known in [(["0", 1], [0, 1, 2]), ([0, 1], ["0", "1"]), ([0, "b"], ["a", "b"])]:
+        with pytest.raises(ValueError, match=r"^groups holds labels not seen in fit: \['?0'?"):
+            _checks.positions(np.array(values, dtype=object), np.array(known, dtype=object), "groups")

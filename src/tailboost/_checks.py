@@ -5,6 +5,7 @@ A message begins with the name of the argument, says what is expected and what w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tailboost._numbers import (
 from tailboost._typing import Floats, Ints, Labels
 
 __all__ = [
+    "as_pandas",
     "base_measure",
     "check_alpha",
     "check_labelled_rows",
@@ -36,6 +38,7 @@ __all__ = [
     "check_same_kind",
     "check_vector",
     "check_weights",
+    "columns_by_name",
     "distinct_labels",
     "finite",
     "label_column",
@@ -46,6 +49,11 @@ __all__ = [
     "refuse_missing",
     "relative_weights",
 ]
+
+
+def as_pandas(table: Any) -> Any:
+    """Return a table of polars or pyarrow as a data frame of pandas; others as they are."""
+    return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
 
 
 def n_rows_of(X: Any) -> int:
@@ -118,10 +126,15 @@ def positions(values: Any, known: Any, name: str, what: str = "labels not seen i
     """
     values, known = np.asarray(values), np.asarray(known)
     order = np.argsort(known)
-    place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
-    stray = known[place] != values
+    try:
+        place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
+        stray = known[place] != values
+    except TypeError:  # text and numbers have no order
+        number = {value: i for i, value in enumerate(known.tolist())}
+        place = np.array([number.get(value, -1) for value in values.tolist()])
+        stray = place < 0
     if np.any(stray):
-        raise ValueError(f"{name} holds {what}: {sorted(set(values[stray].tolist()))[:5]}")
+        raise ValueError(f"{name} holds {what}: {sorted(set(values[stray].tolist()), key=str)[:5]}")
     return place.astype(np.intp, copy=False)
 
 
@@ -148,6 +161,29 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     if array.dtype.kind not in "biufU":
         raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
     return array
+
+
+def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
+    """Return the columns of a groups argument by name: None for the only one of an array, else its number.
+
+    Raises
+    ------
+    ValueError
+        If a table has no columns or two of one name, or an array has another shape or missing entries.
+    """
+    groups = as_pandas(groups)
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"{name} must have columns with different names, got {names}")
+        return {column: groups[column] for column in names}
+    refuse_missing(groups, name)
+    array = np.asarray(groups)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
+    if array.ndim == 1:
+        return {None: array}
+    return dict(enumerate(array.T)) if array.shape[1] > 1 else {None: array.ravel()}
 
 
 def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:

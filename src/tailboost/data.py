@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, column_or_1d
 
-from tailboost._checks import n_rows_of, positions, refuse_missing
+from tailboost._checks import columns_by_name, n_rows_of, positions, refuse_missing
 from tailboost._rows import Sketch, draw_lots, fingerprint, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost._units import memberships, strata_of
@@ -216,7 +216,12 @@ class GroupNames:
     def of(cls, groups: Any, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of those of n rows that are used; ``name`` is for messages."""
         columns = _group_columns(groups, name, n)
-        values = tuple(np.unique(column[used]) for column in columns.values())
+        try:
+            values = tuple(np.unique(column[used]) for column in columns.values())
+        except TypeError as error:
+            raise ValueError(
+                f"{name}: values of kinds that have no order ({error}); make them text"
+            ) from None
         return cls(values, None if list(columns) == [None] else tuple(columns))
 
     @property
@@ -234,8 +239,10 @@ class GroupNames:
         """Number of the column of each group, shape (m,)."""
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
-    def number(self, groups: Any, name: str, n: int) -> Ints:
+    def number(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
+
+        With a mask, of the rows used: the others may be in any group.
 
         Raises
         ------
@@ -250,7 +257,8 @@ class GroupNames:
         numbers, first = [], 0
         for column, values in zip(known, self.values, strict=True):
             said = name if column is None else f"{name}[{column!r}]"
-            numbers.append(first + positions(given[column], values, said, "groups not seen in fit"))
+            of = given[column] if used is None else given[column][used]
+            numbers.append(first + positions(of, values, said, "groups not seen in fit"))
             first += len(values)
         return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
 
@@ -266,22 +274,8 @@ def _of_columns(columns: tuple[Any, ...]) -> str:
 
 def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
     """Return the columns of a groups argument by name, checked; an array of shape (n,) has the name None."""
-    if hasattr(groups, "to_pandas") and not hasattr(groups, "iloc"):  # polars, pyarrow
-        groups = groups.to_pandas()
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"{name} must have columns with different names, got {names}")
-        table = {column: groups[column] for column in names}
-    else:
-        refuse_missing(groups, name)
-        array = np.asarray(groups)
-        if array.ndim not in (1, 2):
-            raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
-        wide = array.ndim == 2 and array.shape[1] > 1
-        table = dict(enumerate(array.T)) if wide else {None: groups}
     checked = {}
-    for column, values in table.items():
+    for column, values in columns_by_name(groups, name).items():
         said = name if column is None else f"{name}[{column!r}]"
         refuse_missing(values, said)
         checked[column] = column_or_1d(values)

@@ -938,3 +938,142 @@ def test_groups_that_are_missing_are_named():
         RobustMixtureClassifier(models(), objective="worst_cell", groups_at_prediction=True).fit(
             X[TRAIN], Y[TRAIN], groups={"a": GROUPS[TRAIN], "b": GROUPS[TRAIN]}
         )
+
+
+def group_mix():
+    r = np.random.default_rng(0)
+    table, groups = r.normal(size=(200, 3)), r.choice(["a", "b"], 200)
+    y = (table[:, 0] + r.normal(size=200) > 0).astype(int)
+    models = [("bayes", GaussianNB())]
+    return (
+        RobustMixtureClassifier(models, objective="worst_group", groups_at_prediction=True),
+        *(table, y, groups),
+    )
+
+
+class Foreign(dict):
+    """A table of another library: iterated by its columns, like polars', and can be turned into pandas'."""
+
+    def __iter__(self):
+        return iter(map(np.array, self.values()))
+
+    @property
+    def columns(self):
+        return list(self.keys())
+
+    def to_pandas(self):
+        return pytest.importorskip("pandas").DataFrame({name: self[name] for name in self.columns})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "stand-in"])
+def test_a_table_of_groups_at_prediction_may_have_other_columns(library):
+    frame = Foreign if library == "stand-in" else pytest.importorskip(library).DataFrame
+    mix, table, y, groups = group_mix()
+    mix.fit(table, y, groups=frame({"region": groups}))
+    told = mix.predict(table, groups=frame({"other": y, "region": groups}))
+    np.testing.assert_array_equal(told, mix.predict(table, groups={"region": groups}))
+
+
+def test_groups_of_kinds_without_an_order_are_refused_by_name():
+    mix, table, y, _ = group_mix()
+    with pytest.raises(ValueError, match=r"^groups: values of kinds that have no order"):
+        mix.fit(table, y, groups=np.array([1, "a"] * 100, dtype=object))
+
+
+@pytest.mark.parametrize("learner", [RobustMixtureClassifier, tb.GroupDROBoostClassifier])
+def test_a_group_or_class_of_weight_zero_is_not_there(learner):
+    """A row of weight 0 is as if it were not given, also where its group or label has no other rows."""
+    r = np.random.default_rng(0)
+    table, groups, y = r.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30), np.arange(90) % 3
+    made = {
+        RobustMixtureClassifier: lambda: learner([("bayes", GaussianNB())], objective="worst_group"),
+        tb.GroupDROBoostClassifier: lambda: learner(GaussianNB(), n_estimators=2, random_state=0),
+    }[learner]
+    weight = ((groups != "c") & (y < 2)).astype(float)
+    used = weight > 0
+    clf = made().fit(table, y, sample_weight=weight, groups=groups)
+    same = made().fit(table[used], y[used], sample_weight=weight[used], groups=groups[used])
+    assert clf.groups_.tolist() == ["a", "b"]
+    assert clf.classes_.tolist() == [0, 1]
+    fresh = r.normal(size=(50, 2))
+    np.testing.assert_array_equal(clf.predict_proba(fresh), same.predict_proba(fresh))
+    with pytest.warns(ResubstitutionWarning):
+        other = clf.reweight(table, y, sample_weight=weight, groups=np.where(used, groups, "a"))
+    assert other.classes_.tolist() == [0, 1]
+
+
+def test_a_label_of_weight_zero_among_probabilities():
+    _, y, P, _ = printed(3)
+    used = np.arange(len(y)) % 4 > 0
+    odd = np.where(used, y, 7)  # a label that no model knows
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    other = mix.reweight(P, odd, sample_weight=used.astype(float))
+    same = mix.reweight({name: p[used] for name, p in P.items()}, y[used])
+    np.testing.assert_array_equal(other.predict_from(P), same.predict_from(P))
+
+
+@pytest.mark.parametrize("labels", [[0.0, 1.0, 2.0], [0, 1, 2], [1, 2, 10]])
+@pytest.mark.parametrize(
+    "spell", [str, float, lambda label: str(float(label)), lambda label: str(int(label))]
+)
+def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
+    """Labels read from a nullable column are 0.0 where the names of the columns are "0", and so on."""
+    pandas = pytest.importorskip("pandas")
+    _, y, P, _ = printed(3)
+    labels = np.array(labels)
+    order = [2, 0, 1]
+    named = {
+        m: pandas.DataFrame(p[:, order], columns=[spell(labels[k]) for k in order]) for m, p in P.items()
+    }
+    mix = RobustMixtureClassifier.from_probabilities(named, labels[y])
+    plain = RobustMixtureClassifier.from_probabilities(P, labels[y])
+    np.testing.assert_array_equal(mix.predict_from(named), plain.predict_from(P))
+
+
+def test_columns_named_by_truth_values():
+    pandas = pytest.importorskip("pandas")
+    _, y, P, _ = printed(3, K=2)
+    plain = RobustMixtureClassifier.from_probabilities(P, y == 1)
+    for names in ([True, False], ["True", "False"], [1, 0]):
+        named = {m: pandas.DataFrame(p[:, ::-1], columns=names) for m, p in P.items()}
+        np.testing.assert_array_equal(plain.predict_from(named), plain.predict_from(P))
+
+
+class TestFrozenAlone:
+    """Nothing is fitted: the rows given judge, all of them, and what is said of them is so."""
+
+    @staticmethod
+    def mix(**params):
+        model = GaussianNB().fit(X[::2], Y[::2])
+        return RobustMixtureClassifier([("bayes", FrozenEstimator(model))], **params).fit(X[1::2], Y[1::2])
+
+    def test_as_from_its_probabilities(self):
+        mix = self.mix()
+        P = {"bayes": mix.estimators_[0].predict_proba(X[1::2])}
+        same = RobustMixtureClassifier.from_probabilities(P, Y[1::2])
+        assert mix.members_ == same.members_
+        np.testing.assert_array_equal(mix.estimator_weights_, same.estimator_weights_)
+
+    def test_words(self):
+        mix = self.mix()
+        assert mix.validation_ == "frozen"
+        assert "out-of-fold" not in str(mix.guarantee_)
+        assert "the 284 rows given to fit, where no model was fitted" in str(mix.guarantee_)
+
+    def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
+        mix = self.mix()
+        assert mix.seen_share(X[1::2]) == 0
+        with pytest.raises(tb.classifiers.SeenRowsError, match="combination was chosen on 100%"):
+            tb.certify(mix, X[1::2], Y[1::2])
+
+    def test_not_fitted(self):
+        mix = RobustMixtureClassifier([("bayes", FrozenEstimator(GaussianNB()))])
+        with pytest.raises(ValueError, match=r"'bayes' is frozen, but not fitted: GaussianNB\(\)"):
+            mix.fit(X, Y)
+
+
+def test_nobody_knows_the_rows_behind_probabilities():
+    _, y, P, _ = printed(3)
+    mix = RobustMixtureClassifier.from_probabilities(P, y)
+    with pytest.raises(AttributeError, match="no models behind from_probabilities"):
+        mix.seen_share(np.zeros((2, 2)))

@@ -15,10 +15,11 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost._checks import positions
 from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
 from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows, label_numbers
+from tailboost.classifiers._input import ValidationRows, labels_of
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.combiners.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee
@@ -183,7 +184,7 @@ class AdditiveClassifier(BaseBoostClassifier):
             For two classes positive where `predict` is right, negative where it is wrong.
         """
         f = self.decision_function(X)
-        k = label_numbers(self.classes_, y)
+        k = positions(labels_of(y), self.classes_, "y")
         return np.where(k == 1, f, -f) if f.ndim == 1 else f[np.arange(len(f)), k]
 
     def _labels(self, f: Floats) -> NDArray[Any]:

@@ -12,10 +12,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from tailboost._checks import (
+    as_pandas,
     check_row_shape,
+    check_weights,
     n_rows_of,
     positions,
     refuse_empty,
@@ -49,6 +51,22 @@ class ValidationRows:
     def unpacked(self) -> ValidationRows:
         """Return it with a torch Dataset taken apart."""
         return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
+
+
+def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
+    """Whether rows are given to a method; without rows there must be nothing of theirs.
+
+    Raises
+    ------
+    ValueError
+        If only one of X and y is given, or something that belongs to rows without them.
+    """
+    if (X is None) != (y is None):
+        raise ValueError(f"{what} needs both X and y, or neither")
+    if X is None and any(part is not None for part in theirs.values()):
+        belong = "belongs" if len(theirs) == 1 else "belong"
+        raise ValueError(f"{' and '.join(theirs)} {belong} to rows: give X and y too")
+    return X is not None
 
 
 def input_tags(learner: Any) -> InputTags:
@@ -87,8 +105,7 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
-    if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow: learners know pandas' columns
-        X = X.to_pandas()
+    X = as_pandas(X)  # learners know pandas' columns
     check_row_shape(classifier, X, reset)
     if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
         refuse_empty(X)
@@ -106,25 +123,11 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     )
 
 
-def checked_weight(sample_weight: Any, X: Any, name: str) -> Floats:
-    """Return non-negative weights with a positive, finite sum; None is a 1 for every row."""
-    try:
-        weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not np.isfinite(total):
-        raise ValueError(f"{name}: the sum of the weights must be finite")
-    if not total > 0:  # scikit-learn checks it from 1.9 on
-        raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
-    return weight
-
-
-def label_numbers(classes: NDArray[Any], y: Any, name: str = "y") -> Ints:
-    """Return the class numbers of labels."""
+def labels_of(y: Any, name: str = "y") -> NDArray[Any]:
+    """Return a column of labels, none of which is missing."""
     refuse_missing(y, name)
-    return positions(column_or_1d(y, warn=True), classes, name)
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
 
 
 def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
@@ -176,19 +179,18 @@ def judged_rows(
         What the rows are, with a place for their number.
     """
     X = checked_table(classifier, learner, given.X)
-    index = label_numbers(classifier.classes_, given.y, f"y{suffix}")
-    n = n_rows_of(X)
-    if len(index) != n:
-        raise ValueError(f"y{suffix} has {len(index)} labels, X{suffix} has {n} rows")
-    weight = checked_weight(given.sample_weight, X, f"sample_weight{suffix}")
+    y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
+    if len(y) != n:
+        raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
+    weight = check_weights(given.sample_weight, n, f"sample_weight{suffix}")
+    used = weight > 0
+    index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
     if given.groups is not None:
-        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n)
-    used = weight > 0
-    numbers = None if numbers is None else numbers[used]
+        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), Given(n).part(used)
-    return X, Rows(index[used], weight[used], numbers, words, lots(hash_rows(X)), place)
+    return X, Rows(index, weight[used], numbers, words, lots(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:
@@ -222,7 +224,7 @@ def read_problem(
     check_classification_targets(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-    weight = checked_weight(sample_weight, X, "sample_weight")
+    weight = check_weights(sample_weight, len(y))
     used = weight > 0
     if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
         warn_user(
@@ -242,6 +244,6 @@ def read_problem(
     if groups is not None:
         names = classifier._group_names = GroupNames.of(groups, "groups", len(y), used)
         classifier.groups_ = names.names
-        numbers = names.number(groups, "groups", len(y))[used]
+        numbers = names.number(groups, "groups", len(y), used)
     kept = X if used.all() else take(X, used)
     return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -59,9 +60,9 @@ def fit_models(
         What "auto" chose.
     """
     n, K = len(problem.y), problem.n_classes
-    parts_held, judged_rows, rows, chosen = _split(problem, validation, seed)
-    fitter = _Fitter(problem, weighted)
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
+    parts_held, judged_rows, rows, chosen = _split(problem, validation, seed, all(frozen))
+    fitter = _Fitter(problem, weighted)
     seeded = [e if f else _seeded(e, seed) for (_, e), f in zip(estimators, frozen, strict=True)]
     # For each part that is held out a fit without it; and one fit on all rows that stays.
     everything = np.ones(n, dtype=bool)
@@ -89,10 +90,15 @@ def fit_models(
     return Judged.of(models, logs, rows), chosen
 
 
-def _split(problem: Problem, validation: Any, seed: int) -> tuple[list[Mask], Mask, Rows, Any]:
+def _split(
+    problem: Problem, validation: Any, seed: int, all_frozen: bool
+) -> tuple[list[Mask], Mask, Rows, Any]:
     """Return the parts to hold out, which rows they are together, the rows that judge, and the scheme."""
     if problem.validation is not None:
         return [], np.zeros(len(problem.y), dtype=bool), problem.validation[1], "X_val"
+    if all_frozen and validation in ("auto", "cv"):  # nothing is fitted, so that every row judges
+        words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
+        return [], np.ones(len(problem.y), dtype=bool), replace(problem.rows, words=words), "frozen"
     split = Split.of(problem, validation, seed)
     return split.parts, split.fold >= 0, split.judged(problem.rows, "probabilities"), split.validation
 
@@ -153,6 +159,8 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             raise TypeError(f"estimators: {name!r} is a class, {estimator.__name__}; an instance is needed")
         if not hasattr(estimator, "fit"):
             raise TypeError(f"estimators: {name!r} has no fit: {estimator!r}")
+        if isinstance(estimator, FrozenEstimator) and not hasattr(estimator, "classes_"):
+            raise NotFittedError(f"estimators: {name!r} is frozen, but not fitted: {estimator.estimator!r}")
         if not hasattr(estimator, "predict_proba"):
             raise ValueError(
                 f"estimators: {name!r} ({type(estimator).__name__}) has no predict_proba; "

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
@@ -68,7 +69,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
         ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
         would have fewer than 20 rows of a class in a group, and 0.2 beyond. The models that stay are fitted
-        on all rows.
+        on all rows. Where all estimators are frozen, "auto" and "cv" choose on all rows given.
     n_thresholds : int, default=40
         Shifts of every model.
     shrinkage : float ≥ 0, default=10.0
@@ -120,7 +121,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     guarantee_ : Guarantee
         What was achieved, in words.
     validation_ : str or float
-        What "auto" chose.
+        What "auto" chose; "frozen" where all rows judge frozen estimators.
     n_features_in_ : int
         Columns of X in `fit`.
 
@@ -326,9 +327,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._settle(judged)
         self._warn()
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
-        self.seen_rows_ = Sketch.of(problem.hashes)  # by them rows that were fitted on are known
-        given = () if problem.validation is None else (problem.validation[0],)
-        self.chosen_rows_ = tuple(Sketch.of(hash_rows(X_val)) for X_val in given)
+        # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
+        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
+        fitted_on, chosen_on = np.split(problem.hashes, [0 if frozen else len(problem.hashes)])
+        if problem.validation is not None:
+            chosen_on = hash_rows(problem.validation[0])
+        self.seen_rows_ = Sketch.of(fitted_on)
+        self.chosen_rows_ = (Sketch.of(chosen_on),) if len(chosen_on) else ()
         return self
 
     def _check_names(self, estimators: list[Any]) -> None:

@@ -95,12 +95,23 @@ def in_class_order(probabilities: Any, name: str, classes: NDArray[Any]) -> Any:
     """
     columns = list(getattr(probabilities, "columns", []))
     labels = classes.tolist()
-    if columns == list(range(len(columns))) or not set(columns) & {*labels, *map(str, labels)}:
+    numeric = all(isinstance(label, (bool, int, float)) for label in labels)
+    said, wanted = ([_spelling(value, numeric) for value in values] for values in (columns, labels))
+    if columns == list(range(len(columns))) or not set(said) & set(wanted):
         return probabilities  # no names, or names of something else: by position
-    for named in (labels, list(map(str, labels))):
-        if set(columns) == set(named) and len(columns) == len(named):
-            return probabilities[named]
-    raise ValueError(f"{name}: its columns are {columns}, the classes are {labels}: one column for each")
+    if sorted(said, key=str) != sorted(wanted, key=str):
+        raise ValueError(f"{name}: its columns are {columns}, the classes are {labels}: one column for each")
+    return np.asarray(probabilities)[:, [said.index(label) for label in wanted]]
+
+
+def _spelling(value: Any, numeric: bool) -> Any:
+    """Return the name of a column or a label such that both agree: 1, 1.0 and "1" if labels are numbers."""
+    if not numeric:
+        return str(value)
+    try:
+        return float({"True": 1, "False": 0}.get(value, value))
+    except (TypeError, ValueError):
+        return value
 
 
 def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
@@ -171,10 +182,7 @@ class Models:
         ValueError
             If one that is needed is missing, a name is unknown, or they are not probabilities.
         """
-        if not isinstance(probabilities, Mapping):
-            raise TypeError(
-                f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}"
-            )
+        check_named(probabilities)
         if stray := set(probabilities) - set(self.names):
             raise ValueError(
                 f"probabilities: no model is called {sorted(map(str, stray))}; there are {self.names}"
