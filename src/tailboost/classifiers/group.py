@@ -22,13 +22,10 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.learners._adjusted import FOREST_UP_TO
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
-
-# Up to so many distinct rows the default learner over classes has a forest beside the boosted trees: there
-# rare classes err less with it. See benchmarks/README.md.
-FOREST_UP_TO = 5_000
 
 
 @documented
@@ -170,6 +167,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             return super()._learner(problem)
         if self._named.kind == "group":
             return self._joint_learner(problem)
+        # The own default takes twice as long, and is no better where there are many rows.
         few = len(problem.sketch.kept) <= FOREST_UP_TO
         boosted = HistBoostClassifier(n_jobs=self.n_jobs)
         return LogitAdjustedClassifier(None if few else boosted, n_jobs=self.n_jobs)

@@ -136,8 +136,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     eta_ : float
         Learning rate of Hedge.
     unit_errors_ : ndarray of shape (m,)
-        Error of `predict` on the validation rows, the same on which λ was chosen. Where members are refitted
-        on all rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
+        Error of `predict` on the validation rows, the same on which λ was chosen. Where members have seen all
+        rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
         validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_proba`. Both are measured
