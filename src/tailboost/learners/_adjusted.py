@@ -176,7 +176,8 @@ class AdjustedSession:
         key = rows_key(rows)
         if key not in self.given:
             own = self.sample_weight if rows is None else np.where(rows, self.sample_weight, 0.0)
-            self.given[key] = own, np.bincount(self.y, weights=own, minlength=self.n_classes)
+            mass = np.bincount(self.y, weights=own, minlength=self.n_classes)
+            self.given[key] = own, mass.astype(np.float64)
         return self.given[key]
 
     def _probabilities(self, rows: Mask | None) -> LogProbabilities:
