@@ -501,3 +501,16 @@ def test_the_page_runs():
     result = doctest.testfile(str(page), module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
     assert result.attempted > 10
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("form", ["coo", "csc"])
+def test_sparse_rows_of_weight_zero_are_left_out(form):
+    from scipy import sparse
+
+    X, y = make_classification(300, random_state=0)
+    model = LogisticRegression().fit(X[:100], y[:100])
+    weight = np.arange(200) % 3 > 0
+    bounds = tb.certify(
+        model, sparse.csr_array(X[100:]).asformat(form), y[100:], sample_weight=weight.astype(float)
+    )
+    assert bounds.bounds == tb.certify(model, X[100:][weight], y[100:][weight]).bounds

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 
 from tailboost._checks import (
@@ -517,6 +518,8 @@ def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule, grou
 
 def _as_table(X: Any) -> Any:
     X = as_pandas(X)
+    if issparse(X):
+        return X.tocsr()  # not every format has rows to take
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
