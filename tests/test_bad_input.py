@@ -75,14 +75,14 @@ def test_sparse_where_the_learner_takes_none(recorder):
 
 
 WEIGHTS = {
-    "negative": (np.where(Y, -1.0, 1.0), "sample_weight.*Negative"),
+    "negative": (np.where(Y, -1.0, 1.0), "sample_weight must not be negative"),
     "NaN": (np.where(Y, np.nan, 1.0), "sample_weight.*NaN"),
     "infinite": (np.where(Y, np.inf, 1.0), "sample_weight.*infinity"),
     "too large": (np.full(60, 1e308), "sample_weight.*sum.* finite"),
     "all zero": (np.zeros(60), "sample_weight.*non-zero"),
     "short": (np.ones(5), r"sample_weight.*\(60,\)"),
-    "two-dimensional": (np.ones((60, 2)), "sample_weight.*1D"),
-    "text": (np.full(60, "heavy"), "sample_weight.*could not convert"),
+    "two-dimensional": (np.ones((60, 2)), r"sample_weight must have shape \(60,\)"),
+    "text": (np.full(60, "heavy"), "sample_weight must be numbers"),
     "one class is left": (Y.astype(float), "one class only .* positive weight"),
 }
 
@@ -169,7 +169,10 @@ VALIDATION_SETS = {
     "short": ({"X_val": X, "y_val": Y[:9]}, "y_val has 9 labels, X_val has 60 rows"),
     "zero weights": ({"X_val": X, "y_val": Y, "sample_weight_val": 0 * Y}, "sample_weight_val.*non-zero"),
     "short weights": ({"X_val": X, "y_val": Y, "sample_weight_val": [1.0]}, "sample_weight_val"),
-    "negative weights": ({"X_val": X, "y_val": Y, "sample_weight_val": -1.0 * Y}, "sample_weight_val.*Neg"),
+    "negative weights": (
+        {"X_val": X, "y_val": Y, "sample_weight_val": -1.0 * Y},
+        "sample_weight_val must not be neg",
+    ),
 }
 
 
@@ -350,7 +353,7 @@ REWEIGHTS = {
         "groups contains NaN",
     ),
     "zero weights": ({"X": X, "y": Y, "sample_weight": 0 * Y}, "sample_weight.*non-zero"),
-    "negative weights": ({"X": X, "y": Y, "sample_weight": -1.0 * Y}, "sample_weight.*Negative"),
+    "negative weights": ({"X": X, "y": Y, "sample_weight": -1.0 * Y}, "sample_weight must not be negative"),
 }
 
 

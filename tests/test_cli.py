@@ -16,7 +16,7 @@ for needed in ("typer", "rich", "skops", "jinja2"):
 from sklearn.base import BaseEstimator  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from tailboost import cli, datasets  # noqa: E402
+from tailboost import __version__, cli, datasets  # noqa: E402
 from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS  # noqa: E402
 from tailboost.cli._fit import literal, name_labels  # noqa: E402
 from tailboost.persistence import load_model  # noqa: E402
@@ -774,3 +774,18 @@ class TestShell:
         assert result.stderr.strip() == (
             'The command line of tailboost needs typer: pip install "tailboost[app]"'
         )
+
+
+def test_runs_as_a_module_with_the_same_codes():
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "tailboost", *arguments], capture_output=True, text=True, check=False
+        )
+
+    told = run("--version")
+    assert told.returncode == 0
+    assert __version__ in told.stdout
+    refusal = run("fit", "nowhere.csv", "--target", "y", "--model", "m.skops")
+    assert refusal.returncode == 2
+    assert "nowhere.csv" in refusal.stderr
+    assert "Traceback" not in refusal.stderr

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from sklearn.base import clone
+from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier
@@ -564,8 +565,22 @@ def model():
     return tb.AdaLPBoostClassifier(TREES, n_estimators=3, alpha=0.6, random_state=0).fit(X, y)
 
 
+@pytest.fixture(scope="module")
+def by_group():
+    X, y, groups, _ = table(4, n=600)
+    clf = tb.RobustMixtureClassifier(
+        [("tree", DecisionTreeClassifier(max_depth=3, random_state=0))],
+        objective="worst_group",
+        groups_at_prediction=True,
+        random_state=0,
+    )
+    return clf.fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("of", ["model", "by_group"])
 @pytest.mark.parametrize("parts", [1, 7])
-def test_certify_says_what_it_says_of_the_same_rows_in_memory(model, parts):
+def test_certify_says_what_it_says_of_the_same_rows_in_memory(request, of, parts):
+    model = request.getfixturevalue(of)
     X, y, groups, _ = table(5, n=700)
     options = {"alphas": [0.3], "shifts": [0.1], "max_error": {"a": 0.6, "b": 0.7, None: 0.9}}
     here = tb.certify(model, X, y, groups=groups, **options)

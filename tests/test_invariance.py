@@ -288,6 +288,13 @@ def test_hashes_of_text_and_categories():
     assert h[0] == h[2] != h[1]
 
 
+def test_hashes_of_many_texts_differ():
+    numbers = np.random.default_rng(0).integers(0, 2**62, 200_000)
+    words = np.array([f"client {number}" for number in numbers], dtype=object)[:, None]
+    assert len(np.unique(hash_rows(words))) == len(words)
+    assert len(np.unique(hash_rows(words.astype(str)))) == len(words)
+
+
 def test_weights_are_rounded_to_sixteen_bits():
     rng = np.random.default_rng(0)
     u = 10 ** rng.uniform(-6, 6, 10_000)

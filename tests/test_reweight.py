@@ -50,7 +50,7 @@ def worst(clf, X, y, groups):
 def test_a_warning_where_rows_were_fitted_on():
     forest = RandomForestClassifier(20, random_state=0)
     clf = fit(estimator=forest).fit(X, Y)
-    with pytest.warns(tb.ResubstitutionWarning, match="100% of the rows given to reweight") as told:
+    with pytest.warns(tb.ResubstitutionWarning, match="100% of the 600 rows given to reweight") as told:
         fair = clf.reweight(X, Y, objective="worst_group", groups=G)
     assert told[0].filename == __file__
     assert fair.guarantee_.achieved < 0.05 < 0.2 < worst(fair, FRESH, LABELS, GROUPS)  # why it warns

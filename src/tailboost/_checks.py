@@ -5,6 +5,7 @@ A message begins with the name of the argument, says what is expected and what w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "check_same_kind",
     "check_vector",
     "check_weights",
+    "columns_by_name",
     "distinct_labels",
     "finite",
     "label_column",
@@ -50,7 +52,7 @@ __all__ = [
 
 
 def as_pandas(table: Any) -> Any:
-    """Return a table of polars or pyarrow as pandas', and anything else as it is."""
+    """Return a table of polars or pyarrow as a data frame of pandas; others as they are."""
     return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
 
 
@@ -71,7 +73,11 @@ def refuse_missing(values: Any, name: str) -> None:
     column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
         return
-    missing = sum(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in column.ravel().tolist())
+    entries = column.ravel().tolist()
+    # Text first: most objects are, and the other questions take thirty times as long.
+    missing = sum(
+        not isinstance(v, str) and (v is None or is_scalar_nan(v) or is_pandas_na(v)) for v in entries
+    )
     if missing:
         raise ValueError(
             f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
@@ -155,6 +161,29 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     if array.dtype.kind not in "biufU":
         raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
     return array
+
+
+def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
+    """Return the columns of a groups argument by name: None for the only one of an array, else its number.
+
+    Raises
+    ------
+    ValueError
+        If a table has no columns or two of one name, or an array has another shape or missing entries.
+    """
+    groups = as_pandas(groups)
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"{name} must have columns with different names, got {names}")
+        return {column: groups[column] for column in names}
+    refuse_missing(groups, name)
+    array = np.asarray(groups)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
+    if array.ndim == 1:
+        return {None: array}
+    return dict(enumerate(array.T)) if array.shape[1] > 1 else {None: array.ravel()}
 
 
 def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -56,6 +55,11 @@ def _multipliers(n_columns: int) -> Hashes:
     return odd | np.uint64(1)
 
 
+def _word(value: Any) -> int:
+    """Return anything as a 64-bit word: of 32 bits, two of 100,000 different values would be equal."""
+    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
+
+
 def _columns(X: Any) -> Iterator[Hashes]:
     """Yield the columns of a table as words: the same for an array and for a frame of the same numbers."""
     frame = hasattr(X, "iloc")
@@ -68,7 +72,7 @@ def _columns(X: Any) -> Iterator[Hashes]:
 
             yield np.asarray(hash_pandas_object(column, index=False), dtype=np.uint64)
         else:
-            yield np.array([zlib.crc32(repr(v).encode()) for v in column], dtype=np.uint64)
+            yield np.array([_word(v) for v in column], dtype=np.uint64)
 
 
 def hash_rows(X: Any, seed: int = 0) -> Hashes:

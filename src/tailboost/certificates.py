@@ -20,6 +20,7 @@ from tailboost._checks import (
     check_probabilities,
     check_same_kind,
     check_weights,
+    columns_by_name,
     label_column,
     n_rows_of,
     positions,
@@ -440,19 +441,16 @@ class Scored:
 
 def last_step(model: Any) -> Any:
     """Return the classifier at the end of a search or a pipeline."""
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
-    return last_step(model[-1]) if isinstance(model, Pipeline) else model
+    return final_step(model, None)[0]
 
 
 def final_step(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the classifier at the end of a search or a pipeline, and the rows as they reach it."""
+    """Return the classifier at the end of a search or a pipeline, and the rows (if any) as they reach it."""
     while hasattr(model, "best_estimator_"):
         model = model.best_estimator_
-    if isinstance(model, Pipeline):
-        final, X = final_step(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
-        return final, X
-    return model, X
+    if not isinstance(model, Pipeline):
+        return model, X
+    return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
 
 
 def scored_rows(
@@ -583,15 +581,7 @@ def _groups(groups: Any, n: int) -> Iterator[tuple[Any, Ints]]:
     """Yield the groups of one column by their values, those of a table by (column, value)."""
     if groups is None:
         return
-    columns: dict[Any, Any]
-    groups = as_pandas(groups)
-    if hasattr(groups, "columns") or isinstance(groups, Mapping):
-        names = groups if isinstance(groups, Mapping) else groups.columns
-        columns = {str(name): groups[name] for name in names}
-    else:
-        array = np.asarray(groups)
-        columns = dict(enumerate(array.T)) if array.ndim == 2 else {None: groups}
-    for name, values in columns.items():
+    for name, values in columns_by_name(groups, "groups").items():
         called = "groups" if name is None else f"groups column {name!r}"
         refuse_missing(values, called)
         column = label_column(values, called)

@@ -15,7 +15,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import rel_entr
 from scipy.stats import beta, binom, ksone
 
 from tailboost._numbers import base_measure, check_number
@@ -23,14 +22,12 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = [
-    "bentkus_upper",
     "betting_p_value",
     "betting_upper",
     "binomial_p_value",
     "clopper_pearson_interval",
     "clopper_pearson_upper",
     "cvar_of_mean",
-    "hoeffding_upper",
     "rows_needed",
     "shift_of_mean",
     "tail_band",
@@ -375,61 +372,6 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     bets = _Bets(counts.n, -math.log(delta))
     piece = next(j for j in range(bets.last + 1) if target < bets.edge(j))
     return min(1.0, math.exp(-counts.log_wealth(target, *bets.prior(piece))))
-
-
-def hoeffding_upper(losses: ArrayLike, delta: float = 0.05) -> float:
-    """Hoeffding's upper bound on a mean, mean + √(log(1/δ)/(2n)), at most 1: to compare with.
-
-    Parameters
-    ----------
-    losses : array-like of shape (n,), in [0, 1]
-        Of independent rows.
-    delta : float in (0, 1), default=0.05
-        Probability that the bound fails.
-
-    Returns
-    -------
-    float
-    """
-    _check_delta(delta)
-    values = _losses(losses)
-    if not len(values):
-        return 1.0
-    return min(1.0, float(values.mean()) + math.sqrt(-math.log(delta) / (2 * len(values))))
-
-
-def bentkus_upper(losses: ArrayLike, delta: float = 0.05) -> float:
-    """Hoeffding–Bentkus upper bound on a mean: the larger means of both tail inequalities, to compare with.
-
-    Parameters
-    ----------
-    losses : array-like of shape (n,), in [0, 1]
-        Of independent rows.
-    delta : float in (0, 1), default=0.05
-        Probability that the bound fails.
-
-    Returns
-    -------
-    float
-
-    References
-    ----------
-    .. [1] S. Bates, A. Angelopoulos, L. Lei, J. Malik and M. I. Jordan, "Distribution-Free, Risk-Controlling
-       Prediction Sets", Journal of the ACM 68, 2021.
-    """
-    _check_delta(delta)
-    values = _losses(losses)
-    n = len(values)
-    mean = float(values.mean()) if n else 1.0
-
-    def excess(m: float) -> float:
-        r = min(mean, m)
-        hoeffding = math.exp(-n * float(rel_entr(r, m) + rel_entr(1 - r, 1 - m)))
-        bentkus = math.e * float(binom.cdf(math.ceil(n * mean - 1e-9), n, m))
-        return min(hoeffding, bentkus) - delta
-
-    top = 1.0 - 1e-12
-    return 1.0 if mean >= top or excess(top) > 0 else float(brentq(excess, mean, top))
 
 
 # -- tails and shifts --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, column_or_1d
 
-from tailboost._checks import as_pandas, n_rows_of, positions, refuse_missing
+from tailboost._checks import columns_by_name, n_rows_of, positions, refuse_missing
 from tailboost._rows import Sketch, draw_lots, fingerprint, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost._units import memberships, strata_of
@@ -274,21 +274,8 @@ def _of_columns(columns: tuple[Any, ...]) -> str:
 
 def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
     """Return the columns of a groups argument by name, checked; an array of shape (n,) has the name None."""
-    groups = as_pandas(groups)
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"{name} must have columns with different names, got {names}")
-        table = {column: groups[column] for column in names}
-    else:
-        refuse_missing(groups, name)
-        array = np.asarray(groups)
-        if array.ndim not in (1, 2):
-            raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
-        wide = array.ndim == 2 and array.shape[1] > 1
-        table = dict(enumerate(array.T)) if wide else {None: groups}
     checked = {}
-    for column, values in table.items():
+    for column, values in columns_by_name(groups, name).items():
         said = name if column is None else f"{name}[{column!r}]"
         refuse_missing(values, said)
         checked[column] = column_or_1d(values)

@@ -35,7 +35,7 @@ Memory = Callable[[bytes, Callable[[], Ints]], Ints]
 # with a held-out fifth two, and beyond it a fifth is large enough.
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
-# AdaLPBoost by "auto" takes fewer folds beyond this many distinct rows: four fits a round, not six.
+# Some classifiers by "auto" take fewer folds beyond this many distinct rows: four fits a round, not six.
 FIVE_FOLDS_UP_TO, FEW_FOLDS = 5_000, 3
 HELD_OUT = 0.2
 LEAST_HELD_OUT = 20  # least number of rows of the smallest class or group in a held-out fifth

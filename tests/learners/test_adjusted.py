@@ -152,9 +152,11 @@ def test_group_dro_over_classes_answers_as_the_learner_fitted_to_the_weights_of_
     assert len(clf.estimators_) == 4 + 1 + 7 + K
 
 
-def test_group_dro_over_groups_grows_a_learner_in_every_round():
+def test_group_dro_over_groups_grows_a_learner_that_is_given_in_every_round():
     X, y = noisy(5, n=150, K=K)
-    clf = tb.GroupDROBoostClassifier(n_estimators=2, validation="train", random_state=0)
+    clf = tb.GroupDROBoostClassifier(
+        HistBoostClassifier(), n_estimators=2, validation="train", random_state=0
+    )
     clf.fit(X, y, groups=np.arange(len(y)) % 2)
     fitted = clf.estimators_[: clf.n_iter_ + 1]  # plain ERM follows the rounds
     assert all(isinstance(member, HistBoostClassifier) for member in fitted)

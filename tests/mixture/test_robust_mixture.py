@@ -396,7 +396,7 @@ def test_tiny_units_are_modelled_without_a_warning_of_the_model():
             {"net": softmax(logs, axis=1)}, y, objective="worst_group", groups=groups, sample_weight=weight,
             n_thresholds=5,
         )  # fmt: skip
-    assert any("by unit" in name for name in mix.members_)
+    assert any(", unit weights " in name for name in mix.members_)
 
 
 def test_targets():

@@ -12,7 +12,6 @@ from tailboost.solvers import (
     cvar,
     minimize_cvar_mixture,
     mixture_path,
-    totally_corrective_weights,
     working_set,
 )
 from tailboost.solvers import mixture as mixture_module
@@ -296,7 +295,7 @@ def test_few_members_suffice():
 def test_maximisers_below_the_error_mass_spread_over_the_rest():
     # Error mass 0.1 < α: weights p/α on the errors, the rest evenly on all others.
     losses = (np.arange(20) < 2)[None]
-    w = totally_corrective_weights(losses, 0.5).unit_weights
+    w = minimize_cvar_mixture(losses, 0.5).unit_weights
     np.testing.assert_allclose(w, np.where(losses[0], 0.1, 0.8 / 18), atol=1e-12)
 
 

@@ -11,7 +11,6 @@ from reference import check_mixture, highs_value
 from tailboost.solvers import (
     BitLosses,
     count_patterns,
-    merge_patterns,
     minimize_cvar_mixture,
     tail_game,
     words,
@@ -94,8 +93,11 @@ def test_tables_of_parts_add_up_to_that_of_the_whole(seed):
             pickle.loads(pickle.dumps(count_patterns(losses[:, c], weight[c], g[c] if with_groups else None)))
             for c in chosen
         ]
-        merged = merge_patterns(tables)
-        assert merged.units is None
+        merged = count_patterns(
+            BitLosses.concatenate([table.losses for table in tables]),
+            np.concatenate([table.weight for table in tables]),
+            np.concatenate([table.groups for table in tables]) if with_groups else None,
+        )
         assert as_dict(merged) == as_dict(whole)  # weights are whole numbers, so their sums are exact
         np.testing.assert_array_equal(merged.losses.toarray(), whole.losses.toarray())
         if whole.weight.sum() > 0:
@@ -188,14 +190,3 @@ def test_many_equal_weights_do_not_drift():
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         count_patterns(*arguments)
-
-
-def test_tables_that_do_not_fit():
-    two, three = count_patterns(np.zeros((2, 3))), count_patterns(np.zeros((3, 3)))
-    grouped = count_patterns(np.zeros((2, 3)), groups=[0, 1, 1])
-    with pytest.raises(ValueError, match=r"same hypotheses, got tables of \[2, 3\]"):
-        merge_patterns([two, three])
-    with pytest.raises(ValueError, match="1 of 2 with groups"):
-        merge_patterns([two, grouped])
-    with pytest.raises(ValueError, match="nothing to merge"):
-        merge_patterns([])

@@ -122,9 +122,9 @@ def test_many_hypotheses_many_rows():
         (-1.0, {"loss": "quadratic"}, "C must be"),
         (np.nan, {"loss": "quadratic"}, "C must be"),
         (1.0, {"loss": "l1"}, "loss must be 'linear' or 'quadratic', got 'l1'"),
-        (1.0, {"sample_weight": [1, 1]}, r"sample_weight must hold 4 finite numbers.*\(2,\)"),
+        (1.0, {"sample_weight": [1, 1]}, r"sample_weight must have shape \(4,\).*\(2,\)"),
         (1.0, {"sample_weight": [1, 1, 1, -1]}, "sample_weight"),
-        (1.0, {"sample_weight": [0, 0, 0, 0]}, "not all 0"),
+        (1.0, {"sample_weight": [0, 0, 0, 0]}, "all weights are zero"),
     ],
 )
 def test_refusals(C, options, match):

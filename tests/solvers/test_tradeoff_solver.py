@@ -195,28 +195,12 @@ def test_degenerate_pools(errors, means, corners, tail):
 def test_a_limit_below_every_mean_is_refused():
     with pytest.raises(ValueError, match=r"no mixture has a mean loss of 0\.1: the least is 0\.3"):
         least_worst_within([[0.2, 0.4]], [0.3], 0.1)
-    with pytest.raises(ValueError, match="the least is"):
-        worst_mean_curve([[0.2, 0.4], [0.0, 0.1]], [0.3, 0.5]).mixture_at(0.1)
 
 
 @pytest.mark.parametrize("means", [[0.1], [0.1, np.nan], [[0.1, 0.2]]])
 def test_means_must_fit_the_losses(means):
     with pytest.raises(ValueError, match="means must be 2 finite numbers"):
         worst_mean_curve([[0.2, 0.4], [0.0, 0.1]], means)
-
-
-def test_mixtures_between_the_points():
-    errors, means = unit_pool(5)
-    curve = worst_mean_curve(errors, means)
-    for limit in np.linspace(curve.mean[0], curve.mean[-1] + 0.1, 20):
-        lam = curve.mixture_at(limit)
-        assert lam @ means <= limit + 1e-12
-        assert (lam @ errors).max() == pytest.approx(on_curve(curve, limit))
-
-
-def test_a_limit_that_rounding_puts_below_the_only_point():
-    curve = worst_mean_curve([[0.2, 0.1]], [0.1])
-    assert curve.mixture_at(0.1 - 1e-12).tolist() == [1.0]
 
 
 def test_a_curve_cut_short_says_how_far_it_may_be_off():

@@ -6,14 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_length, check_number, label_column, n_rows_of
 from tailboost._typing import Floats, Ints, Labels
-from tailboost.baselines._weights import checked_labels
+from tailboost.baselines._weights import Around, checked_labels
 
 # Least probability: a class to which a forest gives 0 can still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -199,7 +198,7 @@ class _Search:
         return min(log_weights, moved, key=self.score)
 
 
-class TunedThresholdClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TunedThresholdClassifier(Around):
     """Any classifier with class weights tuned on out-of-fold probabilities for its worst class.
 
     Answers ``argmax_k p_k(x) w_k``, for two classes ``p_1(x) > threshold``. With groups, every group has its
@@ -307,24 +306,6 @@ class TunedThresholdClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
                 raise ValueError("groups are needed: this classifier was fitted with thresholds per group")
             log_weights = weights_of_rows(_column(groups, X), log_weights, self.group_log_weights_)
         return self.classes_[adjusted_answers(self.predict_proba(X), log_weights)]
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of ``estimator_``, without the weights, shape (n, K)."""
-        check_is_fitted(self)
-        P: Floats = self.estimator_.predict_proba(X)
-        return P
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features."""
-        check_is_fitted(self)
-        return int(self.estimator_.n_features_in_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
-        tags.classifier_tags.multi_class = get_tags(self.estimator).classifier_tags.multi_class
-        return tags
 
 
 def _column(groups: ArrayLike, X: Any) -> Labels:

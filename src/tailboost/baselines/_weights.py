@@ -56,7 +56,32 @@ def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
     return weights
 
 
-class CellWeightedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class Around(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """A classifier that fits another one, ``estimator``, and keeps it as ``estimator_``."""
+
+    estimator: Any
+    estimator_: Any
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probabilities of ``estimator_``, without any weights, shape (n, K)."""
+        check_is_fitted(self)
+        P: Floats = self.estimator_.predict_proba(X)
+        return P
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features."""
+        check_is_fitted(self)
+        return int(self.estimator_.n_features_in_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = own.input_tags
+        tags.classifier_tags.multi_class = own.classifier_tags.multi_class
+        return tags
+
+
+class CellWeightedClassifier(Around):
     """Any classifier, fitted with weights that balance the classes or the class × group cells.
 
     Parameters
@@ -105,20 +130,3 @@ class CellWeightedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
         check_is_fitted(self)
         answers: Labels = self.estimator_.predict(X)
         return answers
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of ``estimator_``, shape (n, K)."""
-        check_is_fitted(self)
-        P: Floats = self.estimator_.predict_proba(X)
-        return P
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features."""
-        check_is_fitted(self)
-        return int(self.estimator_.n_features_in_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
-        return tags

@@ -4,8 +4,7 @@ Comments and docstrings name papers as docs/references.md does.
 """
 
 from tailboost.classifiers._base import FitInterruptedWarning
-from tailboost.classifiers._known_rows import SeenRowsError
-from tailboost.classifiers._mixture import ResubstitutionWarning
+from tailboost.classifiers._known_rows import ResubstitutionWarning, SeenRowsError
 from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.classifiers._tradeoff import TradeOff
 from tailboost.classifiers.adaboost import AdaBoostClassifier

@@ -127,8 +127,6 @@ class BaseBoostClassifier(
 
     # Whether members are fitted again on all rows when a fraction is held out.
     _refits: ClassVar[bool] = True
-    # Whether validation="auto" takes three folds instead of five beyond 5,000 distinct rows.
-    _few_folds: ClassVar[bool] = False
     # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
     _takes_regressors: ClassVar[bool] = False
 
@@ -184,6 +182,11 @@ class BaseBoostClassifier(
     def _name_units(self, problem: Problem) -> Problem:
         """Return the problem with its groups numbered as the units of the game."""
         return problem
+
+    @property
+    def _few_folds(self) -> bool:
+        """Whether validation="auto" takes three folds instead of five beyond 5,000 distinct rows."""
+        return False
 
     def _watch(self, scheme: Scheme, problem: Problem) -> Scheme:
         """Return the scheme with the rows on which this classifier judges members."""

@@ -1,18 +1,8 @@
-"""Parameters that mean the same in several classifiers, described once and shown in full in each.
-
-A docstring names a shared text by a line ``{{name}}``, or several that follow each other here by a line
-``{{first … last}}``; `documented` puts the texts in its place.
-"""
+"""What the docstrings of the classifiers share: parameters, attributes, arguments of `fit`."""
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Mapping
-from textwrap import indent
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from tailboost._docs import describing, texts_of
 
 _PARAMETERS = """
 estimator : classifier or str, optional
@@ -197,7 +187,7 @@ y : array-like of shape (n,)
 sample_weight : array-like of shape (n,), optional
     Non-negative weights; 2 is the row twice, 0 drops it.
 
-fit_params
+**fit_params
     Metadata routed to the base learner's ``fit`` (with metadata routing enabled).
 
 fit_raises
@@ -205,46 +195,12 @@ fit_raises
 """
 
 
-def _texts(source: str, *prefixes: str) -> dict[str, str]:
-    """Return each text by the first word of its first line, which may carry a prefix that is not shown."""
-    texts = {}
-    for text in source.strip().split("\n\n"):
-        name = re.split(r"[ ,\n]", text, maxsplit=1)[0]
-        shown = text
-        for prefix in prefixes:
-            shown = shown.removeprefix(prefix)
-        texts[name] = shown
-    return texts
-
-
 TEXTS = {
-    **_texts(_PARAMETERS),
-    **_texts(_ADDITIVE, "additive_"),
-    **_texts(_ATTRIBUTES, "additive_"),
-    **_texts(_FIT),
+    **texts_of(_PARAMETERS),
+    **texts_of(_ADDITIVE, "additive_"),
+    **texts_of(_ATTRIBUTES, "additive_"),
+    **texts_of(_FIT),
 }
-TEXTS["fit_params"] = TEXTS["fit_params"].replace("fit_params", "**fit_params", 1)
 TEXTS["fit_raises"] = TEXTS["fit_raises"].replace("fit_raises", "ValueError", 1)
 
-_PLACE = re.compile(r"^([ \t]*)\{\{(\w+)(?: … (\w+))?\}\}$", flags=re.MULTILINE)
-
-
-def documented(thing: T, texts: Mapping[str, str] = TEXTS) -> T:
-    """Put the shared texts into the docstring of a class or function (a decorator).
-
-    Raises
-    ------
-    ValueError
-        If a line names a text that does not exist.
-    """
-    names = list(texts)
-
-    def text(found: re.Match[str]) -> str:
-        margin, first, last = found.groups()
-        chosen = names[names.index(first) : names.index(last or first) + 1]
-        return indent("\n".join(texts[name] for name in chosen), margin)
-
-    described: Any = thing
-    if described.__doc__:  # python -OO strips docstrings
-        described.__doc__ = _PLACE.sub(text, inspect.cleandoc(described.__doc__))
-    return thing
+documented = describing(TEXTS)

@@ -18,6 +18,8 @@ from tailboost.classifiers._mixture import ValidatedMixtureClassifier
 from tailboost.classifiers._plan import BUDGET_CONSTRAINTS
 from tailboost.classifiers._target_game import warn_of_small
 from tailboost.data import GroupNames, Problem
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners._cells import CellAdjustedClassifier, combinations, few_cells
 from tailboost.targets import NamedUnits, Pools
 
 
@@ -28,6 +30,8 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
     min_unit_rows: int
     _named: NamedUnits
     _pools: Pools
+    # Whether one fit of the default learner can answer the weights of all units.
+    _few_cells: bool
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ValidatedMixtureClassifier._parameter_constraints,
@@ -97,6 +101,14 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
         self._named = NamedUnits.of(kind, problem.rows, self.classes_, groups)
         tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
         self._pools = Pools.small(self._named, tables, self.min_unit_rows)
+        self._few_cells = kind == "class" or few_cells(problem)
+
+    def _joint_learner(self, problem: Problem) -> CellAdjustedClassifier:
+        """Return the default learner over groups or cells: one fit answers the weights of all of them."""
+        # Cells of a rare class need the forest beside the boosted trees, and the classes evened out. In games
+        # over groups that is no better, and takes longer. See benchmarks/README.md.
+        boosted = HistBoostClassifier(n_jobs=self.n_jobs) if self._named.kind == "group" else None
+        return CellAdjustedClassifier(combinations(problem), boosted, n_jobs=self.n_jobs)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         self._regrouped = True  # by other groups than those of the game

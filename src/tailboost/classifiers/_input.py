@@ -12,11 +12,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from tailboost._checks import (
     as_pandas,
     check_row_shape,
+    check_weights,
     n_rows_of,
     positions,
     refuse_empty,
@@ -50,6 +51,22 @@ class ValidationRows:
     def unpacked(self) -> ValidationRows:
         """Return it with a torch Dataset taken apart."""
         return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
+
+
+def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
+    """Whether rows are given to a method; without rows there must be nothing of theirs.
+
+    Raises
+    ------
+    ValueError
+        If only one of X and y is given, or something that belongs to rows without them.
+    """
+    if (X is None) != (y is None):
+        raise ValueError(f"{what} needs both X and y, or neither")
+    if X is None and any(part is not None for part in theirs.values()):
+        belong = "belongs" if len(theirs) == 1 else "belong"
+        raise ValueError(f"{' and '.join(theirs)} {belong} to rows: give X and y too")
+    return X is not None
 
 
 def input_tags(learner: Any) -> InputTags:
@@ -104,21 +121,6 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
         allow_nd=tags.three_d_array,
         **given,
     )
-
-
-def checked_weight(sample_weight: Any, X: Any, name: str) -> Floats:
-    """Return non-negative weights with a positive, finite sum; None is a 1 for every row."""
-    try:
-        weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not np.isfinite(total):
-        raise ValueError(f"{name}: the sum of the weights must be finite")
-    if not total > 0:  # scikit-learn checks it from 1.9 on
-        raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
-    return weight
 
 
 def labels_of(y: Any, name: str = "y") -> NDArray[Any]:
@@ -180,7 +182,7 @@ def judged_rows(
     y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
     if len(y) != n:
         raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
-    weight = checked_weight(given.sample_weight, X, f"sample_weight{suffix}")
+    weight = check_weights(given.sample_weight, n, f"sample_weight{suffix}")
     used = weight > 0
     index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
@@ -222,7 +224,7 @@ def read_problem(
     check_classification_targets(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-    weight = checked_weight(sample_weight, X, "sample_weight")
+    weight = check_weights(sample_weight, len(y))
     used = weight > 0
     if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
         warn_user(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost._rows import Sketch, hash_rows
 from tailboost._typing import Ints
+from tailboost.classifiers._warn import warn_user
+from tailboost.data import Rows
 
 
 class SeenRowsError(ValueError):
     """Rows that were to judge a classifier had a part in its making."""
+
+
+class ResubstitutionWarning(UserWarning):
+    """λ is chosen on rows that members were fitted on, whose losses are too small."""
 
 
 class KnownRows:
@@ -33,6 +40,19 @@ class KnownRows:
     @abstractmethod
     def _checked(self, X: Any) -> Any:
         """Return a table in the form in which it was fitted on."""
+
+    def _noting_seen(self, X: Any, rows: Rows, instead: str) -> Rows:
+        """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
+        hashes = hash_rows(X)
+        if not self.seen_rows_.beyond_chance(hashes):
+            return rows
+        share = self.seen_rows_.share(hashes)
+        warn_user(
+            f"{share:.0%} of {rows.words} were fitted on, and members err less there than on fresh rows: "
+            f"give rows that were not given to fit, or leave X and y out for {instead}",
+            ResubstitutionWarning,
+        )
+        return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
     def seen_share(self, X: Any) -> float:
         """Return the share of some rows that members were fitted on: errors on such rows say little.

@@ -19,7 +19,8 @@ from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
-from tailboost.classifiers._input import ValidationRows, judged_rows
+from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given
+from tailboost.classifiers._known_rows import ResubstitutionWarning
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
@@ -31,9 +32,11 @@ from tailboost.combiners.objective import objective_named
 from tailboost.combiners.units import UnitTable
 from tailboost.data import GroupNames, Rows, n_group_rows
 
-
-class ResubstitutionWarning(UserWarning):
-    """λ is chosen on rows that members were fitted on, whose losses are too small."""
+# What serves where no rows are given to `reweight`.
+KEPT = (
+    "the losses kept with the model (objective='worst_group' then takes the groups of the training rows "
+    "alone)"
+)
 
 
 class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
@@ -120,14 +123,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             Where members were fitted on the rows (see `seen_share`): they err less there than on fresh rows.
         """
         check_is_fitted(self)
-        alpha = getattr(self, "alpha", None) if alpha is None and objective in (None, "cvar") else alpha
+        alpha = self._alpha_for(objective, alpha)
         own = objective is None and alpha is None
-        if objective == "cvar" and alpha is None:
-            raise ValueError(f"alpha is needed: {type(self).__name__} has none of its own")
-        if objective not in (None, "cvar") and alpha is not None:
-            raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
-        if alpha is not None:
-            alpha = check_number(alpha, "alpha", 0, 1)
         aim = self.objective_ if own else objective_named(objective or "cvar", alpha)
         combiner: Mixture | Vote = self.combiner_
         budget = combiner.mean_budget if mean_budget is None else checked_budget(mean_budget)
@@ -136,25 +133,31 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             new.alpha = alpha
         X, y = unpack(X, y)
         numbers = None
-        if X is not None or y is not None:
-            if X is None or y is None:
-                raise ValueError("reweight needs both X and y, or neither")
+        if rows_given("reweight", X, y, sample_weight=sample_weight):
             if groups is not None and not own:
                 new._name_groups(groups, n_rows_of(X))
             if objective == "worst_group" and groups is None:
                 raise ValueError("objective='worst_group' needs groups")
             given = ValidationRows(X, y, groups, sample_weight)
             X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
-            rows = self._noting_seen(X, rows)
+            rows = self._noting_seen(X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(X)))
             combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows)
-        elif sample_weight is not None:
-            raise ValueError("sample_weight belongs to rows: give X and y with it")
         elif groups is not None:
             if objective != "worst_group":
                 raise ValueError("groups without X and y need objective='worst_group'")
             numbers = new._groups_of_judged(groups)
         return self._combined_by(new, combiner.aiming_at(aim, numbers, budget), elsewhere=X is not None)
+
+    def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
+        """Return the tail mass of an objective as given to `reweight`, checked; None where it has none."""
+        if alpha is None and objective in (None, "cvar"):
+            alpha = getattr(self, "alpha", None)
+        if objective == "cvar" and alpha is None:
+            raise ValueError(f"alpha is needed: {type(self).__name__} has none of its own")
+        if objective not in (None, "cvar") and alpha is not None:
+            raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
+        return None if alpha is None else check_number(alpha, "alpha", 0, 1)
 
     def _combined_by(self, new: Self, combiner: Mixture, elsewhere: bool = False) -> Self:
         """Let a copy of this classifier mix the members by another combiner."""
@@ -205,34 +208,16 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """Return rows to measure errors on, and the answers of all members to them."""
         X, y = unpack(X, y)
         pool = self.combiner_.pool
-        if X is None and y is None:
-            if groups is not None or sample_weight is not None:
-                raise ValueError("groups and sample_weight belong to rows: give X and y with them")
+        if not rows_given("predicted", X, y, groups=groups, sample_weight=sample_weight):
             if pool.answers is None:
                 raise ValueError(
                     f"the answers of the members to {pool.ledger.rows.words} were not kept: give X and y"
                 )
             return pool.ledger.rows, pool.answers
-        if X is None or y is None:
-            raise ValueError("predicted needs both X and y, or neither")
         given = ValidationRows(X, y, groups, sample_weight)
         X, rows = judged_rows(self, self._learner(), given, "", "the {:,} rows given to predicted")
         small = np.min_scalar_type(len(self.classes_) - 1)  # all at once, so in as few bytes as they need
         return self._own_groups(rows), [k.astype(small) for k in self.ensemble_.answers(X)]
-
-    def _noting_seen(self, X: Any, rows: Rows) -> Rows:
-        """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
-        hashes = hash_rows(X)
-        if not self.seen_rows_.beyond_chance(hashes):
-            return rows
-        share = self.seen_rows_.share(hashes)
-        warn_user(
-            f"{share:.0%} of the rows given to reweight were fitted on, and members err less there than on "
-            "fresh rows: give rows that were not given to fit, or leave X and y out for the losses kept with "
-            "the model (objective='worst_group' then takes the groups of the training rows alone)",
-            ResubstitutionWarning,
-        )
-        return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Take the names of other groups than those of fit, of n rows."""

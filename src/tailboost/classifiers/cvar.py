@@ -159,8 +159,6 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     0.05
     """
 
-    _few_folds = True
-
     def __init__(
         self,
         estimator: Any = None,
@@ -202,6 +200,10 @@ class AdaLPBoostClassifier(_CVaRClassifier):
         **_CVaRClassifier._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
     }
+
+    @property
+    def _few_folds(self) -> bool:
+        return True
 
     def _rule(self, units: Units) -> Rule[Any]:
         return Hedge(eta_for(self.eta, units.count, int(self.n_estimators)), self.outlier_fraction)

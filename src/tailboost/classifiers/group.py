@@ -152,12 +152,19 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
 
     @property
     def _by_argmax(self) -> bool:
-        """Whether the default learner answers the weights of classes without a new fit."""
-        return self.estimator is None and self._named.kind == "class"
+        """Whether the default learner answers the weights of groups without a new fit."""
+        return self.estimator is None and self._few_cells
+
+    @property
+    def _few_folds(self) -> bool:
+        """Over the classes three folds cost more on rare ones than they save."""
+        return self._by_argmax and self._named.kind == "group"
 
     def _learner(self, problem: Problem | None = None) -> Any:
         if problem is None or not self._by_argmax:
             return super()._learner(problem)
+        if self._named.kind == "group":
+            return self._joint_learner(problem)
         few = len(problem.sketch.kept) <= FOREST_UP_TO
         boosted = HistBoostClassifier(n_jobs=self.n_jobs)
         return LogitAdjustedClassifier(None if few else boosted, n_jobs=self.n_jobs)

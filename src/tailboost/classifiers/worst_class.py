@@ -28,7 +28,6 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
-from tailboost.learners._cells import CellAdjustedClassifier, combinations, few_cells
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import (
     DECIMALS,
@@ -289,7 +288,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             return super()._learner(problem)
         if self._named.kind == "class":
             return LogitAdjustedClassifier(n_jobs=self.n_jobs)
-        return CellAdjustedClassifier(combinations(problem), n_jobs=self.n_jobs)
+        return self._joint_learner(problem)
 
     def _name_units(self, problem: Problem) -> Problem:
         kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
@@ -300,7 +299,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             problem.validation = X_val, self._named.number(rows)
         self._kind.check(self._pools.count, self.q)
         self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), kind)
-        self._few_cells = kind == "class" or few_cells(problem)
         return problem
 
     def _own_groups(self, rows: Rows) -> Rows:

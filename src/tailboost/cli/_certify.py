@@ -12,6 +12,7 @@ from tailboost.cli._shared import (
     Data,
     Groups,
     Json,
+    Labels,
     Model,
     Quiet,
     Sep,
@@ -28,9 +29,7 @@ from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 def certify(
     model: Model,
     data: Data,
-    target: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column of the labels; by default that of the fit.")
-    ] = None,
+    target: Labels = None,
     group: Groups = None,
     confidence: Annotated[
         float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")

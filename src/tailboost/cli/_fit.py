@@ -130,48 +130,53 @@ def fit(
         if scheduler is not None and not dask:
             raise BadInput("--scheduler: only with --dask")
         columns = {"target": target, "group": group or [], "weight": weight, "not_features": aside}
-        if dask:
-            targets = aims["max_error"]
-            fit_on_cluster(classifier, chosen, data, model, columns, targets, jobs, scheduler)
-            if test is not None:
-                print_evaluation(StoredModel.read(model), test, sep=sep)
-            return
-        with bad_input():
-            table = datasets.load_table(
-                data, target, group=group or (), drop=aside, weight=weight, text_labels=True, sep=sep
-            )
         with bad_input("--test: "):
             if test is not None:
                 datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
-        for alert in alerts(table.data, table.target, table.groups):
-            warn(alert)
-        if aims["max_error"] is not None:
-            classifier.set_params(
-                max_error=targets_by_label(aims["max_error"], table.target_names, group or [])
+        if dask:
+            pipeline, counts = fit_on_cluster(
+                classifier, chosen, data, columns, aims["max_error"], jobs, scheduler
             )
-        name_labels(classifier, table.target_names)
-        pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
-        extra = {} if weight is None else {"classifier__sample_weight": table.weight}
-        if group:
-            # Ours take every value of every column as a group; the others know one column.
-            extra["classifier__groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-        say(f"Fitting {chosen.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
-        start = time.perf_counter()
-        # A half-trained model must not be stored as if it were a whole one.
-        with ending_at_interrupts(), bad_input(), warnings_as_lines(), _showing_rounds(classifier, chosen):
-            pipeline.fit(table.data, table.target, **extra)
-        say(f"Fitted in {time.perf_counter() - start:.1f} s.")
-        counts = zip(*np.unique(table.target, return_counts=True), strict=True)
-        notes = notes_of(chosen, data, {k: int(n) for k, n in counts}, columns)
+        else:
+            pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], sep)
         with bad_input("--model: "):
-            save_model(pipeline, model, notes=notes)
+            save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
         say(f"Model: {model}")
         if test is not None:
             print_evaluation(StoredModel.read(model), test, sep=sep)
         elif not is_quiet():
-            _print_kept_errors(classifier)
+            _print_kept_errors(pipeline[-1])
         if not is_quiet():
-            _describe(classifier, model)
+            _describe(pipeline[-1], model)
+
+
+def _fit_here(
+    classifier: Any, method: Method, data: Path, columns: dict[str, Any], max_error: Any, sep: str
+) -> tuple[Pipeline, dict[Any, int]]:
+    """Fit the classifier; return it with its preparation, and the rows of each class."""
+    group, weight = columns["group"], columns["weight"]
+    with bad_input():
+        table = datasets.load_table(
+            data, columns["target"], group=group, drop=columns["not_features"], weight=weight,
+            text_labels=True, sep=sep,
+        )  # fmt: skip
+    for alert in alerts(table.data, table.target, table.groups):
+        warn(alert)
+    if max_error is not None:
+        classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
+    name_labels(classifier, table.target_names)
+    pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
+    extra = {} if weight is None else {"classifier__sample_weight": table.weight}
+    if group:
+        # Ours take every value of every column as a group; the others know one column.
+        extra["classifier__groups"] = table.groups if method.ours else joint_groups(table.groups)
+    say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
+    start = time.perf_counter()
+    # A half-trained model must not be stored as if it were a whole one.
+    with ending_at_interrupts(), bad_input(), warnings_as_lines(), _showing_rounds(classifier, method):
+        pipeline.fit(table.data, table.target, **extra)
+    say(f"Fitted in {time.perf_counter() - start:.1f} s.")
+    return pipeline, {k: int(n) for k, n in zip(*np.unique(table.target, return_counts=True), strict=True)}
 
 
 def notes_of(method: Method, data: Path, counts: dict[Any, int], columns: dict[str, Any]) -> dict[str, Any]:
@@ -192,13 +197,12 @@ def fit_on_cluster(
     classifier: Any,
     method: Method,
     data: Path,
-    model: Path,
     columns: dict[str, Any],
     max_error: Any,
     jobs: int,
     scheduler: str | None,
-) -> None:
-    """Fit the cluster's classifier of the same name, and store it as a model of one machine."""
+) -> tuple[Pipeline, dict[Any, int]]:
+    """Fit the cluster's classifier of the same name; return one machine's, and the rows of each class."""
     try:
         cluster = import_module("tailboost.dask")
     except ImportError as error:
@@ -227,13 +231,8 @@ def fit_on_cluster(
         there.fit(table.data, table.target, table.weight, client=client, **extra)
     n = sum(table.label_counts.values())
     say(f"Fitted {method.title} on {n:,} rows in {time.perf_counter() - start:.1f} s.")
-    fitted = there.to_local()
-    pipeline = Pipeline([("table", table.encoder), ("classifier", fitted)])
-    with bad_input("--model: "):
-        save_model(pipeline, model, notes=notes_of(method, data, table.label_counts, columns))
-    say(f"Model: {model}")
-    if not is_quiet():
-        _describe(fitted, model)
+    pipeline = Pipeline([("table", table.encoder), ("classifier", there.to_local())])
+    return pipeline, table.label_counts
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:

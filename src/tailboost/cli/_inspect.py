@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
     Data,
     Groups,
     Json,
+    Labels,
     Model,
     Quiet,
     Sep,
@@ -36,9 +36,7 @@ SEEN = 0.05
 def evaluate(
     model: Model,
     data: Data,
-    target: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column of the labels; by default that of the fit.")
-    ] = None,
+    target: Labels = None,
     group: Groups = None,
     sep: Sep = ",",
     as_json: Json = False,

@@ -44,6 +44,9 @@ def _checked_sep(sep: str) -> str:
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .bz2, .xz) or Parquet file.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `tailboost fit`.")]
 Target = Annotated[str, typer.Option(metavar="COL", help="The column to predict.")]
+Labels = Annotated[
+    str | None, typer.Option(metavar="COL", help="The column of the labels; by default that of the fit.")
+]
 Groups = Annotated[
     list[str] | None, typer.Option("--group", metavar="COL", help="A column of groups; may be repeated.")
 ]

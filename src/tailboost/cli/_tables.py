@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from tailboost.cli._shared import plain_table
+from tailboost.confidence import clopper_pearson_interval
 
 CONFIDENCE = 0.95
 
@@ -46,8 +46,8 @@ class UnitError:
         n, k = len(wrong), int(np.sum(wrong))
         if n == 0:
             return cls(kind, name, 0, None, target)
-        interval = binomtest(k, n).proportion_ci(CONFIDENCE, method="exact")
-        return cls(kind, name, n, k / n, target, float(interval.low), float(interval.high))
+        low, high = clopper_pearson_interval(k / n, n, CONFIDENCE)
+        return cls(kind, name, n, k / n, target, float(low), float(high))
 
     @property
     def verdict(self) -> str:

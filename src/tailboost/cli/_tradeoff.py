@@ -18,6 +18,7 @@ from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
     BadInput,
     Json,
+    Labels,
     Model,
     Quiet,
     Sep,
@@ -43,9 +44,7 @@ def tradeoff(
         Path | None,
         typer.Argument(metavar="[DATA]", help="Rows to measure predict on along the curve: CSV or Parquet."),
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column of the labels; by default that of the fit.")
-    ] = None,
+    target: Labels = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The curve: .csv or .json, or a picture (.png, .svg, .pdf)."),

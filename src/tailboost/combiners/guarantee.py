@@ -396,7 +396,8 @@ def _called(
     """Return the member that a mixture is held against, and what members are called."""
     if game is None:
         assert names is not None
-        return int(combiner.pool.ledger.by_mean_loss()[0]), names.__getitem__
+        of, least = names, int(combiner.pool.ledger.by_mean_loss()[0])
+        return least, lambda member: of[member] + " (the least mean error)" * (member == least)
     # Plain ERM is the first boosted hypothesis, or the first extra of a game over groups.
     first = game.n_rounds if combiner.with_erm else 0
     known = {0: "the balanced model of round 1"} if game.units.grouped else {}

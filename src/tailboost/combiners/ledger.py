@@ -73,8 +73,9 @@ class Ledger:
     extras: BitLosses
     outlier_fraction: float = 0.0
     chances: Chances | None = None
-    # Cache of the boosted hypotheses' errors by unit: every round asks for them.
-    _known: dict[str, list[Floats]] = field(default_factory=dict)
+    # Cache of the units that have rows, and of the boosted hypotheses' and the extras' errors on them: every
+    # round asks for them.
+    _known: dict[str, tuple[Ints, list[Floats], list[Floats]]] = field(default_factory=dict)
     # And of the numbers of rows in them.
     _sizes: dict[str, Floats] = field(default_factory=dict)
     # And of the chances of an error.
@@ -95,7 +96,7 @@ class Ledger:
 
     def first(self, n_rounds: int) -> Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
-        known = {name: errors[:n_rounds] for name, errors in self._known.items()}
+        known = {name: (used, t[:n_rounds], extras) for name, (used, t, extras) in self._known.items()}
         return replace(self, boosted=self.boosted.select(members=np.arange(n_rounds)), _known=known)
 
     def part(self, chosen: Mask) -> Ledger:
@@ -166,20 +167,22 @@ class Ledger:
         used : ndarray of shape (m',)
             Numbers of the units that have rows.
         """
-        row, unit = memberships(index)
-        used, unit = np.unique(unit, return_inverse=True)
-        weight = self.rows.weight[row]
-        share = weight / np.bincount(unit, weights=weight)[unit]
+        t = self.boosted.shape[0]
+        used, boosted, extras = self._known.get(name, (None, [], []))
+        if used is None or len(boosted) < t:
+            row, unit = memberships(index)
+            used, unit = np.unique(unit, return_inverse=True)
+            weight = self.rows.weight[row]
+            share = weight / np.bincount(unit, weights=weight)[unit]
 
-        def errors(wrong: Bits | Floats) -> Floats:
-            sums = np.bincount(unit, weights=share * wrong[row], minlength=len(used))
-            return sums.astype(np.float64).round(LOSS_DECIMALS)
+            def errors(wrong: Bits | Floats) -> Floats:
+                sums = np.bincount(unit, weights=share * wrong[row], minlength=len(used))
+                return sums.astype(np.float64).round(LOSS_DECIMALS)
 
-        known, t = self._known.get(name, []), self.boosted.shape[0]
-        known = [*known, *(errors(self.boosted.row(s)) for s in range(len(known), t))]
-        self._known[name] = known  # a new list: other ledgers and threads hold the old one
-        extras = [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
-        return np.array([*known[:n_rounds], *extras]), used
+            boosted = [*boosted, *(errors(self.boosted.row(s)) for s in range(len(boosted), t))]
+            extras = extras or [errors(self.extras.row(e)) for e in range(self.extras.shape[0])]
+            self._known[name] = used, boosted, extras  # new lists: other ledgers and threads hold the old
+        return np.array([*boosted[:n_rounds], *extras]), used
 
     def unit_sizes(self, name: str, index: Ints) -> Floats:
         """Return how many rows each unit that has any rests on (see `Rows.sizes`), shape (m',)."""

@@ -124,7 +124,7 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
     final, table = final_step(model, X)
-    losses = [rule_losses(model, X, labels, classes, rule) for rule in rules_of(final)]
+    losses = [rule_losses(model, X, labels, classes, rule, groups) for rule in rules_of(final)]
     known = final.count_known(table) if hasattr(final, "seen_rows_") else None
     columns = [("y", labels), ("losses", np.column_stack(losses))]
     columns += [] if groups is None else [("groups", groups)]

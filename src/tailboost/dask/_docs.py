@@ -5,13 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
-from tailboost.classifiers._docs import documented
+from tailboost._docs import describing
 
 T = TypeVar("T", bound=type)
-F = TypeVar("F")
 
 ABOUT = """
 The game, its parameters and what is promised are those of one machine, whose classifier `to_local` gives. The
@@ -97,9 +95,7 @@ WorkerLostWarning
 }  # fmt: skip
 
 
-def documented_fit(fit: F) -> F:
-    """Put what the fits share into the docstring of one (a decorator)."""
-    return documented(fit, FIT)
+documented_fit = describing(FIT)
 
 
 def on_cluster(cls: T) -> T:
@@ -125,7 +121,7 @@ def with_sections_of(local: type) -> Callable[[T], T]:
     if not text:  # python -OO strips docstrings
         return lambda cls: cls
     names = ("Parameters", "Attributes")
-    return partial(documented, texts={name.lower(): _section(text, name) for name in names})
+    return describing({name.lower(): _section(text, name) for name in names})
 
 
 def _section(text: str, name: str) -> str:

@@ -145,19 +145,15 @@ class AdjustedSession:
             return constant(int(mass.argmax()), self.n_classes)
         with np.errstate(divide="ignore"):
             log_weight = np.log(mass / mass.sum())
-        played = mass[self.y] > 0.0  # a class without weight is never answered: its logarithm is −∞
-        if not np.allclose(self._share(used)[played], self._share(own)[played], rtol=SAME, atol=0.0):
+        given = np.bincount(self.y, weights=own, minlength=self.n_classes)
+        factor = mass / np.where(given > 0.0, given, 1.0)  # of each class beside its rows' own weights
+        even = factor[self.y] * own
+        if (np.abs(used - even) > SAME * even).any():
             return Adjusted(self._fit(weight, rows), log_weight)
         key = rows_key(rows)
         if key not in self.shared:
             self.shared[key] = self._fit(self.sample_weight, rows)
         return Adjusted(self.shared[key], log_weight)
-
-    def _share(self, weight: Floats) -> Floats:
-        """Weight of each row as a share of its class's."""
-        mass = np.bincount(self.y, weights=weight, minlength=self.n_classes)
-        share: Floats = weight / np.where(mass > 0.0, mass, 1.0)[self.y]
-        return share
 
     def _fit(self, weight: Floats, rows: Mask | None) -> LogProbabilities:
         own = weight if rows is None else np.where(rows, weight, 0.0)

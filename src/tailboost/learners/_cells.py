@@ -19,16 +19,18 @@ from tailboost.learners._adjusted import (
     rows_key,
 )
 from tailboost.learners._base import constant
-from tailboost.learners._forest import ForestSession, TableForest
+from tailboost.learners._forest import N_TREES, ForestSession, TableForest
+from tailboost.learners._hist import HistBoostClassifier
 from tailboost.learners._table import OpenTable
+from tailboost.learners.protocols import Partitioned
 
 # Leaves of the forest that tells the groups of a class apart hold about this many rows: its probabilities are
 # multiplied by weights, not only compared.
 GROUP_LEAF_ROWS = 20.0
 # Weight of a class's own shares of its groups beside what the forest says.
 PRIOR = 0.05
-
-
+# Trees that tell the groups apart beside boosted trees alone: 100 know no more, see benchmarks/README.md.
+FEW_TREES = 25
 # With more combinations of class and groups a forest cannot tell them apart, and learners are fitted anew.
 MOST_CELLS = 60
 
@@ -50,7 +52,7 @@ class CellProbabilities:
     Parameters
     ----------
     classes : LogProbabilities
-        Logarithms of class probabilities p_k(x), all classes weighing the same.
+        Logarithms of class probabilities p_k(x), of rows in which the classes weigh the same or their own.
     cells : classifier
         Predicts probabilities of cell numbers.
     share : ndarray of shape (C,)
@@ -110,6 +112,9 @@ class AdjustedCells:
 class CellSession:
     """All fits on one table: the models are fitted once for each set of rows.
 
+    Where p(class | x) is of the rows with their own weights, a row of a cell weighs its density alone; where
+    the classes weigh the same there, its class's weight comes to that.
+
     Parameters
     ----------
     template : CellAdjustedClassifier
@@ -128,21 +133,27 @@ class CellSession:
         self, template: CellAdjustedClassifier, X: Any, y: Ints, n_classes: int, sample_weight: Floats
     ) -> None:
         self.X, self.y, self.n_classes, self.sample_weight = X, y, n_classes, sample_weight
-        self.classes = LogitAdjustedClassifier(n_jobs=template.n_jobs).open_session(
-            X, y, n_classes, sample_weight
+        opened, boosted = OpenTable.of(X), template.boosted
+        self.classes: Any = (
+            LogitAdjustedClassifier(n_jobs=template.n_jobs).open_session(X, y, n_classes, sample_weight)
+            if boosted is None
+            else boosted.open_table(opened, y, n_classes, sample_weight)
         )
+        self.even = boosted is None
         pairs, self.cells = np.unique(
             y * (int(template.cells.max()) + 1) + template.cells, return_inverse=True
         )
         self.class_of = pairs // (int(template.cells.max()) + 1)
         forest = TableForest(leaf_rows=GROUP_LEAF_ROWS, n_jobs=template.n_jobs, random_state=0)
-        self.forest = ForestSession(forest, OpenTable.of(X), self.cells, classes=y)
+        n_trees = N_TREES if self.even else FEW_TREES
+        self.forest = ForestSession(forest, opened, self.cells, classes=y, n_trees=n_trees)
         self.shared: dict[bytes, CellProbabilities] = {}
         self.known: dict[tuple[bytes, bytes], Floats] = {}
 
     def leave_out(self, part: Ints) -> None:
         """Tell which rows are judged together, see `protocols.Partitioned`."""
-        self.classes.leave_out(part)
+        if isinstance(self.classes, Partitioned):
+            self.classes.leave_out(part)
         self.forest.leave_out(part)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
@@ -154,7 +165,7 @@ class CellSession:
         C = len(self.class_of)
         given, played = (np.bincount(self.cells, weights=w, minlength=C) for w in (own, used))
         of_class = np.bincount(self.class_of, weights=given, minlength=self.n_classes)[self.class_of]
-        factor = played / np.where(given > 0.0, given, 1.0) * of_class
+        factor = played / np.where(given > 0.0, given, 1.0) * (of_class if self.even else 1.0)
         key = rows_key(rows)
         if key not in self.shared:
             share = given / np.where(of_class > 0.0, of_class, 1.0)
@@ -162,9 +173,10 @@ class CellSession:
         return AdjustedCells(self.shared[key], factor, self.n_classes)
 
     def _fit(self, own: Floats, rows: Mask | None, share: Floats) -> CellProbabilities:
-        classes = self.classes.fit(own, 0, rows)
+        model = self.classes.fit(own, 0, rows)
+        classes = model.table_ if self.even else LogProbabilities([model], self.n_classes)
         forest = self.forest.fit(self.sample_weight, rows)
-        return CellProbabilities(classes.table_, forest, share, self.class_of)
+        return CellProbabilities(classes, forest, share, self.class_of)
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
         """Return the class numbers that a model of this session predicts for the opened rows."""
@@ -188,12 +200,18 @@ class CellAdjustedClassifier(BaseEstimator):
     ----------
     cells : ndarray of shape (n,)
         Number of each row's combination of groups, from 0; class and combination are its cell.
+    boosted : HistBoostClassifier, optional
+        Tells p(class | x) by itself, fitted to the rows' own weights, with a forest of few trees for the
+        groups. None is `LogitAdjustedClassifier` and a whole forest.
     n_jobs : int, optional
         The most threads of a fit or prediction.
     """
 
-    def __init__(self, cells: NDArray[Any], n_jobs: int | None = None) -> None:
+    def __init__(
+        self, cells: NDArray[Any], boosted: HistBoostClassifier | None = None, n_jobs: int | None = None
+    ) -> None:
         self.cells = cells
+        self.boosted = boosted
         self.n_jobs = n_jobs
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> CellSession:

@@ -146,12 +146,20 @@ class ForestSession:
         What the trees tell apart, from 0.
     classes : ndarray of int, shape (n,), optional
         Classes that weigh the same in every tree. Without them weights are taken as they are.
+    n_trees : int, default=100
+        Trees of a forest, of which every part is left out by its share.
     """
 
     def __init__(
-        self, template: TableForest, opened: OpenTable, y: Ints, classes: Ints | None = None
+        self,
+        template: TableForest,
+        opened: OpenTable,
+        y: Ints,
+        classes: Ints | None = None,
+        n_trees: int = N_TREES,
     ) -> None:
         self.template, self.opened, self.reader = template, opened, opened.reader
+        self.n_trees = n_trees
         self.y, self.classes = np.asarray(y), None if classes is None else np.asarray(classes)
         self.part: Ints | None = None
         self.grown: dict[int, list[ExtraTreesClassifier]] = {}
@@ -173,17 +181,17 @@ class ForestSession:
         """Return the trees of a forest, fitted in batches."""
         everything = np.ones(len(weight), dtype=bool)
         if self.part is None:
-            return self._grow(weight, everything if rows is None else rows, N_TREES, 0)
+            return self._grow(weight, everything if rows is None else rows, self.n_trees, 0)
         n_parts = int(self.part.max()) + 1
         # With a single part the other half of the trees sees all rows.
         numbers = list(range(n_parts)) if n_parts > 1 else [0, n_parts]
         wanted = [j for j in numbers if rows is None or np.array_equal(rows, self.part != j)]
         if not wanted:  # rows that are no complement of a part
             assert rows is not None
-            return self._grow(weight, rows, N_TREES, 0)
+            return self._grow(weight, rows, self.n_trees, 0)
         if self.grown_for != weight.tobytes():
             self.grown, self.grown_for = {}, weight.tobytes()
-        n_trees = dict(zip(numbers, _evenly(N_TREES, len(numbers)), strict=True))
+        n_trees = dict(zip(numbers, _evenly(self.n_trees, len(numbers)), strict=True))
         for j in wanted:
             if j not in self.grown:
                 self.grown[j] = self._grow(weight, self.part != j, n_trees[j], j)

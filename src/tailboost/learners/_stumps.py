@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_array, column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tailboost._checks import check_weights
 from tailboost._typing import Floats, Ints, Mask
 
 Integers = NDArray[np.int64]
@@ -336,7 +337,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = check_weights(sample_weight, len(y))
         used = weight > 0
         self.classes_, index = np.unique(y[used], return_inverse=True)
         if len(self.classes_) == 1:

@@ -1,54 +1,46 @@
-"""The choice of thresholds and shares on probabilities, and what is predicted with them: all but training."""
+"""The choice of thresholds and shares on probabilities, whoever made them: all but training."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import as_pandas, n_rows_of, positions
+from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
-from tailboost._typing import Floats, Ints, Mask
-from tailboost._units import GROUPS_UNUSED
+from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
     ValidationRows,
-    checked_table,
-    checked_weight,
     judged_rows,
     labels_of,
+    rows_given,
 )
-from tailboost.classifiers._known_rows import KnownRows
-from tailboost.classifiers._mixture import ResubstitutionWarning
-from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of, logs
+from tailboost.classifiers._randomized import lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
-from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates, Wrong
-from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.combiners.units import UnitTable
-from tailboost.data import Given, GroupNames, Rows, batches, n_group_rows, take
+from tailboost.data import Given, GroupNames, Rows, n_group_rows
 from tailboost.mixture._aim import Aim
+from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._by_group import members_by_group
-from tailboost.mixture._members import GROUPS_NEEDED, Margins, losses_of, name_of
+from tailboost.mixture._members import Margins, losses_of
 from tailboost.mixture._pool import Kinds, members_of
-from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
+from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.solvers import BitLosses
 
 
-class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
+class ProbabilityMixture(MixtureAnswers):
     """A mixture of members that are functions of models' probabilities.
 
     It is settled by `_settle` on probabilities of rows that the models were not fitted on, whoever made them.
@@ -64,7 +56,6 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
     shares: bool | str
     include_constants: bool
     randomized: bool | str
-    groups_at_prediction: bool
 
     # -- the choice ----------------------------------------------------------------------------------
 
@@ -111,7 +102,8 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         if models.fitted:
             X, y = unpack(X, y)
             X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
-            rows = self._noting_seen(X, rows)
+            if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
+                rows = self._noting_seen(X, rows, "the probabilities kept with the model")
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
         return Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
@@ -122,26 +114,12 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """Return the log-probabilities of models that were given by name, and the rows of positive weight."""
         y, n = labels_of(y), n_rows_of(y)
         table = models.given(probabilities, range(len(models.names)), self.classes_, n)
-        weight = checked_weight(sample_weight, np.empty((n, 1)), "sample_weight")
+        weight = check_weights(sample_weight, n)
         used = weight > 0
         numbers = positions(y[used], self.classes_, "y")
         groups = None if groups is None else self._group_names.number(groups, "groups", n, used)
         rows = Rows(numbers, weight[used], groups, words.format(int(used.sum())), None, Given(n).part(used))
         return [table[(i,)][used] for i in range(len(models.names))], rows
-
-    def _noting_seen(self, X: Any, rows: Rows) -> Rows:
-        """Return rows to judge on, with a word and a warning if models were fitted on them."""
-        hashes, models = hash_rows(X), self._models.fitted
-        frozen = all(isinstance(model, FrozenEstimator) for model in models)
-        if frozen or not self.seen_rows_.beyond_chance(hashes):
-            return rows
-        share = self.seen_rows_.share(hashes)
-        warn_user(
-            f"{share:.0%} of {rows.words} were fitted on, and models err less there than on fresh rows: give "
-            "rows that were not given to fit, or leave X and y out for the probabilities kept with the model",
-            ResubstitutionWarning,
-        )
-        return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
 
     def _aimed(self, rows: Rows) -> Aim:
         return Aim.of(
@@ -300,30 +278,24 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         check_is_fitted(self)
         name = objective or ("cvar" if alpha is not None else self.objective)
         new = copy.copy(self)
-        new.objective, new.alpha = name, alpha
-        if name == "cvar" and alpha is None:
-            new.alpha = self.alpha
+        new.objective, new.alpha = name, self.alpha if name == "cvar" and alpha is None else alpha
         if name != self.objective:
             new.max_error = None  # its names are those of other units
         if mean_budget is not None:
             new.mean_budget = mean_budget
         new._validate_params()
         judged = self._judged
-        if X is None and y is None and (groups is not None or name != self.objective):
-            judged = judged.kept()
-        if X is not None or y is not None:
-            if X is None or y is None:
-                raise ValueError("reweight needs both X and y, or neither")
+        if rows_given("reweight", X, y, sample_weight=sample_weight):
             if groups is not None:
                 n = n_group_rows(groups)
                 new._name_groups(groups, n, np.ones(n, dtype=bool))
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
             if judged.models.fitted:
                 new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
-        elif sample_weight is not None:
-            raise ValueError("sample_weight belongs to rows: give X and y with it")
-        elif groups is not None:
-            judged = replace(judged, rows=new._with_groups(judged.rows, groups))
+        elif groups is not None or name != self.objective:
+            judged = judged.kept()
+            if groups is not None:
+                judged = replace(judged, rows=new._with_groups(judged.rows, groups))
         new._check_objective(judged.rows.groups)
         # On the same rows and for the same units the members are the same: only λ is chosen again.
         same = judged is self._judged and name == self.objective
@@ -375,10 +347,8 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _answered(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, list[Any]]:
         """Return rows to measure errors on, and the answers of all members to them."""
-        if X is not None and y is not None:
+        if rows_given("predicted", X, y, groups=groups, sample_weight=sample_weight):
             judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
-        elif X is not None or y is not None or groups is not None or sample_weight is not None:
-            raise ValueError("predicted needs both X and y, and groups or sample_weight only with them")
         else:
             judged = self._judged.kept()
         self._check_objective(judged.rows.groups)
@@ -412,17 +382,7 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         check_is_fitted(self)
         return lambdas_of(self.combiner_.pool.ledger, alphas)
 
-    # -- answers -------------------------------------------------------------------------------------
-
-    @property
-    def estimator_weights_(self) -> Floats:
-        """The share λ of each member, in the order of `members_`."""
-        return self.ensemble_.weights
-
-    @property
-    def members_(self) -> list[str]:
-        """What each member is."""
-        return [name_of(member, self.classes_) for member in self.ensemble_.members]
+    # -- what was found -------------------------------------------------------------------------------
 
     @property
     def objective_(self) -> CVaR | WorstUnit:
@@ -484,258 +444,3 @@ class ProbabilityMixture(RandomizedClassifier, KnownRows, BaseEstimator):
         """Intervals about `unit_estimates_`, shape (m, 2)."""
         table = self.guarantee_.units
         return None if table is None else table.column("predict_interval")
-
-    def _shares(self, table: LogTable) -> Floats:
-        """Return each label's share, ties settled, from log-probabilities of the models that have a share."""
-        ensemble = self.ensemble_
-        used = np.flatnonzero(ensemble.weights > 0)
-        said = {m: ensemble.members[m].predict_table(table) for m in used.tolist()}
-        return ensemble.mix(said.values(), table.n_rows, lambda m, rows: said[m][rows])
-
-    def _scores(self, X: Any, groups: Any = None) -> Floats:
-        check_is_fitted(self)
-        X = self._checked(X)
-        numbers = self._numbers(groups, n_rows_of(X))
-        return np.concatenate([self._shares(self._table(X, numbers, part)) for part in batches(X)])
-
-    def _table(self, X: Any, numbers: Ints | None, part: Ints) -> LogTable:
-        """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
-        return self._models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
-
-    def _numbers(self, groups: Any, n: int) -> Ints | None:
-        """Return the numbers of the groups of rows to answer, where answers depend on them."""
-        if not self.groups_at_prediction:
-            if groups is not None:
-                raise ValueError(GROUPS_UNUSED)
-            return None
-        if groups is None:
-            raise ValueError(GROUPS_NEEDED)
-        columns, groups = self._group_names.columns or (), as_pandas(groups)
-        if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-            groups = {name: groups[name] for name in groups if name in columns} or groups
-        return self._group_names.number(groups, "groups", n)
-
-    def example_groups(self, n_rows: int) -> Any:
-        """Return groups in the form in which `predict` takes them, each group in turn.
-
-        Parameters
-        ----------
-        n_rows : int
-            How many.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), or dict of one by the name of its column
-
-        Raises
-        ------
-        ValueError
-            If groups have no part in the answers.
-        """
-        if not self.groups_at_prediction:
-            raise ValueError(GROUPS_UNUSED)
-        names = self._group_names
-        groups = np.resize(names.values[0], n_rows)
-        return groups if names.columns is None else {names.columns[0]: groups}
-
-    def predict_proba(self, X: Any, *, groups: Any = None) -> Floats:
-        """Return the label distribution of the randomised classifier, the mixture's shares.
-
-        This is **not** P(y | x): it says how often each label would be drawn. Where one member has the whole
-        share it answers, and its labels have the share 1.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        groups : array-like of shape (n,), optional
-            Group of each row, one of those in `fit`; needed with ``groups_at_prediction=True`` alone.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
-
-        Raises
-        ------
-        ValueError
-            If groups are missing, not wanted, or not among those of `fit`.
-        """
-        return self._scores(X, groups)
-
-    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
-        """Return the label with the largest share: deterministic, row by row.
-
-        Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member with the
-        least mean loss.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        groups : array-like of shape (n,), optional
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        shares = self._scores(X, groups)
-        return self.classes_[shares.argmax(axis=1)]
-
-    def predict_log_proba(self, X: Any, *, groups: Any = None) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        groups : array-like of shape (n,), optional
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        return logs(self._scores(X, groups))
-
-    def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        random_state : int, RandomState or None
-            Seed of the draw.
-        groups : array-like of shape (n,), optional
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        return self.classes_[draw(self._scores(X, groups), check_random_state(random_state))]
-
-    def predict_with(self, X: Any, members: Any, *, groups: Any = None) -> NDArray[Any]:
-        """Return the answer of one member to each row, each row's own.
-
-        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        members : array-like of int, shape (n,)
-            Which member answers a row: an index into ``estimator_weights_``.
-        groups : array-like of shape (n,), optional
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-
-        Raises
-        ------
-        ValueError
-            If ``members`` are not n numbers of members, or one of them answers by a further draw.
-        """
-        check_is_fitted(self)
-        X = self._checked(X)
-        numbers = self._numbers(groups, n_rows_of(X))
-        chosen = self._drawn(members, n_rows_of(X))
-
-        def answer(member: int, rows: Ints) -> Ints:
-            said: Ints = self.ensemble_.members[member].predict_table(self._table(X, numbers, rows))
-            return said
-
-        return self.classes_[answers_by(chosen, answer)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
-        """Return the accuracy of `predict`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
-        groups : array-like of shape (n,), optional
-            As in `predict_proba`. With scikit-learn's metadata routing, ``set_score_request(groups=True)``
-            has cross-validation hand them on.
-
-        Returns
-        -------
-        float
-            From 0 to 1.
-        """
-        return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
-
-    def _checked(self, X: Any) -> Any:
-        if not self._models.fitted:
-            raise AttributeError(
-                "there are no models behind from_probabilities: give their probabilities of the new rows to "
-                "predict_from or predict_proba_from"
-            )
-        return checked_table(self, self, X)
-
-    def predict_proba_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Floats:
-        """Return `predict_proba` for rows of which the models' probabilities are given.
-
-        Parameters
-        ----------
-        probabilities : dict of str to array-like of shape (n, K)
-            Class probabilities by the models' names, columns in the order of ``classes_``, or data frames
-            whose columns are named by the labels; models without a share (see `used_models_`) may be left
-            out.
-        groups : array-like of shape (n,), optional
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            The label distribution of the randomised classifier.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If probabilities are missing, of an unknown name, or none.
-        """
-        check_is_fitted(self)
-        needed = [self._models.names.index(name) for name in self.used_models_]
-        table = self._models.given(probabilities, needed, self.classes_)
-        return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
-
-    def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> NDArray[Any]:
-        """Return `predict` for rows of which the models' probabilities are given.
-
-        Parameters
-        ----------
-        probabilities : dict of str to array-like of shape (n, K)
-            As in `predict_proba_from`.
-        groups : array-like of shape (n,), optional
-            As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in ``classes_``.
-        """
-        return self.classes_[self.predict_proba_from(probabilities, groups=groups).argmax(axis=1)]
-
-    @property
-    def used_models_(self) -> list[str]:
-        """Names of the models that members with a share use: only these are asked."""
-        ensemble = self.ensemble_
-        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.members[m].source}
-        return [self._models.names[i] for i in sorted(used)]
-
-    @property
-    def _models(self) -> Models:
-        models: Models = self.ensemble_.members[0].table_
-        return models

@@ -23,6 +23,8 @@ GROUPS_NEEDED = (
 )
 # Groups that are named where a member is described.
 SHOWN = 4
+# Weights of a member that its name shows.
+MOST_WEIGHTS = 10
 
 
 @dataclass(frozen=True)
@@ -219,12 +221,14 @@ def name_of(member: Member, classes: Any) -> str:
     if isinstance(member, Tempered):
         return f"{of} drawn" + ("" if member.power == 1.0 else f" ^{member.power:g}")
     if isinstance(member, ShiftedByUnit):
-        return f"{of} by unit {_rounded(np.log(member.weight / member.weight.max()))}"
-    return of if not member.shift.any() else f"{of} {_rounded(member.shift - member.shift.max())}"
+        return f"{of}, unit weights {_ratio(member.weight)}"
+    return of if not member.shift.any() else f"{of}, class weights {_ratio(np.exp(member.shift))}"
 
 
-def _rounded(shift: Floats) -> str:
-    return "[" + " ".join(f"{s:.2f}" for s in shift) + "]"
+def _ratio(weights: Floats) -> str:
+    least = weights[weights > 0].min()
+    shown = [f"{weight / least:.3g}" for weight in weights[:MOST_WEIGHTS]]
+    return " : ".join(shown + ["…"] * (len(weights) > MOST_WEIGHTS))
 
 
 def loss_of(answers: Any, y: Ints) -> Any:

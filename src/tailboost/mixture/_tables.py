@@ -182,10 +182,7 @@ class Models:
         ValueError
             If one that is needed is missing, a name is unknown, or they are not probabilities.
         """
-        if not isinstance(probabilities, Mapping):
-            raise TypeError(
-                f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}"
-            )
+        check_named(probabilities)
         if stray := set(probabilities) - set(self.names):
             raise ValueError(
                 f"probabilities: no model is called {sorted(map(str, stray))}; there are {self.names}"

@@ -8,12 +8,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest
 from sklearn.metrics import zero_one_loss
 
 from tailboost._checks import check_number
 from tailboost._units import unit_name
+from tailboost.confidence import clopper_pearson_interval
 from tailboost.metrics import cvar_zero_one_loss
+from tailboost.plotting._docs import described
 from tailboost.plotting._judged import Response, response_of, unit_errors
 from tailboost.plotting._style import BLUE, STYLES, VERMILLION, Display, styled, text_colour
 
@@ -22,6 +23,7 @@ _MAX_LABELLED = 30
 _GID = "class errors"
 
 
+@described
 class ClassErrorDisplay(Display):
     """Bars of the error in each class, or in each group, with intervals and the mean as a line.
 
@@ -43,8 +45,7 @@ class ClassErrorDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     bars_ : matplotlib BarContainer
         One bar per class or group.
     mean_line_ : matplotlib Line2D or None
@@ -83,6 +84,7 @@ class ClassErrorDisplay(Display):
         self.intervals = dict(intervals or {})
 
     @classmethod
+    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -103,29 +105,10 @@ class ClassErrorDisplay(Display):
         ----------
         estimator : fitted classifier
             With ``classes_``.
-        X : array-like of shape (n, d)
-            Rows to judge on.
-        y : array-like of shape (n,)
-            Their labels.
-        groups : array-like of shape (n,), default=None
-            The group of each row; None shows the classes.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-        response_method : {"predict", "predict_proba"}, default="predict"
-            Judge the deterministic ``predict``, or the randomised rule by its expected error.
+        {{X … response_method}}
         confidence : float in (0, 1), default=0.95
             Of the intervals, see `from_predictions`; None draws none.
-        name : str, default=None
-            Title; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Where to draw, also beside another classifier; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``barh``.
-
-        Returns
-        -------
-        ClassErrorDisplay
-            The drawn display.
+        {{name … drawn}}
 
         Raises
         ------
@@ -145,6 +128,7 @@ class ClassErrorDisplay(Display):
         )
 
     @classmethod
+    @described
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -166,27 +150,14 @@ class ClassErrorDisplay(Display):
             True labels.
         y_pred : array-like of shape (n,) or (n, K)
             Predicted labels; or a randomised rule's probabilities, judged by their expected error.
-        groups : array-like of shape (n,), default=None
-            The group of each row; None shows the classes.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
+        {{groups … sample_weight}}
         labels : array-like of shape (K,), default=None
             The classes, as in `tailboost.metrics.class_errors`.
         confidence : float in (0, 1), default=0.95
             Of the exact binomial interval (Clopper and Pearson) of each error by itself; it takes the rows
             for independent draws that the classifier was not fitted on. Weighted errors, and the expected
             ones of a randomised rule, are no counts and have none. None draws none.
-        name : str, default=None
-            Title.
-        ax : matplotlib Axes, default=None
-            Where to draw, also beside another classifier; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``barh``.
-
-        Returns
-        -------
-        ClassErrorDisplay
-            The drawn display.
+        {{name … drawn}}
 
         Raises
         ------
@@ -203,8 +174,7 @@ class ClassErrorDisplay(Display):
             check_number(confidence, "confidence", 0, 1)
             if np.ndim(y_pred) == 1 and sample_weight is None:
                 unit_of_rows = np.asarray(y_true if groups is None else groups)
-                wrong = np.asarray(y_true) != np.asarray(y_pred)
-                intervals = _binomial_intervals(wrong, unit_of_rows, errors, confidence)
+                intervals = _binomial_intervals(errors, unit_of_rows, confidence)
         kind: Literal["class", "group"] = "class" if groups is None else "group"
         display = cls(errors, mean=mean, kind=kind, name=name, intervals=intervals)
         return display.plot(ax=ax, **kwargs)
@@ -247,15 +217,11 @@ class ClassErrorDisplay(Display):
 
 
 def _binomial_intervals(
-    wrong: NDArray[np.bool_], unit_of_rows: NDArray[Any], units: Mapping[Any, float], confidence: float
+    errors: Mapping[Any, float], unit_of_rows: NDArray[Any], confidence: float
 ) -> dict[Any, tuple[float, float]]:
-    intervals = {}
-    for unit in units:
-        rows = wrong[unit_of_rows == unit]
-        if len(rows):
-            found = binomtest(int(rows.sum()), len(rows)).proportion_ci(confidence, method="exact")
-            intervals[unit] = (float(found.low), float(found.high))
-    return intervals
+    rows = {unit: n for unit in errors if (n := np.count_nonzero(unit_of_rows == unit))}
+    ends = clopper_pearson_interval([errors[unit] for unit in rows], list(rows.values()), confidence)
+    return dict(zip(rows, np.transpose(ends).tolist(), strict=True))
 
 
 def _number(ax: Any, bars: Any, widths: NDArray[Any], highs: NDArray[Any]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost._checks import check_number
+from tailboost.plotting._docs import described
 from tailboost.plotting._judged import labelled, staged_margins
 from tailboost.plotting._style import Display, next_style, styled, text_colour
 from tailboost.rules.vada import variance_cost
@@ -15,6 +16,7 @@ from tailboost.rules.vada import variance_cost
 _OTHER_LAMBDA = 0.5
 
 
+@described
 class CostDisplay(Display):
     """Log of the variance-penalised cost against rounds, with its parts; several estimators in one picture.
 
@@ -33,8 +35,7 @@ class CostDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     line_, mean_line_, variance_line_ : matplotlib Line2D, or None for the parts if not drawn
         The three lines.
 
@@ -69,6 +70,7 @@ class CostDisplay(Display):
         self.name = name
 
     @classmethod
+    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -88,27 +90,14 @@ class CostDisplay(Display):
         ----------
         estimator : fitted classifier
             With ``staged_decision_function`` and ``classes_``.
-        X : array-like of shape (n, d)
-            Rows.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows, normalised here.
+        {{X … y}}
+        {{sample_weight}}
         variance_weight : float ≥ 0, default=None
             λ; None takes the estimator's own, 0.5 if it has none (AdaBoost). Only costs of equal λ compare.
-        name : str, default=None
-            For the legend; None takes the name of the class.
+        {{name}}
         parts : bool, default=True
             Whether to draw the mean and the variance too.
-        ax : matplotlib Axes, default=None
-            Where to draw, also beside other estimators; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot`` of the cost.
-
-        Returns
-        -------
-        CostDisplay
-            The drawn display.
+        {{ax … drawn}}
 
         Raises
         ------
@@ -133,19 +122,18 @@ class CostDisplay(Display):
         )
         return display.plot(ax=ax, parts=parts, **kwargs)
 
+    @described
     def plot(self, ax: Any = None, *, name: str | None = None, parts: bool = True, **kwargs: Any) -> Self:
         """Draw the display.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        {{ax}}
         name : str, default=None
-            For the legend; None takes the display's own.
+            Title, or label in the legend; None takes the display's own.
         parts : bool, default=True
             Whether to draw the mean and the variance too.
-        **kwargs : dict
-            For matplotlib's ``plot`` of the cost.
+        {{kwargs}}
 
         Returns
         -------

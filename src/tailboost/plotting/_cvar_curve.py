@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import zero_one_loss
 
 from tailboost import metrics
+from tailboost.plotting._docs import described
 from tailboost.plotting._style import Display, next_style, reference_line, styled
 
 _ALPHAS = np.geomspace(0.01, 1.0, 101)
 _TICKS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
 
 
+@described
 class CVaRCurveDisplay(Display):
     """CVaR of the expected zero-one loss against the tail mass α, beside the coin flip.
 
@@ -38,8 +40,7 @@ class CVaRCurveDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     line_, coin_line_ : matplotlib Line2D
         The curve and the coin-flip line.
     predict_line_, band_ : matplotlib artists or None
@@ -85,6 +86,7 @@ class CVaRCurveDisplay(Display):
                 raise ValueError(f"{what} has shape {array.shape}, alphas {self.alphas.shape}")
 
     @classmethod
+    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -104,27 +106,15 @@ class CVaRCurveDisplay(Display):
         ----------
         estimator : fitted classifier
             With ``predict_proba`` and ``classes_``.
-        X : array-like of shape (n, d)
-            Rows to judge on.
+        {{X}}
         y : array-like of shape (n,)
             Their labels; a class may be missing.
         alphas : array-like of shape (m,), default=None
             Tail masses in (0, 1]; None: 101 from 0.01 to 1, evenly spaced on the logarithmic axis.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
+        {{sample_weight}}
         show_predict : bool, default=False
             Draw min(1, error/α) of ``predict`` too.
-        name : str, default=None
-            Label; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        CVaRCurveDisplay
-            The drawn display.
+        {{name … drawn}}
 
         Raises
         ------
@@ -144,6 +134,7 @@ class CVaRCurveDisplay(Display):
         )
 
     @classmethod
+    @described
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -167,17 +158,7 @@ class CVaRCurveDisplay(Display):
             Tail masses in (0, 1]; None: 101 from 0.01 to 1, evenly spaced on the logarithmic axis.
         y_pred : array-like of shape (n,), default=None
             Predictions of a deterministic rule whose min(1, error/α) is drawn too.
-        name : str, default=None
-            Label of the curve.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        CVaRCurveDisplay
-            The drawn display.
+        {{name … drawn}}
 
         Raises
         ------
@@ -196,19 +177,18 @@ class CVaRCurveDisplay(Display):
         )
         return display.plot(ax=ax, **kwargs)
 
+    @described
     def plot(self, ax: Any = None, *, name: str | None = None, xscale: str = "log", **kwargs: Any) -> Self:
         """Draw the display.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        {{ax}}
         name : str, default=None
-            Label; None takes the display's own.
+            Title, or label in the legend; None takes the display's own.
         xscale : {"log", "linear"}, default="log"
             Scale of the α axis.
-        **kwargs : dict
-            For matplotlib's ``plot``.
+        {{kwargs}}
 
         Returns
         -------

@@ -10,9 +10,11 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_length, check_weights, n_rows_of
+from tailboost.plotting._docs import described
 from tailboost.plotting._style import Display, next_style, styled, text_colour
 
 
+@described
 class MarginDisplay(Display):
     """Share of the rows with at most a margin, against the margin; several estimators in one picture.
 
@@ -31,8 +33,7 @@ class MarginDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     line_ : matplotlib Line2D
         The curve.
     margins, shares : ndarray of shape (m,)
@@ -68,6 +69,7 @@ class MarginDisplay(Display):
         self.name = name
 
     @classmethod
+    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -85,23 +87,9 @@ class MarginDisplay(Display):
         ----------
         estimator : fitted classifier
             With ``margins`` and ``estimator_weights_``.
-        X : array-like of shape (n, d)
-            Rows.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-        name : str, default=None
-            For the legend; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Where to draw, also beside other estimators; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``step``.
-
-        Returns
-        -------
-        MarginDisplay
-            The drawn display.
+        {{X … y}}
+        {{sample_weight}}
+        {{name … drawn}}
 
         Raises
         ------

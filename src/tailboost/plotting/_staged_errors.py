@@ -8,12 +8,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tailboost.plotting._docs import described
 from tailboost.plotting._judged import Response, response_of, unit_errors
 from tailboost.plotting._style import Display, reference_line, styled, unit_styles
 
 _MAX_MARKED = 30
 
 
+@described
 class StagedClassErrorDisplay(Display):
     """Lines of the error in each class, or in each group, after every round, with the allowed error.
 
@@ -34,8 +36,7 @@ class StagedClassErrorDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     lines_ : list of matplotlib Line2D
         One line per class or group.
     allowed_line_ : matplotlib Line2D or None
@@ -67,6 +68,7 @@ class StagedClassErrorDisplay(Display):
         self.name = name
 
     @classmethod
+    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -87,29 +89,10 @@ class StagedClassErrorDisplay(Display):
         ----------
         estimator : fitted classifier
             With ``staged_predict`` and ``staged_predict_proba``.
-        X : array-like of shape (n, d)
-            Rows to judge on.
-        y : array-like of shape (n,)
-            Their labels.
-        groups : array-like of shape (n,), default=None
-            The group of each row; None shows the classes.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
-        response_method : {"predict", "predict_proba"}, default="predict"
-            Judge the deterministic ``predict``, or the randomised rule by its expected error.
+        {{X … response_method}}
         allowed : float, default=None
             The error allowed; None takes that of a classifier whose ``max_error_`` is the same for all.
-        name : str, default=None
-            Title; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        StagedClassErrorDisplay
-            The drawn display.
+        {{name … drawn}}
 
         Raises
         ------

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost._checks import check_number
+from tailboost.plotting._docs import described
 from tailboost.plotting._judged import labelled, staged_margins
 from tailboost.plotting._style import Display, next_style, styled
 
 _POINTS = 201
 
 
+@described
 class StepCostDisplay(Display):
     """The variance-penalised cost V of a round against the step a, and its upper bound U [1]_, figure 1.
 
@@ -35,8 +37,7 @@ class StepCostDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     cost_line_, bound_line_, step_line_ : matplotlib Line2D
         V, U and the dot at the step that was taken.
 
@@ -69,6 +70,7 @@ class StepCostDisplay(Display):
         self.step = step
 
     @classmethod
+    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -88,21 +90,11 @@ class StepCostDisplay(Display):
             With ``margins``, ``estimators_``, ``estimator_weights_`` and ``variance_weight``.
         X : array-like of shape (n, d)
             The rows it was fitted on.
-        y : array-like of shape (n,)
-            Their labels.
+        {{y}}
         boosting_round : int ≥ 1, default=1
             Number of the kept hypothesis.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows, normalised here.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot`` of the cost.
-
-        Returns
-        -------
-        StepCostDisplay
-            The drawn display.
+        {{sample_weight}}
+        {{ax … drawn}}
 
         Raises
         ------

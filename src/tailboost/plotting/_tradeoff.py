@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tailboost.plotting._docs import described
 from tailboost.plotting._style import STYLES, Display, next_style, styled, text_colour
 
 # Points of a drawn curve: `predict` changes between the breakpoints too.
@@ -15,6 +16,7 @@ _POINTS = 60
 _MARKERS = "sD^vPX*<>"
 
 
+@described
 class TradeOffDisplay(Display):
     """Worst error against mean error along the budgets of one fit, with other classifiers as points.
 
@@ -43,8 +45,7 @@ class TradeOffDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     line_ : matplotlib Line2D
         The curve of `predict`.
     chosen_line_, point_ : matplotlib Line2D or None
@@ -95,6 +96,7 @@ class TradeOffDisplay(Display):
         self.stepped = stepped
 
     @classmethod
+    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -117,27 +119,15 @@ class TradeOffDisplay(Display):
             With ``tradeoff()``.
         X : array-like of shape (n, d)
             Rows to judge on, which were not fitted on.
-        y : array-like of shape (n,)
-            Their labels.
+        {{y}}
         others : mapping of name to fitted classifier, default=None
             Drawn as points: mean and worst error of their ``predict`` on the same rows.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
+        {{sample_weight}}
         groups : optional
             Groups of the rows, where the objective is about groups.
         show_chosen : bool, default=True
             Whether to draw the curve on the rows λ is chosen on.
-        name : str, default=None
-            Label; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        TradeOffDisplay
-            The drawn display.
+        {{name … drawn}}
 
         Raises
         ------

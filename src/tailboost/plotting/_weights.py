@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
+from tailboost.plotting._docs import described
 from tailboost.plotting._style import BLUE, VERMILLION, Display, styled, unit_styles
 
 _MAX_MARKED = 30
 
 
+@described
 class WeightTrajectoryDisplay(Display):
     """The player's weights per class or group where kept, otherwise how concentrated they were.
 
@@ -34,8 +36,7 @@ class WeightTrajectoryDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     lines_ : list of matplotlib Line2D
         Effective size and weighted loss; or one line per unit.
 
@@ -74,6 +75,7 @@ class WeightTrajectoryDisplay(Display):
                 )
 
     @classmethod
+    @described
     def from_estimator(
         cls, estimator: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> Self:
@@ -83,17 +85,7 @@ class WeightTrajectoryDisplay(Display):
         ----------
         estimator : fitted classifier
             With ``trace_``; the units are named by ``units_`` or ``groups_`` where there is one.
-        name : str, default=None
-            Title; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        WeightTrajectoryDisplay
-            The drawn display.
+        {{name … drawn}}
 
         Raises
         ------

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost import robustness
+from tailboost.plotting._docs import described
 from tailboost.plotting._style import Display, next_style, reference_line, styled
 from tailboost.robustness import Loss
 from tailboost.solvers.worst_case import Uncertainty
@@ -23,6 +24,7 @@ _NAMES = {
 }
 
 
+@described
 class WorstCaseDisplay(Display):
     """Worst-case loss of a classifier against the radius of the shift, and the shift that breaks a target.
 
@@ -48,8 +50,7 @@ class WorstCaseDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+    {{ax_}}
     line_ : matplotlib Line2D
         The curve.
     target_line_, shift_line_ : matplotlib artists or None
@@ -89,6 +90,7 @@ class WorstCaseDisplay(Display):
         self.target, self.shift, self.name = target, shift, name
 
     @classmethod
+    @described
     def from_estimator(
         cls,
         estimator: Any,
@@ -114,17 +116,7 @@ class WorstCaseDisplay(Display):
             Radii ≥ 0, increasing; None: 61 from 0 to 1.
         target : float, default=None
             A loss that must not be exceeded: the smallest shift that does so is marked.
-        name : str, default=None
-            Label; None takes the name of the class.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        **kwargs : dict
-            For matplotlib's ``plot``.
-
-        Returns
-        -------
-        WorstCaseDisplay
-            The drawn display.
+        {{name … drawn}}
 
         Raises
         ------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tailboost.rules.history import History, TotallyCorrective
-from tailboost.solvers import MixtureSolution, totally_corrective_weights
+from tailboost.solvers import MixtureSolution, minimize_cvar_mixture
 
 
 @dataclass(frozen=True)
@@ -16,5 +16,5 @@ class TotallyCorrectiveLP(TotallyCorrective):
     """
 
     def solve(self, past: History) -> MixtureSolution:
-        """Solve the linear program."""
-        return totally_corrective_weights(past.losses, self.alpha, past.kept(self.outlier_fraction))
+        """Solve the linear program, whose weights are canonical."""
+        return minimize_cvar_mixture(past.losses, self.alpha, past.kept(self.outlier_fraction))

@@ -6,9 +6,8 @@ from tailboost.solvers.mixture import (
     MixtureSolution,
     minimize_cvar_mixture,
     mixture_path,
-    totally_corrective_weights,
 )
-from tailboost.solvers.patterns import Patterns, count_patterns, merge_patterns
+from tailboost.solvers.patterns import Patterns, count_patterns
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.tail_game import SolverError
 from tailboost.solvers.tails import cvar, cvar_weights
@@ -30,11 +29,9 @@ __all__ = [
     "cvar_weights",
     "entropic_weights",
     "least_worst_within",
-    "merge_patterns",
     "minimize_cvar_mixture",
     "mixture_path",
     "soft_margin_weights",
-    "totally_corrective_weights",
     "worst_case_weights",
     "worst_mean_curve",
 ]

@@ -106,29 +106,6 @@ def minimize_cvar_mixture(
     return _solve(problem, _given(problem, start), canonical)[0]
 
 
-def totally_corrective_weights(
-    losses: Losses, alpha: float, base: npt.ArrayLike | None = None, *, start: npt.ArrayLike | None = None
-) -> MixtureSolution:
-    """Weights of the totally corrective rule (α-LPBoost): the maximiser of (4) closest to p in χ² distance.
-
-    Parameters
-    ----------
-    losses, alpha, base, start
-        As in `minimize_cvar_mixture`.
-
-    Returns
-    -------
-    MixtureSolution
-        The weights are its ``unit_weights``.
-
-    Raises
-    ------
-    ValueError, SolverError
-        As `minimize_cvar_mixture`.
-    """
-    return minimize_cvar_mixture(losses, alpha, base, start=start)
-
-
 @one_blas_thread
 def mixture_path(
     losses: Losses, alphas: Sequence[float] | Floats, base: npt.ArrayLike | None = None

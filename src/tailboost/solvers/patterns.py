@@ -7,7 +7,6 @@ and wherever they lie.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,10 +73,6 @@ def count_patterns(
     ValueError
         If an argument is not as described.
 
-    See Also
-    --------
-    merge_patterns : Adds up the tables of several parts of the data.
-
     Examples
     --------
     >>> import numpy as np
@@ -127,51 +122,3 @@ def _codes(groups: npt.ArrayLike, n_units: int) -> Ints:
             f"got {given.dtype} of shape {given.shape}"
         )
     return given.astype(np.intp) - int(given.min())
-
-
-def merge_patterns(tables: Iterable[Patterns]) -> Patterns:
-    """Add up tables of several parts of the data: that of all their units, without ``units``.
-
-    Parameters
-    ----------
-    tables : iterable of Patterns
-        Of the same T hypotheses, all with groups or all without.
-
-    Returns
-    -------
-    Patterns
-        Weights are the sums over the tables; up to rounding they do not depend on how the units were parted.
-
-    Raises
-    ------
-    ValueError
-        If there is no table, or they do not fit each other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tailboost.solvers import count_patterns, merge_patterns
-    >>> losses = np.random.default_rng(0).random((3, 1000)) < 0.4
-    >>> parts = [count_patterns(losses[:, :600]), count_patterns(losses[:, 600:])]
-    >>> whole = count_patterns(losses)
-    >>> merged = merge_patterns(parts)
-    >>> bool((merged.weight == whole.weight).all()), len(merged)
-    (True, 8)
-    """
-    parts = list(tables)
-    if not parts:
-        raise ValueError("tables is empty: there is nothing to merge")
-    sizes = sorted({len(part.losses) for part in parts})
-    if len(sizes) > 1:
-        raise ValueError(f"tables must be of the same hypotheses, got tables of {sizes}")
-    groups = [part.groups for part in parts if part.groups is not None]
-    if 0 < len(groups) < len(parts):
-        raise ValueError(
-            f"tables must all have groups or none, got {len(groups)} of {len(parts)} with groups"
-        )
-    merged = count_patterns(
-        BitLosses.concatenate([part.losses for part in parts]),
-        np.concatenate([part.weight for part in parts]),
-        np.concatenate(groups) if groups else None,
-    )
-    return Patterns(merged.losses, merged.weight, merged.groups)

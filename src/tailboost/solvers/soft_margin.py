@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from tailboost._blas import one_blas_thread
-from tailboost._numbers import check_number
+from tailboost._numbers import check_number, check_weights
 from tailboost._typing import Floats as Float
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.linear_program import highs_model
@@ -112,11 +112,7 @@ def soft_margin_weights(
     losses = as_losses(wrong)
     n = losses.shape[1]
     C = check_number(C, "C", 0, np.inf)
-    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if weight.shape != (n,) or not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise ValueError(
-            f"sample_weight must hold {n} finite numbers ≥ 0, not all 0; got shape {weight.shape}"
-        )
+    weight = check_weights(sample_weight, n)
     spread = n_classes / (n_classes - 1)
     if loss == "linear":
         total = float(weight.sum())

@@ -54,35 +54,6 @@ class Curve:
     def __len__(self) -> int:
         return len(self.mean)
 
-    def mixture_at(self, limit: float) -> Floats:
-        """Return λ of least worst loss among those with a mean loss of at most ``limit``.
-
-        Parameters
-        ----------
-        limit : float
-            Largest mean loss allowed.
-
-        Returns
-        -------
-        ndarray of shape (T,)
-
-        Raises
-        ------
-        ValueError
-            If even the least mean loss is above the limit.
-        """
-        if limit < self.mean[0] - ON_CHORD:
-            raise ValueError(f"no mixture has a mean loss of {limit:.6g}: the least is {self.mean[0]:.6g}")
-        limit = max(limit, self.mean[0])
-        if limit >= self.mean[-1]:
-            return self.mixture[-1].copy()
-        right = int(np.searchsorted(self.mean, limit, side="right"))
-        left = right - 1
-        share = (limit - self.mean[left]) / (self.mean[right] - self.mean[left])
-        # Both the mean and, between breakpoints, the worst loss are linear in λ.
-        mixture: Floats = (1.0 - share) * self.mixture[left] + share * self.mixture[right]
-        return mixture
-
 
 @dataclass(frozen=True)
 class WithinSolution:

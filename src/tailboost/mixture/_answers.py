@@ -1,0 +1,251 @@
+"""What a mixture of members made of models' probabilities answers, by the rows or by the probabilities."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._checks import as_pandas, n_rows_of
+from tailboost._typing import Floats, Ints
+from tailboost._units import GROUPS_UNUSED
+from tailboost.classifiers._input import checked_table
+from tailboost.classifiers._known_rows import KnownRows
+from tailboost.classifiers._randomized import RandomizedClassifier, logs
+from tailboost.combiners.ensemble import answers_by, draw
+from tailboost.data import GroupNames, batches, take
+from tailboost.mixture._members import GROUPS_NEEDED, name_of
+from tailboost.mixture._tables import LogTable, Models
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GROUPS = """
+groups : array-like of shape (n,), optional
+    As in `predict_proba`."""
+
+
+def _told_groups(method: F) -> F:
+    """Describe a method as `RandomizedClassifier` does, which is told no groups (a decorator)."""
+    without = getattr(RandomizedClassifier, method.__name__)
+    if without.__doc__:  # python -OO strips docstrings
+        parameters, returns, more = inspect.cleandoc(without.__doc__).partition("\n\nReturns\n")
+        method.__doc__ = f"{parameters}{_GROUPS}{returns}{more}"
+    return method
+
+
+class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
+    """The answers of a mixture of members that are functions of models' probabilities."""
+
+    groups_at_prediction: bool
+    _group_names: GroupNames
+
+    @property
+    def estimator_weights_(self) -> Floats:
+        """The share λ of each member, in the order of `members_`."""
+        return self.ensemble_.weights
+
+    @property
+    def members_(self) -> list[str]:
+        """What each member is."""
+        return [name_of(member, self.classes_) for member in self.ensemble_.members]
+
+    def _shares(self, table: LogTable) -> Floats:
+        """Return each label's share, ties settled, from log-probabilities of the models that have a share."""
+        ensemble = self.ensemble_
+        used = np.flatnonzero(ensemble.weights > 0)
+        said = {m: ensemble.members[m].predict_table(table) for m in used.tolist()}
+        return ensemble.mix(said.values(), table.n_rows, lambda m, rows: said[m][rows])
+
+    def _scores(self, X: Any, groups: Any = None) -> Floats:
+        check_is_fitted(self)
+        X = self._checked(X)
+        numbers = self._numbers(groups, n_rows_of(X))
+        return np.concatenate([self._shares(self._table(X, numbers, part)) for part in batches(X)])
+
+    def _table(self, X: Any, numbers: Ints | None, part: Ints) -> LogTable:
+        """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
+        return self._models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
+
+    def _numbers(self, groups: Any, n: int) -> Ints | None:
+        """Return the numbers of the groups of rows to answer, where answers depend on them."""
+        if not self.groups_at_prediction:
+            if groups is not None:
+                raise ValueError(GROUPS_UNUSED)
+            return None
+        if groups is None:
+            raise ValueError(GROUPS_NEEDED)
+        columns, groups = self._group_names.columns or (), as_pandas(groups)
+        if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+            groups = {name: groups[name] for name in groups if name in columns} or groups
+        return self._group_names.number(groups, "groups", n)
+
+    def example_groups(self, n_rows: int) -> Any:
+        """Return groups in the form in which `predict` takes them, each group in turn.
+
+        Parameters
+        ----------
+        n_rows : int
+            How many.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or dict of one by the name of its column
+
+        Raises
+        ------
+        ValueError
+            If groups have no part in the answers.
+        """
+        if not self.groups_at_prediction:
+            raise ValueError(GROUPS_UNUSED)
+        names = self._group_names
+        groups = np.resize(names.values[0], n_rows)
+        return groups if names.columns is None else {names.columns[0]: groups}
+
+    def predict_proba(self, X: Any, *, groups: Any = None) -> Floats:
+        """Return the label distribution of the randomised classifier, the mixture's shares.
+
+        This is **not** P(y | x): it says how often each label would be drawn. Where one member has the whole
+        share it answers, and its labels have the share 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        groups : array-like of shape (n,), optional
+            Group of each row, one of those in `fit`; needed with ``groups_at_prediction=True`` alone.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
+
+        Raises
+        ------
+        ValueError
+            If groups are missing, not wanted, or not among those of `fit`.
+        """
+        return self._scores(X, groups)
+
+    @_told_groups
+    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
+        """Return the label with the largest share: deterministic, row by row."""
+        shares = self._scores(X, groups)
+        return self.classes_[shares.argmax(axis=1)]
+
+    @_told_groups
+    def predict_log_proba(self, X: Any, *, groups: Any = None) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a label that no member with a share answers."""
+        return logs(self._scores(X, groups))
+
+    @_told_groups
+    def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people."""
+        return self.classes_[draw(self._scores(X, groups), check_random_state(random_state))]
+
+    @_told_groups
+    def predict_with(self, X: Any, members: Any, *, groups: Any = None) -> NDArray[Any]:
+        """Return the answer of one member to each row, each row's own."""
+        check_is_fitted(self)
+        X = self._checked(X)
+        numbers = self._numbers(groups, n_rows_of(X))
+        chosen = self._drawn(members, n_rows_of(X))
+
+        def answer(member: int, rows: Ints) -> Ints:
+            said: Ints = self.ensemble_.members[member].predict_table(self._table(X, numbers, rows))
+            return said
+
+        return self.classes_[answers_by(chosen, answer)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`. With scikit-learn's metadata routing, ``set_score_request(groups=True)``
+            has cross-validation hand them on.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
+
+    def _checked(self, X: Any) -> Any:
+        if not self._models.fitted:
+            raise AttributeError(
+                "there are no models behind from_probabilities: give their probabilities of the new rows to "
+                "predict_from or predict_proba_from"
+            )
+        return checked_table(self, self, X)
+
+    def predict_proba_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Floats:
+        """Return `predict_proba` for rows of which the models' probabilities are given.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K)
+            Class probabilities by the models' names, columns in the order of ``classes_``, or data frames
+            whose columns are named by the labels; models without a share (see `used_models_`) may be left
+            out.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            The label distribution of the randomised classifier.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If probabilities are missing, of an unknown name, or none.
+        """
+        check_is_fitted(self)
+        needed = [self._models.names.index(name) for name in self.used_models_]
+        table = self._models.given(probabilities, needed, self.classes_)
+        return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
+
+    def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> NDArray[Any]:
+        """Return `predict` for rows of which the models' probabilities are given.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K)
+            As in `predict_proba_from`.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in ``classes_``.
+        """
+        return self.classes_[self.predict_proba_from(probabilities, groups=groups).argmax(axis=1)]
+
+    @property
+    def used_models_(self) -> list[str]:
+        """Names of the models that members with a share use: only these are asked."""
+        ensemble = self.ensemble_
+        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.members[m].source}
+        return [self._models.names[i] for i in sorted(used)]
+
+    @property
+    def _models(self) -> Models:
+        models: Models = self.ensemble_.members[0].table_
+        return models
