@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from inspect import signature
 
 # The suite runs in parallel on few cores: more threads than cores only wait for each other.
@@ -14,6 +15,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.registry import METHODS
+
+# A shell's background jobs ignore Ctrl-C: tests of it would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: The boosting classifiers under test, once each, by their names in the registry.
 OURS = {
