@@ -848,6 +848,17 @@ def test_the_command_fits_what_it_fits_on_one_machine(tmp_path):
     assert type(many[-1]) is tb.AdaLPBoostClassifier
 
 
+def test_files_without_rows_or_of_another_kind_are_named(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [1.0], "y": ["a"]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=r"t\.csv' is a CSV file: only Parquet is read"):
+        td.read_parquet(tmp_path / "t.csv", "y")
+    frame.head(0).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"t\.parquet' has no rows"):
+        td.read_parquet(tmp_path / "t.parquet", "y")
+
+
 @pytest.mark.parametrize("missing", ["dask", "distributed", "xgboost"])
 def test_what_is_missing_is_named(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; import tailboost.dask"

@@ -168,7 +168,7 @@ class OnCluster(ValidatedMixtureClassifier):
         self.progress_.append(progress)
         if self.verbose:
             print(
-                f"  {progress.rows:,} rows on {len(self._remote.addresses)} workers in "
+                f"  {progress.rows:,} rows on {len(self._remote.addresses)} worker(s) in "
                 f"{progress.seconds:.2f} s: {progress.rows / progress.seconds:,.0f} rows/s",
                 flush=True,
             )
