@@ -3,12 +3,12 @@
     python benchmarks/fits.py [--quick] [--data DIR] [--out FILE]      fits, predictions, growth
     python benchmarks/fits.py --busy [--out FILE]                      beside 0, 1 and 2 other processes
     python benchmarks/fits.py --predictions [--data DIR] [--out FILE]  worst class, per tree
+    python benchmarks/fits.py --who NAME ...                           some classifiers alone
     python benchmarks/fits.py --profile [--sizes ...] [--data DIR]     where the processor time of a fit goes
 
 Every fit has a process of its own, so that its peak memory is its own. Processor seconds are those of all
 its threads, the less of two runs in turns with the peer's; XGBoost is fitted on four fifths five times and
-predicts the others, with as many trees of the same depth as one fit of the default learner (over classes, of
-one without the forest).
+predicts the others, with as many trees of the same depth as one fit of the default learner.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import tailboost as tb
 from tailboost.solvers import minimize_cvar_mixture
 
 TREES = {
-    "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 4, "learning_rate": 0.1},
+    "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 5, "learning_rate": 0.2},
     "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
     "GroupDROBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
     "GroupDROBoostClassifier over classes": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
@@ -107,38 +107,28 @@ def fit(name: str, of: str, folder: str, n_jobs: int | None = 1) -> dict[str, An
 
 
 def predictions(of: str, folder: str) -> dict[str, Any]:
-    """Processor seconds of worst-class predictions, and of XGBoost's trees with as many leaves.
+    """Processor seconds of worst-class predictions, and of XGBoost's trees of one of the models behind them.
 
     Rows are others than those of the fit; real tables have them again until there are 100,000.
     """
     X, y = load(of, folder)
     half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
     made_up = " x " in of
-    fresh = table(100_000, X.shape[1], 2, seed=1)[0] if made_up else X[~half]
+    fresh = table(100_000, X.shape[1], len(np.unique(y)), seed=1)[0] if made_up else X[~half]
     Z = fresh[np.resize(np.arange(len(fresh)), 100_000)].astype(np.float32)
     X, y = (X, y) if made_up else (X[half], y[half])
     clf = tb.WorstClassBoostClassifier(random_state=0, n_jobs=1).fit(X, y)
-    # The forest's leaves have no penalty and at most this number for two classes.
-    large = {"max_depth": 0, "max_leaves": 4000, "reg_lambda": 0, "learning_rate": 0.01}
-    small = TREES["WorstClassBoostClassifier"]
-    boosted = {
-        "depth_4": xgboost.XGBClassifier(**small, n_jobs=1).fit(X, y),
-        "large": xgboost.XGBClassifier(n_estimators=100, grow_policy="lossguide", n_jobs=1, **large).fit(
-            X, y
-        ),
-    }
+    peer = xgboost.XGBClassifier(**TREES["WorstClassBoostClassifier"], n_jobs=1).fit(X, y)
     calls = {
         "ours": lambda: clf.predict(Z),
-        "xgboost_depth_4": lambda: boosted["depth_4"].predict(Z),
-        "xgboost_large": lambda: boosted["large"].predict(Z),
+        "xgboost": lambda: peer.predict(Z),
         "ours_100_single_rows": lambda: [clf.predict(Z[i : i + 1]) for i in range(100)],
     }
     found: dict[str, Any] = {
         name: min(measured(call)["cpu"] for _ in range(3)) for name, call in calls.items()
     }
-    dump = boosted["large"].get_booster().get_dump()
-    found["leaves_of_a_large_tree"] = round(sum(text.count("leaf=") for text in dump) / len(dump))
-    found["per_tree"] = round(found["ours"] / (found["xgboost_depth_4"] + found["xgboost_large"]), 2)
+    found["models"] = len(clf.estimators_[0].table_.models)
+    found["per_tree"] = round(found["ours"] / (found["models"] * found["xgboost"]), 2)
     return {"of": of} | found
 
 
@@ -196,11 +186,11 @@ def slope(x: list[float], y: list[float]) -> float:
     return round(float(np.polyfit(np.log(x), np.log(y), 1)[0]), 2)
 
 
-def compare(sizes: list[str], folder: str) -> list[dict[str, Any]]:
-    """Every default fit beside its XGBoost."""
+def compare(sizes: list[str], names: list[str], folder: str) -> list[dict[str, Any]]:
+    """Default fits beside their XGBoost."""
     found = []
     for of in sizes:
-        for name in TREES:
+        for name in names:
             runs = [[alone("fit", who, of, folder) for who in (name, f"XGBoost as {name}")] for _ in range(2)]
             ours, peer = (min(both, key=lambda run: run["cpu"]) for both in zip(*runs, strict=True))
             ours["times_xgboost_cv"] = round(ours["cpu"] / peer["cpu"], 2)
@@ -285,10 +275,10 @@ def rounds_of(name: str, T: int) -> dict[str, Any]:
     return {"who": name, "rounds": T} | measured(lambda: clf.fit(X, y, **groups))
 
 
-def growth_in_rounds() -> list[dict[str, Any]]:
+def growth_in_rounds(names: list[str]) -> list[dict[str, Any]]:
     """Slopes of processor time against T, from 5 to 45 rounds."""
     found = []
-    for name in TREES:
+    for name in names:
         runs = [alone("rounds_of", name, T) for T in (5, 15, 45)]
         found.append(
             {
@@ -309,6 +299,9 @@ def main() -> None:
     parser.add_argument("--predictions", action="store_true", help="of two classes, beside trees as large")
     parser.add_argument("--data", default="", help="folder with real tables")
     parser.add_argument("--sizes", nargs="*", help="tables instead of the usual ones")
+    parser.add_argument(
+        "--who", nargs="*", choices=TREES, default=list(TREES), help="classifiers instead of all"
+    )
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -322,21 +315,22 @@ def main() -> None:
         report["busy"] = [busy(n) for n in (0, 1, 2)]
         print(json.dumps(report["busy"], indent=1))
     elif args.predictions:
-        sizes = ["10000 x 20, 2"] + (["adult", "taiwan_credit", "bank_full"] if args.data else [])
+        sizes = ["10000 x 20, 2", "10000 x 20, 10"]
+        sizes += ["adult", "taiwan_credit", "bank_full"] if args.data else []
         report["predictions"] = [alone("predictions", of, args.data) for of in args.sizes or sizes]
         print(json.dumps(report["predictions"], indent=1))
     elif args.profile:
         sizes = args.sizes or ["10000 x 20, 2", "10000 x 20, 10", "100000 x 20, 2"]
-        report["profile"] = [alone("profile", name, of, args.data) for of in sizes for name in TREES]
+        report["profile"] = [alone("profile", name, of, args.data) for of in sizes for name in args.who]
         print(pd.DataFrame(report["profile"]).to_string())
     elif args.rounds:
-        report["slope_in_rounds"] = growth_in_rounds()
+        report["slope_in_rounds"] = growth_in_rounds(args.who)
         print(json.dumps(report["slope_in_rounds"], indent=1))
     else:
         sizes = ["10000 x 20, 2", "10000 x 20, 10"]
         if not args.quick:
             sizes += ["100000 x 20, 2", "1000000 x 20, 2"] + (["a9a", *TARGETS] if args.data else [])
-        report["fits"] = compare(args.sizes or sizes, args.data)
+        report["fits"] = compare(args.sizes or sizes, args.who, args.data)
         report["slopes"] = growth(report["fits"])
         print(report["slopes"])
     if args.out:

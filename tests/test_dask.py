@@ -775,7 +775,7 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
         (({"one": one * 2}, yd), {}, "must hold probabilities in"),
         (({"one": one}, yd * 0), {}, "at least two different labels"),
         (({"one": one}, yd), {"sample_weight": wd * 0}, "no row of positive weight"),
-        (({"one": one}, yd), {"sample_weight": wd - 2}, "sample_weight: Negative values"),
+        (({"one": one}, yd), {"sample_weight": wd - 2}, "sample_weight must not be negative"),
         (({"one": one}, yd), {"objective": "worst_group"}, "needs groups"),
         (({"one": one}, yd), {"objective": "cvar", "alpha": 0.5}, "give shares=False"),
         (({"one": one}, yd), {"randomized": True}, "randomized=True is not available on a cluster"),

@@ -338,12 +338,13 @@ def test_what_answers_one_class_meets_nothing():
         assert clf.bound_met_randomized_ == (clf.expected_unit_errors_.max() <= clf.max_error_[0] + 1e-9)
 
 
-def test_small_groups_and_the_scale_of_weights():
+@pytest.mark.parametrize("estimator", [None, TREE])
+def test_small_groups_and_the_scale_of_weights(estimator):
     X, y, table = census()
     group = np.where(np.arange(400) < 6, "rare", table["race"])
     fits = []
     for scale in (1.0, 1 / 64):
-        clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0)
+        clf = tb.GroupDROBoostClassifier(estimator, n_estimators=3, random_state=0)
         with pytest.warns(tb.SmallUnitsWarning, match=r"group rare \(6\): .*unit_pools_"):
             fits.append(clf.fit(X, y, np.full(400, scale), groups=group))
     np.testing.assert_array_equal(fits[0].estimator_weights_, fits[1].estimator_weights_)

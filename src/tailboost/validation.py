@@ -1,7 +1,7 @@
 """Which rows a hypothesis is fitted on, whose losses drive the player, and whose losses decide λ.
 
 A scheme is an oracle of the game: it takes the density of the player's weights and answers with a member
-and its losses. A strong learner leaves no training losses, so the member that stays is fitted on all rows
+and its losses. A strong learner leaves no training losses, so the member that stays has seen all rows
 while its losses are measured on rows that a sibling of it did not see.
 """
 
@@ -213,7 +213,7 @@ def ask_anew(question: bytes, ask: Callable[[], Ints]) -> Ints:
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """Out-of-fold losses for player and λ; the member that stays is fitted on all rows.
+    """Out-of-fold losses for player and λ; the member that stays has seen all rows.
 
     ``memory`` records the answers of each fold that is fitted without growth.
     """
@@ -228,7 +228,7 @@ class CrossFitted:
     player_rows = None
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit one model per fold for the losses and one on all rows for the ensemble."""
+        """Fit one model per fold for the losses, and ask for one of all rows for the ensemble."""
         weight, grow = self.train.weight * round_significant(u), goal is not None
         held = [self.fold == j for j in range(self.fold.max() + 1)]
         models = [self._answers(rows, outside(rows, weight, self.train), seed, grow) for rows in held]

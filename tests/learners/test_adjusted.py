@@ -97,6 +97,62 @@ def test_answers_are_shifted_logarithms():
         assert np.array_equal(answers, member.predict(X))
 
 
+def in_parts(X, y, part, estimators):
+    """The answer of a cross-fit that stays, and those that judged the parts."""
+    session = opened(X, y, estimators)
+    session.leave_out(part)
+    one = np.ones(len(y))
+    judges = [session.fit(one, 0, part != j) for j in range(part.max() + 1)]
+    return session.fit(one, 0), judges
+
+
+def test_what_stays_of_a_cross_fit_is_the_mean_of_the_models_that_judged():
+    X, y = noisy(6, n=120, K=K)
+    Counted.fits.clear()
+    trees = [Counted(), DecisionTreeClassifier(max_depth=3, random_state=0)]
+    stays, judges = in_parts(X, y, np.arange(len(y)) % 4, trees)
+    assert len(Counted.fits) == 4  # none for all rows
+    each = [judge.table_.transform(X) for judge in judges]
+    np.testing.assert_allclose(stays.table_.transform(X), np.mean(each, axis=0), rtol=1e-12)
+
+
+def test_a_class_is_told_by_the_models_that_saw_it():
+    X, y = noisy(7, n=100, K=K)
+    part = np.arange(len(y)) % 5
+    y = np.where(y == 2, 1, y)
+    y[[0, 5]] = 2  # both rows lie in part 0, whose judge knows no class 2
+    stays, judges = in_parts(X, y, part, [DecisionTreeClassifier(max_depth=3, random_state=0)])
+    each = np.array([judge.table_.transform(X) for judge in judges])
+    found = stays.table_.transform(X)
+    np.testing.assert_allclose(found[:, :2], each[:, :, :2].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found[:, 2], each[1:, :, 2].mean(axis=0), rtol=1e-12)
+
+
+def test_a_part_that_is_all_but_one_class_tells_nothing():
+    """Of two classes one is in part 0 alone: its judge knows only the other, and the mean leaves it out."""
+    rng = np.random.default_rng(0)
+    X, part = rng.normal(size=(40, 2)), np.arange(40) % 4
+    y = ((part == 0) & (X[:, 0] > 0)).astype(int)
+    X[y == 1] += 3.0
+    session = open_session(
+        LogitAdjustedClassifier([DecisionTreeClassifier(max_depth=2)]), X, y, 2, np.ones(40), {}
+    )
+    session.leave_out(part)
+    stays = session.fit(np.ones(40), 0)
+    assert len(stays.table_.models) == 3
+    assert (stays.predict(X) == y).all()
+
+
+def test_a_held_out_part_is_learnt_at_the_end():
+    X, y = noisy(8, n=90, K=K)
+    Counted.fits.clear()
+    stays, judges = in_parts(X, y, np.where(np.arange(len(y)) % 5 == 0, 0, -1), [Counted()])
+    assert len(Counted.fits) == 2
+    alone = opened(X, y, [Counted()]).fit(np.ones(len(y)), 0)
+    np.testing.assert_array_equal(stays.table_.transform(X), alone.table_.transform(X))
+    assert not np.array_equal(stays.table_.transform(X), judges[0].table_.transform(X))
+
+
 def test_class_the_rows_lack():
     X, y = noisy(3, n=60, K=K)
     session = opened(X, y)

@@ -1,4 +1,4 @@
-"""The forest behind the default worst-class fit: one for all parts of a cross-fit, on samples of rows."""
+"""The forest of small tables, and of groups: one for all parts of a cross-fit, on samples of rows."""
 
 import numpy as np
 import pytest
@@ -189,3 +189,7 @@ def test_a_cross_fit_grows_one_forest(monkeypatch):
     grown.clear()
     LogitAdjustedClassifier().fit(X, y)
     assert sum(grown) == forests.N_TREES
+    grown.clear()
+    monkeypatch.setattr("tailboost.learners._adjusted.FOREST_UP_TO", 100)  # as 5,000 rows take long
+    LogitAdjustedClassifier().fit(X, y)
+    assert not grown

@@ -22,7 +22,7 @@ from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given
 from tailboost.classifiers._known_rows import ResubstitutionWarning
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
-from tailboost.classifiers._randomized import RandomizedClassifier, lambdas_of
+from tailboost.classifiers._randomized import RandomizedClassifier
 from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
@@ -253,37 +253,6 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 ResubstitutionWarning,
             )
         return kept
-
-    def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
-
-        The classifier of one α is ``reweight(alpha=α)``.
-
-        Parameters
-        ----------
-        alphas : sequence of float in (0, 1]
-            Tail masses.
-
-        Returns
-        -------
-        ndarray of shape (len(alphas), n_members)
-            A row per α, in the order given, a column per member, in the order of ``estimators_``; rows sum
-            to 1.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from tailboost import AdaLPBoostClassifier
-        >>> X, y = load_wine(return_X_y=True)
-        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
-        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
-        >>> path.shape == (3, len(clf.estimators_))
-        True
-        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
-        True
-        """
-        check_is_fitted(self)
-        return lambdas_of(self.combiner_.pool.ledger, alphas)
 
     @property
     def guarantee_(self) -> Guarantee:

@@ -25,6 +25,7 @@ class RandomizedClassifier(ClassifierMixin):
 
     classes_: NDArray[Any]
     ensemble_: Any
+    combiner_: Any
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
@@ -131,6 +132,41 @@ class RandomizedClassifier(ClassifierMixin):
         chosen = self._drawn(members, n_rows_of(X))
         return self.classes_[answers_by(chosen, lambda m, rows: self.ensemble_.answer(m, take(X, rows)))]
 
+    def alpha_path(self, alphas: Sequence[float]) -> Floats:
+        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
+
+        The classifier of one α is ``reweight(alpha=α)``.
+
+        Parameters
+        ----------
+        alphas : sequence of float in (0, 1]
+            Tail masses.
+
+        Returns
+        -------
+        ndarray of shape (len(alphas), n_members)
+            A row per α, in the order given, a column per member, in the order of ``estimator_weights_``;
+            rows sum to 1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from tailboost import AdaLPBoostClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
+        >>> path.shape == (3, len(clf.estimator_weights_))
+        True
+        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
+        True
+        """
+        check_is_fitted(self)
+        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
+            raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
+        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
+        ledger: Ledger = self.combiner_.pool.ledger
+        return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
+
     def _drawn(self, members: Any, n: int) -> Ints:
         """Check that there is a member for each of n rows, with one answer to it."""
         chosen, most = np.asarray(members), len(self.ensemble_)
@@ -153,11 +189,3 @@ def logs(shares: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         found: Floats = np.log(shares)
     return found
-
-
-def lambdas_of(ledger: Ledger, alphas: Sequence[float]) -> Floats:
-    """Return λ of least CVaR for many α, one row each."""
-    if np.ndim(alphas) != 1 or np.size(alphas) == 0:
-        raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
-    values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-    return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])

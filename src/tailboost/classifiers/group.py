@@ -22,13 +22,10 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.learners._adjusted import FOREST_UP_TO
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
-
-# Up to so many distinct rows the default learner over classes has a forest beside the boosted trees: there
-# rare classes err less with it. See benchmarks/README.md.
-FOREST_UP_TO = 5_000
 
 
 @documented
@@ -42,8 +39,12 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     Parameters
     ----------
     {{estimator}}
-        Over the classes None is `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its
-        own default, which has a forest too: an argmax answers a round instead of a fit.
+        With None an argmax answers a round instead of a fit. Over groups the answer to weights q_g is
+        ``argmax_k Σ_g q_g/p_g p(k, g | x)``, p_g the share of group g: the one above is fitted once, with
+        a small forest of p(group | x, class) beside it (up to 60 combinations of class and groups; with more
+        it is fitted in every round, as ``HistBoostClassifier()`` is). Over the classes None is
+        `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its own default, which has a
+        forest too.
     n_estimators : int, default=30
         Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0
@@ -54,6 +55,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     {{mean_budget}}
     {{min_unit_rows}}
     {{validation}}
+        Where an argmax answers over groups, "auto" takes three folds beyond 5,000 distinct rows.
     {{include_constants}}
     {{class_weight}}
     {{n_iter_no_change … verbose}}
@@ -68,8 +70,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     {{expected_unit_intervals_}}
     {{ensemble_}}
     estimators_ : list
-        The boosted hypotheses in order, then (for "mixture") plain ERM, with the default learner over classes
-        seven members between it and the balanced model, and the constants.
+        The boosted hypotheses in order, then (for "mixture") plain ERM, where an argmax answers seven members
+        between it and the balanced model, and the constants.
     {{estimator_weights_ … trace_}}
         ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
         pooled.
@@ -165,6 +167,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             return super()._learner(problem)
         if self._named.kind == "group":
             return self._joint_learner(problem)
+        # The own default takes twice as long, and is no better where there are many rows.
         few = len(problem.sketch.kept) <= FOREST_UP_TO
         boosted = HistBoostClassifier(n_jobs=self.n_jobs)
         return LogitAdjustedClassifier(None if few else boosted, n_jobs=self.n_jobs)

@@ -71,9 +71,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     estimator : classifier or str, optional
         The base learner or its name (see `tailboost.learners.named`); one that can grow
         (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …) is grown only as far as asked. None
-        is `HistBoostClassifier` in the indicator game. In the error game it is `LogitAdjustedClassifier`,
-        over groups and cells with a forest of p(group | x, class) beside it: an argmax answers a round
-        instead of a fit (up to 60 combinations of class and groups).
+        is `HistBoostClassifier` in the indicator game. In the error game an argmax answers a round instead
+        of a fit: over classes and cells by `LogitAdjustedClassifier`, over groups by `HistBoostClassifier`,
+        over cells and groups with a forest of p(group | x, class) beside it (up to 60 combinations of class
+        and groups).
     max_error : float in (0, 1], dict or "auto", default="auto"
         The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
         for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes
@@ -135,8 +136,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     eta_ : float
         Learning rate of Hedge.
     unit_errors_ : ndarray of shape (m,)
-        Error of `predict` on the validation rows, the same on which λ was chosen. Where members are refitted
-        on all rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
+        Error of `predict` on the validation rows, the same on which λ was chosen. Where members have seen all
+        rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
         validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
         The same of the randomised classifier with the label distribution `predict_proba`. Both are measured
@@ -161,8 +162,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     {{ensemble_}}
     estimators_ : list
         The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
-        ERM, with the default learner over classes seven members between it and the balanced model, and the
-        constants.
+        ERM, where an argmax answers seven members between it and the balanced model, and the constants.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
     {{n_iter_ … guarantee_}}

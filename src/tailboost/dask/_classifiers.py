@@ -33,7 +33,8 @@ from tailboost.dask._scheme import ClusterScheme, Kept, Progress, Refined, Split
 from tailboost.dask._worker import Look, Partition, Reading, Tally
 from tailboost.data import GroupNames, Problem
 from tailboost.game import Response, Stop, Turn, Units
-from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.learners import LogitAdjustedClassifier
+from tailboost.learners._adjusted import default_boosting
 from tailboost.learners._hist import cut_table
 from tailboost.learners._part import feature_kinds
 from tailboost.learners._table import ROWS_FOR_CUTS, OpenTable, TableReader
@@ -416,6 +417,4 @@ class WorstClassBoostClassifier(_Grouped, local.WorstClassBoostClassifier):
             return super()._learner()
         if not self._by_argmax:
             return self._default_learner()
-        return LogitAdjustedClassifier(
-            HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False)
-        )
+        return LogitAdjustedClassifier(default_boosting())

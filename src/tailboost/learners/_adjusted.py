@@ -29,8 +29,11 @@ from tailboost.learners._table import OpenTable
 from tailboost.learners._threads import N_JOBS
 from tailboost.learners.protocols import Learner, Partitioned, PreparedProba
 
-# Least probability: a class that the forest gives 0 must still be answered if its weight is large enough.
+# Least probability: a class that a forest gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-3
+# Up to so many distinct rows a forest stands beside the boosted trees by default: classes of a few rows err
+# less with it. See benchmarks/README.md.
+FOREST_UP_TO = 5_000
 # Relative tolerance within which weights are the same: the player's are rounded to 16 bits.
 SAME = 1e-3
 
@@ -44,16 +47,27 @@ class LogProbabilities:
         Fitted on class numbers, with ``predict_proba``.
     n_classes : int
         K; classes that a model did not see have the least probability.
+    share : ndarray of shape (len(models), K), optional
+        Weight of each model in the mean for each class; the same for all by default.
     """
 
-    def __init__(self, models: list[Any], n_classes: int) -> None:
+    def __init__(self, models: list[Any], n_classes: int, share: Floats | None = None) -> None:
         self.models, self.n_classes = models, n_classes
+        self.share = np.full((len(models), n_classes), 1.0 / len(models)) if share is None else share
+
+    @classmethod
+    def mean(cls, parts: list[LogProbabilities], seen: Mask) -> LogProbabilities:
+        """Return the mean of several: for each class of those that saw it, shape (len(parts), K)."""
+        asked = seen | ~seen.any(axis=0)
+        weight = asked / asked.sum(axis=0)
+        share = np.vstack([part.share * w for part, w in zip(parts, weight, strict=True)])
+        return cls([model for part in parts for model in part.models], len(weight[0]), share)
 
     def transform(self, X: Any) -> Floats:
         """Return the logarithms, shape (n, K)."""
         total = np.zeros((X.shape[0], self.n_classes))
         tables: dict[Any, Any] = {}
-        for model in self.models:
+        for model, share in zip(self.models, self.share, strict=True):
             if isinstance(model, PreparedProba):
                 # Fitted on an opened table, it knows the columns, not the names that scikit-learn asks for.
                 if model.table_ not in tables:
@@ -63,8 +77,8 @@ class LogProbabilities:
                 known = np.asarray(model.predict_proba(X), dtype=np.float64)
             P = np.zeros_like(total)
             P[:, np.asarray(model.classes_, dtype=np.intp)] = known
-            total += np.log(np.maximum(P, LEAST_PROBABILITY))
-        return total / len(self.models)
+            total += share * np.log(np.maximum(P, LEAST_PROBABILITY))
+        return total
 
 
 class Adjusted:
@@ -84,7 +98,8 @@ class Adjusted:
     @property
     def feature_importances_(self) -> Floats:
         """Mean of those of the classifiers behind the probabilities, shape (d,)."""
-        return np.mean([model.feature_importances_ for model in self.table_.models], axis=0)
+        each = [model.feature_importances_ for model in self.table_.models]
+        return np.average(each, axis=0, weights=self.table_.share.mean(axis=1))
 
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
@@ -116,8 +131,10 @@ class AdjustedSession:
         self, template: LogitAdjustedClassifier, X: Any, y: Ints, n_classes: int, sample_weight: Floats
     ) -> None:
         self.X, self.y, self.n_classes, self.sample_weight = X, y, n_classes, sample_weight
-        self.learners = template._learners()
         table = cache(partial(OpenTable.of, X))  # read when the first learner asks for it
+        few = template.estimators is None and len(np.unique(table().hashes)) <= FOREST_UP_TO
+        self.learners = template._learners(few)
+        self.parts: list[Mask] = []
         self.opened = [self._open(learner, table) for learner in self.learners]
         self.shared: dict[bytes, LogProbabilities] = {}
         self.known: dict[tuple[bytes, bytes], Floats] = {}
@@ -133,6 +150,7 @@ class AdjustedSession:
 
     def leave_out(self, part: Ints) -> None:
         """Tell which rows are judged together, see `protocols.Partitioned`."""
+        self.parts = [part == j for j in range(int(part.max()) + 1)]
         for opened in self.opened:
             if isinstance(opened, Partitioned):
                 opened.leave_out(part)
@@ -150,10 +168,29 @@ class AdjustedSession:
         even = factor[self.y] * own
         if (np.abs(used - even) > SAME * even).any():
             return Adjusted(self._fit(weight, rows), log_weight)
+        return Adjusted(self._probabilities(rows), log_weight)
+
+    def _probabilities(self, rows: Mask | None) -> LogProbabilities:
+        """Return the class probabilities for the rows' own weights.
+
+        What stays of a cross-fit is the mean of the models that judged the parts. It needs no fit, and errs
+        less than one model to all rows. See benchmarks/README.md.
+        """
         key = rows_key(rows)
         if key not in self.shared:
-            self.shared[key] = self._fit(self.sample_weight, rows)
-        return Adjusted(self.shared[key], log_weight)
+            mean = self._mean_of_parts() if rows is None and len(self.parts) > 1 else None
+            self.shared[key] = mean or self._fit(self.sample_weight, rows)
+        return self.shared[key]
+
+    def _mean_of_parts(self) -> LogProbabilities | None:
+        """Return the mean of the models without a part of the rows each; None where each saw one class."""
+        fitted, seen = [], []
+        for part in self.parts:
+            classes = np.bincount(self.y[~part], self.sample_weight[~part], self.n_classes) > 0.0
+            if np.count_nonzero(classes) > 1:
+                fitted.append(self._probabilities(~part))
+                seen.append(classes)
+        return LogProbabilities.mean(fitted, np.array(seen)) if fitted else None
 
     def _fit(self, weight: Floats, rows: Mask | None) -> LogProbabilities:
         own = weight if rows is None else np.where(rows, weight, 0.0)
@@ -201,6 +238,11 @@ def balanced(weight: Floats, y: Ints, sample_weight: Floats) -> Floats:
     return reweighed(weight, y, np.where(mass > 0.0, kept / np.count_nonzero(mass), 0.0))
 
 
+def default_boosting(n_jobs: int | None = None) -> HistBoostClassifier:
+    """Return the trees that `LogitAdjustedClassifier` fits by default."""
+    return HistBoostClassifier(n_estimators=100, max_depth=5, learning_rate=0.2, n_jobs=n_jobs)
+
+
 def rows_key(rows: Mask | None) -> bytes:
     """Return a key for the rows of a fit."""
     return b"" if rows is None else rows.tobytes()
@@ -214,13 +256,17 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
     then answered by ``argmax_k w_k p_k(x)``, the best answer if the probabilities are right [1]_, [2]_. In a
     game over classes every round after the first costs an argmax.
 
+    Where a classifier cross-fits, its members answer by the mean of the models of the folds, each of which
+    left out the rows that it judged. No model is fitted to all rows.
+
     Parameters
     ----------
     estimators : classifier or list of classifiers, optional
         With ``predict_proba`` and sample weights in ``fit``; the logarithms of their probabilities are
         averaged. They are fitted anew, so a frozen classifier is refused. None takes boosted
-        trees (`HistBoostClassifier`, 100 rounds of a tree of depth 4 per class, learning rate 0.1) and 100
-        extremely randomised trees of at most 20,000 leaves, which err on different rows.
+        trees (`HistBoostClassifier`, 100 rounds of a tree of depth 5 per class, learning rate 0.2), and up to
+        5,000 distinct rows 100 extremely randomised trees beside them, with which classes of a few rows err
+        less.
     n_jobs : int, optional
         The most threads of a fit or prediction of the default estimators, as in `HistBoostClassifier`.
     random_state : int, RandomState or None
@@ -270,15 +316,12 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _learners(self) -> list[Any]:
+    def _learners(self, few: bool = True) -> list[Any]:
+        """Return what is fitted; ``few`` says that there are at most `FOREST_UP_TO` distinct rows."""
         self._validate_params()
         if self.estimators is None:
-            chosen: list[Any] = [
-                HistBoostClassifier(
-                    n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False, n_jobs=self.n_jobs
-                ),
-                TableForest(n_jobs=self.n_jobs),
-            ]
+            forest = [TableForest(n_jobs=self.n_jobs)] if few else []
+            chosen: list[Any] = [default_boosting(self.n_jobs), *forest]
         else:
             given = self.estimators if isinstance(self.estimators, list) else [self.estimators]
             chosen = [clone(e) for e in given]

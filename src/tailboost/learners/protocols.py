@@ -67,7 +67,7 @@ class Partitioned(Protocol):
         ----------
         part : ndarray of int, shape (n,)
             Number of the part, −1 for rows that are never left out. A fit whose ``rows`` are not the
-            complement of a part, or all, remains possible.
+            complement of a part, or all, remains possible. One of all rows may be the mean of the others.
         """
 
 

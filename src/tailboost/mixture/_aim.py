@@ -113,3 +113,28 @@ class Aim:
         way = reachable(combiner, float(self.allowed.max()))
         words = combiner.pool.ledger.rows.words
         warn_of_missed(self.units.kind, names, errors, self.allowed, missed, words, way)
+
+
+def check_parameters(mix: Any, groups: Any) -> None:
+    """Raise ValueError where parameters of a mixture do not suit each other, or groups are needed."""
+    over_groups = mix.objective in ("worst_group", "worst_cell")
+    if mix.objective == "cvar" and mix.alpha is None:
+        raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
+    if mix.objective != "cvar" and mix.alpha is not None:
+        raise ValueError(f"alpha={mix.alpha!r} has no meaning with objective={mix.objective!r}")
+    if mix.objective == "cvar" and mix.max_error is not None:
+        raise ValueError("max_error has no meaning with objective='cvar'")
+    if mix.randomized is False and mix.objective == "cvar":
+        raise ValueError(
+            "randomized=False leaves one member, and its CVaR is its mean loss / alpha, or 1: for "
+            "objective='cvar' members must share"
+        )
+    if mix.randomized is False and mix.shares is True:
+        raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
+    if over_groups and groups is None:
+        raise ValueError(f"objective={mix.objective!r} needs groups")
+    if mix.groups_at_prediction and not over_groups:
+        raise ValueError(
+            f"groups_at_prediction=True has no meaning with objective={mix.objective!r}: it is for "
+            "'worst_group' and 'worst_cell'"
+        )

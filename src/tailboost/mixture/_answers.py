@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import as_pandas, n_rows_of
@@ -45,6 +45,17 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
     groups_at_prediction: bool
     _group_names: GroupNames
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted models, on class numbers, in the order of `estimators`."""
+        check_is_fitted(self)
+        return self._models.fitted
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name."""
+        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
 
     @property
     def estimator_weights_(self) -> Floats:

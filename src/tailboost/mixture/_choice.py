@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_weights, n_rows_of, positions
@@ -22,7 +21,6 @@ from tailboost.classifiers._input import (
     labels_of,
     rows_given,
 )
-from tailboost.classifiers._randomized import lambdas_of
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates, Wrong
@@ -31,7 +29,7 @@ from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, n_group_rows
-from tailboost.mixture._aim import Aim
+from tailboost.mixture._aim import Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._by_group import members_by_group
 from tailboost.mixture._members import Margins, losses_of
@@ -59,30 +57,10 @@ class ProbabilityMixture(MixtureAnswers):
 
     # -- the choice ----------------------------------------------------------------------------------
 
-    def _check_objective(self, groups: Any) -> None:
-        if self.objective == "cvar" and self.alpha is None:
-            raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
-        if self.objective != "cvar" and self.alpha is not None:
-            raise ValueError(f"alpha={self.alpha!r} has no meaning with objective={self.objective!r}")
-        if self.objective == "cvar" and self.max_error is not None:
-            raise ValueError("max_error has no meaning with objective='cvar'")
-        if self.randomized is False and self.objective == "cvar":
-            raise ValueError(
-                "randomized=False leaves one member, and its CVaR is its mean loss / alpha, or 1: for "
-                "objective='cvar' members must share"
-            )
-        if self.randomized is False and self.shares is True:
-            raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
-        if self.objective in ("worst_group", "worst_cell") and groups is None:
-            raise ValueError(f"objective={self.objective!r} needs groups")
-        if self.groups_at_prediction and self.objective not in ("worst_group", "worst_cell"):
-            raise ValueError(
-                f"groups_at_prediction=True has no meaning with objective={self.objective!r}: it is for "
-                "'worst_group' and 'worst_cell'"
-            )
-
-    def _name_groups(self, groups: Any, n: int, used: Mask) -> None:
-        self._set_groups(GroupNames.of(groups, "groups", n, used))
+    def _name_groups(self, groups: Any, used: Mask | None = None) -> None:
+        """Take the names of groups that rows are given with, all of them or those of some rows."""
+        n = n_group_rows(groups)
+        self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
         self._group_names = names
@@ -218,17 +196,6 @@ class ProbabilityMixture(MixtureAnswers):
         self.gap_ = max(0.0, self.ensemble_.gap)
         self.__dict__.pop("_guarantee", None)
 
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted models, on class numbers, in the order of `estimators`."""
-        check_is_fitted(self)
-        return self._judged.models.fitted
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted models by name."""
-        return Bunch(**dict(zip(self._judged.models.names, self.estimators_, strict=False)))
-
     # -- another choice ------------------------------------------------------------------------------
 
     def reweight(
@@ -287,8 +254,7 @@ class ProbabilityMixture(MixtureAnswers):
         judged = self._judged
         if rows_given("reweight", X, y, sample_weight=sample_weight):
             if groups is not None:
-                n = n_group_rows(groups)
-                new._name_groups(groups, n, np.ones(n, dtype=bool))
+                new._name_groups(groups)
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
             if judged.models.fitted:
                 new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
@@ -296,7 +262,7 @@ class ProbabilityMixture(MixtureAnswers):
             judged = judged.kept()
             if groups is not None:
                 judged = replace(judged, rows=new._with_groups(judged.rows, groups))
-        new._check_objective(judged.rows.groups)
+        check_parameters(new, judged.rows.groups)
         # On the same rows and for the same units the members are the same: only λ is chosen again.
         same = judged is self._judged and name == self.objective
         new._settle(judged, self.combiner_ if same else None)
@@ -310,12 +276,9 @@ class ProbabilityMixture(MixtureAnswers):
                 f"groups has {n} entries, but the probabilities kept are of {rows.words}, from a table given "
                 f"with {len(rows.y) if given is None else given.n_rows:,} rows: one group for each is needed"
             )
-        used = np.ones(n, dtype=bool)
-        if given.index is not None:
-            used = np.isin(np.arange(n), given.index)
-        self._name_groups(groups, n, used)
-        numbers = self._group_names.number(groups, "groups", n)
-        return replace(rows, groups=numbers if given.index is None else numbers[given.index])
+        used = np.arange(n) if given.index is None else given.index
+        self._name_groups(groups, np.isin(np.arange(n), used))
+        return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
 
     def tradeoff(self, budgets: Sequence[float] | None = None) -> TradeOff:
         """Return what a lower worst error costs in mean error, without training anything.
@@ -351,36 +314,9 @@ class ProbabilityMixture(MixtureAnswers):
             judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
         else:
             judged = self._judged.kept()
-        self._check_objective(judged.rows.groups)
+        check_parameters(self, judged.rows.groups)
         table = judged.table
         return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
-
-    def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
-
-        The classifier of one α is ``reweight(alpha=α)``.
-
-        Parameters
-        ----------
-        alphas : sequence of float in (0, 1]
-            Tail masses.
-
-        Returns
-        -------
-        ndarray of shape (len(alphas), n_members)
-            A row per α, in the order given, a column per member, in the order of `members_`; rows sum to 1.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from tailboost import RobustMixtureClassifier
-        >>> X, y = load_wine(return_X_y=True)
-        >>> mix = RobustMixtureClassifier([("trees", "extra")], random_state=0).fit(X, y)
-        >>> mix.alpha_path([0.1, 1.0]).shape == (2, len(mix.members_))
-        True
-        """
-        check_is_fitted(self)
-        return lambdas_of(self.combiner_.pool.ledger, alphas)
 
     # -- what was found -------------------------------------------------------------------------------
 

@@ -27,10 +27,9 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
-from tailboost.data import n_group_rows
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
-from tailboost.mixture._aim import OBJECTIVES
+from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import check_estimators, fit_models
 from tailboost.mixture._tables import Models, check_named
@@ -302,7 +301,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             If an argument is not as described, or an estimator cannot take part; nothing is fitted then.
         """
         X, y = unpack(X, y)
-        self._check_objective(groups)
+        check_parameters(self, groups)
         estimators = self._chosen_estimators()
         self._check_names(estimators)
         check_estimators(estimators, sample_weight is not None)
@@ -392,8 +391,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         refuse_missing(y, "y")
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
-            n = n_group_rows(groups)
-            mix._name_groups(groups, n, np.ones(n, dtype=bool))
+            mix._name_groups(groups)
         mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
         mix._warn()
         return mix
@@ -403,7 +401,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """Return a classifier of these parameters, which are checked as far as they can be without rows."""
         mix = cls(**params)
         mix._validate_params()
-        mix._check_objective(groups)
+        check_parameters(mix, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
         return mix
