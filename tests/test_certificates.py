@@ -524,3 +524,20 @@ def test_sparse_rows_of_weight_zero_are_left_out(form):
         model, sparse.csr_array(X[100:]).asformat(form), y[100:], sample_weight=weight.astype(float)
     )
     assert bounds.bounds == tb.certify(model, X[100:][weight], y[100:][weight]).bounds
+
+
+def test_targets_of_what_is_not_there_are_shown_as_given():
+    y, groups = np.arange(60) % 2, np.repeat(["a", "b", "c"], 20)
+    for max_error, says in [
+        (
+            {"z": 0.2},
+            r"max_error=\{'z': 0.2\}: no group or class or cell is called 'z'; there are \['a', 'b'",
+        ),
+        ({"a": 0.2, 1: 0.3}, "names units of several kinds"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            tb.certify(y, None, y, groups=groups, max_error=max_error)
+    with pytest.raises(
+        ValueError, match=r"^max_error=\{'z': 0.2\}: no class is called 'z'; there are \[0, 1\]"
+    ):
+        tb.certify(y, None, y, max_error={"z": 0.2})
