@@ -511,3 +511,33 @@ def test_the_page_runs():
     result = doctest.testfile(str(page), module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
     assert result.attempted > 10
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("form", ["coo", "csc"])
+def test_sparse_rows_of_weight_zero_are_left_out(form):
+    from scipy import sparse
+
+    X, y = make_classification(300, random_state=0)
+    model = LogisticRegression().fit(X[:100], y[:100])
+    weight = np.arange(200) % 3 > 0
+    bounds = tb.certify(
+        model, sparse.csr_array(X[100:]).asformat(form), y[100:], sample_weight=weight.astype(float)
+    )
+    assert bounds.bounds == tb.certify(model, X[100:][weight], y[100:][weight]).bounds
+
+
+def test_targets_of_what_is_not_there_are_shown_as_given():
+    y, groups = np.arange(60) % 2, np.repeat(["a", "b", "c"], 20)
+    for max_error, says in [
+        (
+            {"z": 0.2},
+            r"max_error=\{'z': 0.2\}: no group or class or cell is called 'z'; there are \['a', 'b'",
+        ),
+        ({"a": 0.2, 1: 0.3}, "names units of several kinds"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            tb.certify(y, None, y, groups=groups, max_error=max_error)
+    with pytest.raises(
+        ValueError, match=r"^max_error=\{'z': 0.2\}: no class is called 'z'; there are \[0, 1\]"
+    ):
+        tb.certify(y, None, y, max_error={"z": 0.2})

@@ -513,6 +513,18 @@ def credit_model(credit):
     return pipeline[-1], X, rows["default"].to_numpy(), rows[["SEX"]]
 
 
+def test_units_have_one_name_and_their_own_kind(csv, tmp_path):
+    done(
+        "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
+        "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "groups_at_prediction=true",
+        "--model", tmp_path / "m.skops",
+    )  # fmt: skip
+    shown = done("inspect", tmp_path / "m.skops").stdout
+    assert re.search(r"^cell  no / city=Oslo ", shown, re.MULTILINE)
+    assert "group" not in shown.split("Errors of predict")[1].split("Guarantee")[0]
+    assert "('" not in shown.split("Guarantee")[1]
+
+
 class TestGroupsAtPrediction:
     """The bundled credit data by SEX: every command reads the group from the file, as `fit` did."""
 

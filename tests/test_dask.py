@@ -848,8 +848,62 @@ def test_the_command_fits_what_it_fits_on_one_machine(tmp_path):
     assert type(many[-1]) is tb.AdaLPBoostClassifier
 
 
+def test_files_without_rows_or_of_another_kind_are_named(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [1.0], "y": ["a"]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=r"t\.csv' is a CSV file: only Parquet is read"):
+        td.read_parquet(tmp_path / "t.csv", "y")
+    frame.head(0).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"t\.parquet' has no rows"):
+        td.read_parquet(tmp_path / "t.parquet", "y")
+
+
 @pytest.mark.parametrize("missing", ["dask", "distributed", "xgboost"])
 def test_what_is_missing_is_named(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; import tailboost.dask"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
     assert "pip install 'tailboost[dask]'" in said.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def kept(client):
+    pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, y, groups, weight = table(n=800)
+    fitted = td.GroupDROBoostClassifier(TREES, n_estimators=2, random_state=0)
+    fitted.fit(*(da.from_array(a[:400], chunks=100) for a in (X, y)), groups=None, client=client)
+    frame = pandas.DataFrame(X[400:], columns=list("abcde")).assign(y=y[400:], g=groups[400:], w=weight[400:])
+    frame = frame.sort_values("a", ignore_index=True)
+    there = frames.from_pandas(frame, npartitions=4, sort=False)
+    return fitted, there[there["a"] > 0], frame[frame["a"] > 0]
+
+
+class TestPartitionsWithoutRows:
+    """What a filter leaves: the answers, the accuracy and the bounds are those of the rows there are."""
+
+    def test_answers(self, kept):
+        fitted, there, here = kept
+        local, columns = fitted.to_local(), list("abcde")
+        assert len(here) < 300  # so that a partition of 100 has no rows
+        for values in (there[columns].values, here[columns].to_numpy()):
+            answers = fitted.predict(values)
+            shares = fitted.predict_proba(values)
+            if hasattr(answers, "compute"):
+                answers, shares = answers.compute(), shares.compute()
+            np.testing.assert_array_equal(answers, local.predict(here[columns].to_numpy()))
+            np.testing.assert_array_equal(shares, local.predict_proba(here[columns].to_numpy()))
+
+    def test_accuracy(self, kept):
+        fitted, there, here = kept
+        columns = list("abcde")
+        for weight, same in ((None, None), (there["w"].values, here["w"])):
+            expected = fitted.to_local().score(here[columns].to_numpy(), here["y"], same)
+            assert fitted.score(there[columns].values, there["y"].values, weight) == pytest.approx(expected)
+
+    def test_bounds(self, kept, client):
+        fitted, there, here = kept
+        columns = list("abcde")
+        with client.as_current():
+            found = td.certify(fitted, there[columns].values, there["y"].values, groups=there["g"].values)
+        expected = tb.certify(fitted.to_local(), here[columns].to_numpy(), here["y"], groups=here["g"])
+        assert [(b.name, b.upper) for b in found.bounds] == [(b.name, b.upper) for b in expected.bounds]

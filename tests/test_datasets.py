@@ -366,6 +366,7 @@ def test_date_columns_are_refused_by_name(tmp_path, dtype):
         ("x,x,y\n1,2,a\n3,4,b\n", "more than one column named 'x'"),
         ("x,,y\n1,2,a\n3,4,b\n", r"without a name \(column 2\).*index=False"),
         ("x,y\n1,a\n2,b,3\n", "line 3 has 3 values, the header has 2"),
+        ("x;y\n1;a\n2;'b, c'\n", "line 3 has 2 values, the header has 1; if ';' separates them, say so"),
         ("x,z,y\n1,2,a\n2,3\n", "line 3 has 2 values, the header has 3"),
         ("x,z,y\n1,2,a,9\n2,3,b,9\n", "line 2 has 4 values"),
         ("x,z\n1,a\n2,b\n", "no column 'y'.*target.*'x', 'z'"),

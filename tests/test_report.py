@@ -504,10 +504,10 @@ def made_up(ours, plain, repeats=3):
         "command": None,
         "data": {
             "name": "d",
-            "n_rows": 10,
+            "n_rows": 10_000,
             "n_features": 2,
             "classes": ["a", "b"],
-            "class_counts": [4, 6],
+            "class_counts": [4000, 6000],
             "groups": {},
         },
         "settings": {
@@ -560,6 +560,24 @@ class TestFindings:
         assert resampled_p_value([0.1], 0.5) is None
         assert resampled_p_value([0.0, 0.0], 0.5) == 1.0
         assert resampled_p_value([0.1, 0.1], 0.5) == 0.0
+
+    def test_equal_differences_of_few_rows_are_not_certain(self):
+        """Two methods that differ by chance alone: the share of "clear" differences is at most the level.
+
+        On two splits of few rows both differences are often the same multiple of 1/n to the last bit.
+        """
+        rng = np.random.default_rng(0)
+        n, level, counted = 60, 0.05, 4000
+        clear = exact = 0
+        for _ in range(counted):
+            d = (rng.binomial(n, 0.2, 2) - rng.binomial(n, 0.2, 2)) / n
+            clear += resampled_p_value(d, 0.0, 1 / n) <= level
+            exact += resampled_p_value(d, 0.0) <= level / 10
+        assert clear <= counted * level + 3 * np.sqrt(counted * level)
+        assert exact > 5 * counted * level / 10  # without the step far too many
+        document = made_up([0.1, 0.2], [0.3, 0.4], repeats=2)
+        document["data"] |= {"n_rows": 100, "class_counts": [40, 60]}
+        assert self.kinds(document) == {"level"}
 
     def test_holm_steps_down(self):
         assert holm([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])

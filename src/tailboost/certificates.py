@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 
 from tailboost._checks import (
@@ -515,6 +516,8 @@ def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule, grou
 
 def _as_table(X: Any) -> Any:
     X = as_pandas(X)
+    if issparse(X):
+        return X.tocsr()  # not every format has rows to take
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
@@ -608,12 +611,21 @@ def targets_of(max_error: Any, units: Sequence[Unit]) -> dict[tuple[Kind, Any], 
     kind = kinds[0]
     if isinstance(max_error, Mapping):
         keys = [key for key in max_error if key is not None]
+        known = [name for k in kinds for name in names[k]]
+        for key in keys:
+            if key not in known:
+                which = f"no {' or '.join(kinds)} is called {key!r}; there are {known[:20]}"
+                raise ValueError(f"max_error={max_error!r}: {which}")
         about = [k for k in kinds if keys and all(key in names[k] for key in keys)]
+        if keys and not about:
+            raise ValueError(
+                f"max_error={max_error!r} names units of several kinds, such as classes and groups"
+            )
         if len(about) > 1:
             raise ValueError(
                 f"max_error={max_error!r}: {keys[0]!r} names a class and a group; rename the groups"
             )
-        kind = about[0] if about else "class" if keys else kind
+        kind = about[0] if about else kind
         max_error = {None: 1.0, **max_error}
     else:
         max_error = check_number(max_error, "max_error", 0, 1)

@@ -1077,3 +1077,10 @@ def test_nobody_knows_the_rows_behind_probabilities():
     mix = RobustMixtureClassifier.from_probabilities(P, y)
     with pytest.raises(AttributeError, match="no models behind from_probabilities"):
         mix.seen_share(np.zeros((2, 2)))
+
+
+def test_an_estimator_that_cannot_be_fitted_is_named():
+    rows = pytest.importorskip("pandas").DataFrame({"text": ["a", "b"] * 10})
+    models = [("bayes", GaussianNB()), ("forest", RandomForestClassifier())]
+    with pytest.raises(ValueError, match=r"'bayes' \(GaussianNB\) in fit: could not convert string"):
+        RobustMixtureClassifier(models).fit(rows, np.arange(20) % 2)

@@ -290,7 +290,8 @@ def _no_parameter(method: Method, name: str, known: dict[str, Any]) -> str:
             "--set: theta is 1 − max_error: give --max-error, the error allowed (theta=.8 is --max-error .2)"
         )
     hint = did_you_mean(name, known)
-    return f"--set: {method.name} has no parameter {name!r}; {hint}It has {', '.join(sorted(known))}"
+    it = "It" if hint else "it"
+    return f"--set: {method.name} has no parameter {name!r}; {hint}{it} has {', '.join(sorted(known))}"
 
 
 def name_labels(classifier: Any, labels: Sequence[Any]) -> None:

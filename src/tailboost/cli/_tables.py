@@ -142,7 +142,7 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
     rows = pool.ledger.rows
     if getattr(classifier, "unit_errors_", None) is not None:
         units, errors = classifier.units_, classifier.unit_errors_
-        kind = "class" if np.array_equal(units, classifier.classes_) else "group"
+        kind = classifier.guarantee_.units.kind
         counts = rows.counts(rows.y if kind == "class" else rows.groups, len(units))
         targets = stated_targets(classifier)
         found = [

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tailboost._html import html_table, text_table
 from tailboost._typing import Floats, Ints
+from tailboost._units import unit_name
 from tailboost.combiners.elsewhere import UnitEstimates
 
 # More lines are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
@@ -177,7 +178,7 @@ class UnitTable:
         heads = [self.kind, "rows", "allowed", "predict", ELSEWHERE, "randomised rule", ELSEWHERE, "met"]
         rows = [
             [
-                str(line.name),
+                unit_name(line.name),
                 f"{line.rows:,}",
                 _number(line.allowed),
                 _number(line.predict),

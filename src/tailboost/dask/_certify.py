@@ -117,9 +117,9 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
 
     None for a partition without rows.
     """
-    labels: Labels = label_column(y, "y")
-    if not len(labels):
+    if not len(y):
         return None
+    labels: Labels = label_column(y, "y")
     classes = label_column(model.classes_, "classes_")
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost import classifiers as local
@@ -24,6 +25,7 @@ from tailboost.classifiers._mixture import ValidatedMixtureClassifier
 from tailboost.dask import _worker
 from tailboost.dask._cluster import Rows, client_of
 from tailboost.dask._collections import Column, is_collection, over_rows, partitions
+from tailboost.dask._counting import counting
 from tailboost.dask._docs import documented_fit, on_cluster
 from tailboost.dask._kept import KeptModels
 from tailboost.dask._problem import ClusterProblem, Table
@@ -167,7 +169,7 @@ class OnCluster(ValidatedMixtureClassifier):
         self.progress_.append(progress)
         if self.verbose:
             print(
-                f"  {progress.rows:,} rows on {len(self._remote.addresses)} workers in "
+                f"  {progress.rows:,} rows on {len(self._remote.addresses)} worker(s) in "
                 f"{progress.seconds:.2f} s: {progress.rows / progress.seconds:,.0f} rows/s",
                 flush=True,
             )
@@ -237,6 +239,14 @@ class OnCluster(ValidatedMixtureClassifier):
         if not is_collection(X):
             return super().predict_proba(X)
         return over_rows(self.to_local().predict_proba, X, np.empty((0, len(self.classes_))))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of `predict`: for Dask collections from counts added over partitions."""
+        if not is_collection(X):
+            return float(super().score(X, y, sample_weight))
+        return float(
+            counting(accuracy_score, "y", "answers")(y, self.predict(X), sample_weight=sample_weight)
+        )
 
 
 def _reading(found: list[Partition]) -> Reading:

@@ -114,9 +114,13 @@ def over_rows(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
     meta : ndarray of shape (0,) or (0, k)
         What it returns for no rows.
     """
+
+    def answer(block: Any) -> Any:
+        return function(block) if block.shape[0] else meta  # a filter leaves partitions without rows
+
     if _is_frame(X):
-        return X.map_partitions(function, meta=meta)
+        return X.map_partitions(answer, meta=meta)
     rows = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     if meta.ndim == 1:
-        return rows.map_blocks(function, drop_axis=1, dtype=meta.dtype, meta=meta)
-    return rows.map_blocks(function, chunks=(rows.chunks[0], (meta.shape[1],)), dtype=meta.dtype, meta=meta)
+        return rows.map_blocks(answer, drop_axis=1, dtype=meta.dtype, meta=meta)
+    return rows.map_blocks(answer, chunks=(rows.chunks[0], (meta.shape[1],)), dtype=meta.dtype, meta=meta)

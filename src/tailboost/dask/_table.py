@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -16,6 +17,7 @@ import pandas as pd
 from tailboost._typing import Floats
 from tailboost.dask._collections import whole
 from tailboost.datasets import ColumnSchema, TableSchema
+from tailboost.datasets._files import is_csv
 from tailboost.io import TableEncoder
 
 # Text columns with more values are refused: which of them to pool takes the counts of all.
@@ -81,6 +83,8 @@ def read_parquet(
         Names a column that is not there, has another kind in some files, or holds text of more than 50
         different values.
     """
+    if not isinstance(path, list) and is_csv(Path(path)):
+        raise ValueError(f"{str(path)!r} is a CSV file: only Parquet is read on a cluster")
     frame = dd.read_parquet(path if isinstance(path, list) else str(path), split_row_groups=True)
     frame = frame.rename(columns=str)
     names = list(frame.columns)
@@ -94,7 +98,9 @@ def read_parquet(
         raise ValueError(f"there are no feature columns besides the target {target!r}")
     described = dask.delayed(_describe, pure=False)
     parts = dask.compute(*(described(block, target) for block in frame[[*features, target]].to_delayed()))
-    columns, counts, gaps = reduce(_joined, (part for part in parts if part[1]))
+    if not (filled := [part for part in parts if part[1]]):
+        raise ValueError(f"{str(path)!r} has no rows")
+    columns, counts, gaps = reduce(_joined, filled)
     labels = ColumnSchema(target, columns[-1].kind, columns[-1].dtype, tuple(map(str, sorted(counts))))
     encoder = TableEncoder(schema=TableSchema(columns[:-1], labels)).fit(_example(columns[:-1], gaps))
     width = len(encoder.get_feature_names_out())

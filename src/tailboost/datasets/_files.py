@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import lzma
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -82,8 +83,10 @@ def _check_csv(path: Path, opener: Callable[..., Any], sep: str) -> None:
         checked_names(header, "its header")
         for row in reader:
             if row and len(row) != len(header):
+                odd = re.search(r"[;\t|]", header[0]) if len(header) == 1 else None
                 raise ValueError(
                     f"line {reader.line_num} has {len(row)} values, the header has {len(header)}"
+                    + (f"; if {odd[0]!r} separates them, say so (sep)" if odd else "")
                 )
 
 

@@ -59,18 +59,19 @@ def fit_models(
     validation : str or float
         What "auto" chose.
     """
-    n, K = len(problem.y), problem.n_classes
+    K = problem.n_classes
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts_held, judged_rows, rows, chosen = _split(problem, validation, seed, all(frozen))
     fitter = _Fitter(problem, weighted)
     seeded = [e if f else _seeded(e, seed) for (_, e), f in zip(estimators, frozen, strict=True)]
     # For each part that is held out a fit without it; and one fit on all rows that stays.
-    everything = np.ones(n, dtype=bool)
-    wanted = [(e, ~held) for e, f in zip(seeded, frozen, strict=True) if not f for held in parts_held]
-    wanted += [(e, everything) for e, f in zip(seeded, frozen, strict=True) if not f]
-    fits = Parallel(n_jobs=n_jobs)(delayed(fitter)(estimator, rows) for estimator, rows in wanted)
-    parts = iter(fits[: len(fits) - frozen.count(False)])
-    whole = iter(fits[len(fits) - frozen.count(False) :])
+    everything = np.ones(len(problem.y), dtype=bool)
+    to_fit = [(n, e) for (n, _), e, f in zip(estimators, seeded, frozen, strict=True) if not f]
+    wanted = [(*named, ~held) for named in to_fit for held in parts_held]
+    wanted += [(*named, everything) for named in to_fit]
+    fits = Parallel(n_jobs=n_jobs)(delayed(fitter)(*each) for each in wanted)
+    parts = iter(fits[: len(fits) - len(to_fit)])
+    whole = iter(fits[len(fits) - len(to_fit) :])
     models = Models([name for name, _ in estimators], K, [], [])
     logs = []
     for i, (estimator, is_frozen) in enumerate(zip(seeded, frozen, strict=True)):
@@ -110,14 +111,17 @@ class _Fitter:
     problem: Problem
     weighted: bool
 
-    def __call__(self, estimator: Any, rows: Mask) -> tuple[Any, Ints]:
+    def __call__(self, name: str, estimator: Any, rows: Mask) -> tuple[Any, Ints]:
         problem, everything = self.problem, bool(rows.all())
         present, y = np.unique(problem.y[rows], return_inverse=True)
         if len(present) == 1:  # many classifiers refuse it
             return constant(int(present[0]), problem.n_classes), np.arange(problem.n_classes)
         model = clone(estimator)
         params = {str(weight_parameter(model)): problem.weight[rows]} if self.weighted else {}
-        model.fit(problem.X if everything else take(problem.X, rows), y, **params)
+        try:
+            model.fit(problem.X if everything else take(problem.X, rows), y, **params)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"estimators: {name!r} ({type(model).__name__}) in fit: {error}") from error
         return model, present[np.asarray(model.classes_, dtype=np.intp)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost._units import memberships
+from tailboost._units import memberships, unit_name
 from tailboost.combiners.ledger import chances_by_margin
 from tailboost.data import Rows
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
@@ -209,7 +209,10 @@ Member = Shifted | ShiftedByUnit | Tempered | Constant | ByGroup
 def name_of(member: Member, classes: Any) -> str:
     """Say what a member is, for people."""
     if isinstance(member, ByGroup):
-        of_each = [f"{n}: {name_of(m, classes)}" for n, m in zip(member.names, member.members, strict=True)]
+        of_each = [
+            f"{unit_name(n)}: {name_of(m, classes)}"
+            for n, m in zip(member.names, member.members, strict=True)
+        ]
         return "; ".join(of_each[:SHOWN]) + ("; …" if len(of_each) > SHOWN else "")
     names = [member.table_.names[i] for i in member.source]
     of = names[0] if len(names) == 1 else f"mean({', '.join(names)})"

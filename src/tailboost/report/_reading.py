@@ -49,6 +49,18 @@ def measures(document: Document) -> list[Column]:
     ]
 
 
+def step_of(document: Document, path: Path) -> float:
+    """Return by how much a measure moves with one row held out, in the smallest of the units it is about."""
+    data, (kind, *unit) = document["data"], path
+    rows = {
+        "error": lambda: data["n_rows"],
+        "worst_class_error": lambda: min(data["class_counts"]),
+        "worst_group_errors": lambda: min(data["groups"][unit[0]].values()),
+        "cvar": lambda: float(unit[0]) * data["n_rows"],
+    }[kind]()
+    return float(1 / max(1.0, rows * document["settings"]["test_size"]))
+
+
 def finished(document: Document) -> list[Mapping[str, Any]]:
     """Methods that finished a fit, in the order of the document."""
     return [m for m in document["methods"] if m["figures"]]

@@ -22,6 +22,7 @@ from tailboost.report._reading import (
     measures,
     seconds,
     spoken,
+    step_of,
 )
 from tailboost.report.results import holm, interval, resampled_p_value
 
@@ -206,7 +207,7 @@ def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
                 shared = [r for r in method["repeats"] if r["repeat"] in theirs]
                 if shared:
                     differences = [at(r, measure.path) - theirs[r["repeat"]] for r in shared]
-                    p = resampled_p_value(differences, share / (1 - share))
+                    p = resampled_p_value(differences, share / (1 - share), step_of(document, measure.path))
                     clear = beats_coin(document, method, measure.path)
                     row.append(Duel(method, opponent, interval(differences), p, "level", clear))
             if row:

@@ -96,11 +96,13 @@ def interval(values: Sequence[float]) -> dict[str, float | int | None]:
     return {"mean": mean, "low": low, "high": high, "n": int(sample.size)}
 
 
-def resampled_p_value(differences: Sequence[float], test_to_train: float) -> float | None:
+def resampled_p_value(differences: Sequence[float], test_to_train: float, step: float = 0.0) -> float | None:
     """Two-sided p-value of a mean difference over random splits of the same rows.
 
     The variance of the mean is ``(1/r + n_test/n_train) s²`` [1]_: splits share rows, and with ``s²/r``, as
-    for new data, a test says far too often that methods differ.
+    for new data, a test says far too often that methods differ. Differences in shares of few rows fall on
+    the same multiple of a step by chance, and equal ones would look certain: ``s²`` has the variance
+    ``step²/12`` of the rounding added.
 
     Parameters
     ----------
@@ -108,6 +110,8 @@ def resampled_p_value(differences: Sequence[float], test_to_train: float) -> flo
         One per split.
     test_to_train : float
         ``n_test/n_train`` of a split.
+    step : float ≥ 0, default=0.0
+        What the differences are multiples of: 1/n for shares of n rows.
 
     Returns
     -------
@@ -121,7 +125,7 @@ def resampled_p_value(differences: Sequence[float], test_to_train: float) -> flo
     d = np.asarray(differences, dtype=np.float64)
     if d.size < 2:
         return None
-    mean, spread = abs(float(d.mean())), float(d.std(ddof=1))
+    mean, spread = abs(float(d.mean())), math.sqrt(float(d.var(ddof=1)) + step**2 / 12)
     if spread == 0.0:
         return float(mean == 0.0)
     t = mean / (spread * math.sqrt(1 / d.size + test_to_train))
