@@ -92,7 +92,8 @@ class CertifiedBound:
     upper : float
         The bound, in [0, 1]; 1 says nothing.
     n : int
-        Rows behind it.
+        Rows behind it; of "worst" those of the unit with the largest bound, which need not be the one with
+        the largest ``estimate``.
     method : str
         How it was found.
     target : float or None
