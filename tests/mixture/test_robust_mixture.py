@@ -1084,3 +1084,26 @@ def test_an_estimator_that_cannot_be_fitted_is_named():
     models = [("bayes", GaussianNB()), ("forest", RandomForestClassifier())]
     with pytest.raises(ValueError, match=r"'bayes' \(GaussianNB\) in fit: could not convert string"):
         RobustMixtureClassifier(models).fit(rows, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_default_models_take_text_and_categories(tmp_path, weighted):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "text": rng.choice(["x", "y"], 200),
+            "kind": pd.Categorical(rng.choice(["u", "v", "w"], 200)),
+            "number": rng.normal(size=200),
+        }
+    )
+    y = np.where((table["number"] > 0) ^ (table["text"] == "x"), "late", "in time")
+    weight = {"sample_weight": np.ones(150)} if weighted else {}
+    mix = RobustMixtureClassifier(random_state=0).fit(table[:150], y[:150], **weight)
+    assert list(mix.named_estimators_) == ["boosted", "forest", "extra"]
+    for model in mix.named_estimators_.values():  # the number alone would be right for half of the rows
+        assert np.mean(model.predict(table[150:]) == (y[150:] == "late")) > 0.85
+    tb.save_model(mix, tmp_path / "m.skops")
+    strange = table[150:].assign(text=["z", None] * 25)
+    again = tb.load_model(tmp_path / "m.skops").predict(strange)
+    np.testing.assert_array_equal(again, mix.predict(strange))
