@@ -5,6 +5,7 @@
 
 import dataclasses
 import inspect
+import re
 import runpy
 from pathlib import Path
 
@@ -81,6 +82,14 @@ def test_numpydoc_finds_no_fault(section):
             if code in CHECKS and not told:
                 faults.append(f"{path}: {code} {message}")
     assert not faults, "\n".join(faults)
+
+
+def test_what_is_cited_is_listed():
+    """A shared text that cites a reference needs it in every docstring that takes the text over."""
+    for path, thing in THINGS.items():
+        doc = inspect.getdoc(thing)
+        cited, listed = (set(re.findall(mark, doc)) for mark in (r"\[(\d+)\]_", r"(?m)^\.\. \[(\d+)\]"))
+        assert cited <= listed, path
 
 
 @pytest.mark.parametrize("path", [p for p, thing in THINGS.items() if dataclasses.is_dataclass(thing)])

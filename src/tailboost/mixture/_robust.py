@@ -78,8 +78,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Pseudo-rows s by which the choice doubts errors measured on few rows: λ and the shifts follow
         ``(n e + s ē)/(n + s)`` instead of the error e of a unit of n rows; ē is the mean over the units. One
         member alone is chosen by the largest error to be expected where each is normal about that value with
-        the variance of its n + s rows, and where e is a kernel estimate [3]_: a row near the threshold counts
-        in part on either side. What is reported are the plain errors; 0 believes them.
+        the variance of its n + s rows, and where e is a kernel estimate (Azzalini 1981): a row near the
+        threshold counts in part on either side. What is reported are the plain errors; 0 believes them.
     averages : bool, default=True
         Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three.
     shares : bool or "auto", default="auto"
