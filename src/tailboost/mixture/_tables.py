@@ -93,7 +93,7 @@ def in_class_order(probabilities: Any, name: str, classes: NDArray[Any]) -> Any:
     ValueError
         If only some columns are named by labels.
     """
-    columns = list(getattr(probabilities, "columns", []))
+    columns = [c.item() if isinstance(c, np.generic) else c for c in getattr(probabilities, "columns", [])]
     labels = classes.tolist()
     numeric = all(isinstance(label, (bool, int, float)) for label in labels)
     said, wanted = ([_spelling(value, numeric) for value in values] for values in (columns, labels))
