@@ -13,14 +13,14 @@ pd = pytest.importorskip("pandas")
 for needed in ("typer", "rich", "skops", "jinja2"):
     pytest.importorskip(needed)
 
-from sklearn.base import BaseEstimator  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
+from sklearn.base import BaseEstimator
+from typer.testing import CliRunner
 
-from tailboost import __version__, cli, datasets  # noqa: E402
-from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS  # noqa: E402
-from tailboost.cli._fit import literal, name_labels  # noqa: E402
-from tailboost.persistence import load_model  # noqa: E402
-from tailboost.registry import METHODS  # noqa: E402
+from tailboost import __version__, cli, datasets
+from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS
+from tailboost.cli._fit import literal, name_labels
+from tailboost.persistence import load_model
+from tailboost.registry import METHODS
 
 
 @pytest.fixture

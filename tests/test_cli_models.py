@@ -15,13 +15,13 @@ pd = pytest.importorskip("pandas")
 for needed in ("typer", "rich", "skops", "jinja2"):
     pytest.importorskip(needed)
 
-from scipy.stats import beta  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
+from scipy.stats import beta
+from typer.testing import CliRunner
 
-from tailboost import cli  # noqa: E402
-from tailboost.datasets import load_credit_default  # noqa: E402
-from tailboost.persistence import load_model, read_notes  # noqa: E402
-from tailboost.registry import METHODS  # noqa: E402
+from tailboost import cli
+from tailboost.datasets import load_credit_default
+from tailboost.persistence import load_model, read_notes
+from tailboost.registry import METHODS
 
 SECRET = "a secret for the tests, no other"
 

@@ -25,9 +25,9 @@ dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 pytest.importorskip("xgboost", reason="needs the extra dask")
 
-import tailboost.dask as td  # noqa: E402 -- not without Dask
-from tailboost._rows import hash_rows  # noqa: E402
-from tailboost.dask import _worker  # noqa: E402
+import tailboost.dask as td
+from tailboost._rows import hash_rows
+from tailboost.dask import _worker
 
 TREES = HistBoostClassifier(n_estimators=2, max_depth=3)
 N = 1200

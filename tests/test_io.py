@@ -5,8 +5,8 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 
-from tailboost.datasets import TableChangedWarning  # noqa: E402
-from tailboost.io import TableEncoder  # noqa: E402
+from tailboost.datasets import TableChangedWarning
+from tailboost.io import TableEncoder
 
 
 @pytest.fixture

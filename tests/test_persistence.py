@@ -24,11 +24,11 @@ from sklearn.preprocessing import FunctionTransformer
 pd = pytest.importorskip("pandas")
 skops_io = pytest.importorskip("skops.io")
 
-import tailboost as tb  # noqa: E402
-from tailboost.io import TableEncoder  # noqa: E402
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier  # noqa: E402
-from tailboost.learners._forest import TableForest  # noqa: E402  # frames need a forest that reads them
-from tailboost.persistence import ModelVersionWarning, _is_trusted, load_model, save_model  # noqa: E402
+import tailboost as tb
+from tailboost.io import TableEncoder
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier
+from tailboost.learners._forest import TableForest  # frames need a forest that reads them
+from tailboost.persistence import ModelVersionWarning, _is_trusted, load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))

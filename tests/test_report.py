@@ -25,14 +25,14 @@ from sklearn.tree import DecisionTreeClassifier
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
-from tailboost import registry  # noqa: E402
-from tailboost.report import Chapter, Results, compare, render, render_overview  # noqa: E402
-from tailboost.report.charts import MOST_SHOWN, method_styles  # noqa: E402
-from tailboost.report.comparison import joint_groups  # noqa: E402
-from tailboost.report.findings import alike, comparison_table, duels, findings, guarantees  # noqa: E402
-from tailboost.report.results import holm, interval, resampled_p_value, summarise  # noqa: E402
-from tailboost.report.verdict import shown_first, verdict  # noqa: E402
-from tailboost.robustness import empirical_bernstein_bound  # noqa: E402
+from tailboost import registry
+from tailboost.report import Chapter, Results, compare, render, render_overview
+from tailboost.report.charts import MOST_SHOWN, method_styles
+from tailboost.report.comparison import joint_groups
+from tailboost.report.findings import alike, comparison_table, duels, findings, guarantees
+from tailboost.report.results import holm, interval, resampled_p_value, summarise
+from tailboost.report.verdict import shown_first, verdict
+from tailboost.robustness import empirical_bernstein_bound
 
 
 @dataclass

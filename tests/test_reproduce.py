@@ -10,11 +10,11 @@ import pytest
 for module in ("typer", "rich", "pandas", "jinja2", "skops", "matplotlib"):
     pytest.importorskip(module)
 
-from typer.testing import CliRunner  # noqa: E402
+from typer.testing import CliRunner
 
-from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier, cli  # noqa: E402
-from tailboost.reproduce import EXPERIMENTS, Settings, credit_default, domain_shift  # noqa: E402
-from tailboost.reproduce._experiment import Cells, Experiment, Report, plus_minus  # noqa: E402
+from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier, cli
+from tailboost.reproduce import EXPERIMENTS, Settings, credit_default, domain_shift
+from tailboost.reproduce._experiment import Cells, Experiment, Report, plus_minus
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -13,17 +13,17 @@ torch = pytest.importorskip("torch")
 for module in ("safetensors", "typer", "rich", "matplotlib"):
     pytest.importorskip(module)
 
-from conftest import InterruptedTree  # noqa: E402
-from sklearn.dummy import DummyClassifier  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
+from conftest import InterruptedTree
+from sklearn.dummy import DummyClassifier
+from typer.testing import CliRunner
 
-from tailboost import AdaLPBoostClassifier, cli  # noqa: E402
-from tailboost.reproduce import Settings, artificial_nets, compas, images, post_processing  # noqa: E402
-from tailboost.reproduce import _image_tables as tables  # noqa: E402
-from tailboost.reproduce import worst_class_artificial as artificial  # noqa: E402
-from tailboost.reproduce._experiment import Cells  # noqa: E402
-from tailboost.reproduce._nets import ALPHAS, judge_game  # noqa: E402
-from tailboost.torch import nets  # noqa: E402
+from tailboost import AdaLPBoostClassifier, cli
+from tailboost.reproduce import Settings, artificial_nets, compas, images, post_processing
+from tailboost.reproduce import _image_tables as tables
+from tailboost.reproduce import worst_class_artificial as artificial
+from tailboost.reproduce._experiment import Cells
+from tailboost.reproduce._nets import ALPHAS, judge_game
+from tailboost.torch import nets
 
 
 def computed_again(*args, **kwargs):

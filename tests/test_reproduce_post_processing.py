@@ -9,10 +9,10 @@ from scipy.special import softmax
 for module in ("typer", "rich"):
     pytest.importorskip(module)
 
-from typer.testing import CliRunner  # noqa: E402
+from typer.testing import CliRunner
 
-from tailboost import cli, metrics  # noqa: E402
-from tailboost.reproduce.post_processing import BUDGETS, after_training, errors, read_nets  # noqa: E402
+from tailboost import cli, metrics
+from tailboost.reproduce.post_processing import BUDGETS, after_training, errors, read_nets
 
 SHIFT = np.array([0.0, 0.0, -3.0])
 

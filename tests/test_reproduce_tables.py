@@ -11,8 +11,8 @@ from sklearn.datasets import make_classification
 for module in ("pandas", "xgboost", "matplotlib"):
     pytest.importorskip(module)
 
-from tailboost.learners import HistTreeClassifier  # noqa: E402
-from tailboost.reproduce import (  # noqa: E402
+from tailboost.learners import HistTreeClassifier
+from tailboost.reproduce import (
     EXPERIMENTS,
     Settings,
     _tables,
@@ -23,7 +23,7 @@ from tailboost.reproduce import (  # noqa: E402
     trials,
     worst_class_tables,
 )
-from tailboost.reproduce._tables import Data, split  # noqa: E402
+from tailboost.reproduce._tables import Data, split
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 

@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression
 for module in ("pandas", "xgboost", "matplotlib"):
     pytest.importorskip(module)
 
-from tailboost import metrics  # noqa: E402
-from tailboost.reproduce import Settings, _tables, get_experiment, tradeoff  # noqa: E402
-from tailboost.reproduce._opponents import Answers, opponents  # noqa: E402
-from tailboost.reproduce._tables import Data  # noqa: E402
+from tailboost import metrics
+from tailboost.reproduce import Settings, _tables, get_experiment, tradeoff
+from tailboost.reproduce._opponents import Answers, opponents
+from tailboost.reproduce._tables import Data
 
 
 def toy(n_classes, n=240):

@@ -8,11 +8,11 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tailboost.datasets import TableChangedWarning, load_table, read_frame, read_raw  # noqa: E402
-from tailboost.datasets import _table as table_module  # noqa: E402
+from tailboost.datasets import TableChangedWarning, load_table, read_frame, read_raw
+from tailboost.datasets import _table as table_module
 
 WORDS = (
     "", "NA", "?", "None", "1", "01", "1.0", "1.50", "-0", "+1", "1e5", "2E5", "9007199254740993", "0.1",

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tailboost.torch.augment import crop_and_flip  # noqa: E402
+from tailboost.torch.augment import crop_and_flip
 
 
 def test_every_image_is_one_of_its_shifts_or_their_mirrors():

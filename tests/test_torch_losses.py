@@ -9,8 +9,8 @@ from scipy.special import log_softmax, softmax
 
 torch = pytest.importorskip("torch")
 
-from tailboost.torch import TorchClassifier, nets  # noqa: E402
-from tailboost.torch.losses import LOSSES, cvar_doro, focal, influence_balanced, make_loss  # noqa: E402
+from tailboost.torch import TorchClassifier, nets
+from tailboost.torch.losses import LOSSES, cvar_doro, focal, influence_balanced, make_loss
 
 COUNTS = np.array([500.0, 60.0, 7.0, 120.0])
 rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tailboost.torch import nets  # noqa: E402
+from tailboost.torch import nets
 
 
 def size(net):

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tailboost.torch import TorchClassifier  # noqa: E402
+from tailboost.torch import TorchClassifier
 
 
 class Seen(torch.nn.Module):

@@ -8,11 +8,11 @@ import pytest
 for module in ("typer", "rich", "pandas", "jinja2", "skops", "matplotlib"):
     pytest.importorskip(module)
 
-from typer.testing import CliRunner  # noqa: E402
+from typer.testing import CliRunner
 
-from tailboost import cli, metrics  # noqa: E402
-from tailboost.reproduce import worst_class_artificial as artificial  # noqa: E402
-from tailboost.reproduce._experiment import vote_shares  # noqa: E402
+from tailboost import cli, metrics
+from tailboost.reproduce import worst_class_artificial as artificial
+from tailboost.reproduce._experiment import vote_shares
 
 TOY = artificial.Scale((16,), epochs=30, batch_size=100, squares=50, discs=20, oco_rounds=2)
 

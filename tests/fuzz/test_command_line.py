@@ -24,8 +24,8 @@ pytest.importorskip("pyarrow")
 for needed in ("typer", "rich", "skops", "jinja2"):
     pytest.importorskip(needed)
 
-from tailboost import cli  # noqa: E402
-from tailboost.datasets import read_raw  # noqa: E402
+from tailboost import cli
+from tailboost.datasets import read_raw
 
 pytestmark = pytest.mark.fuzz
 PART = "command line"

@@ -13,7 +13,7 @@ import pytest
 for needed in ("pandas", "skops", "xgboost"):
     pytest.importorskip(needed)
 
-from tailboost.registry import METHODS  # noqa: E402
+from tailboost.registry import METHODS
 
 pytestmark = pytest.mark.fuzz
 PART = "determinism"

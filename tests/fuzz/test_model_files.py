@@ -12,9 +12,9 @@ from sklearn.pipeline import Pipeline
 
 damage = pytest.importorskip("test_persistence")  # where a few hundred of these cases run with every test
 
-import tailboost as tb  # noqa: E402
-from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier  # noqa: E402
-from tailboost.persistence import save_model  # noqa: E402
+import tailboost as tb
+from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.persistence import save_model
 
 pytestmark = pytest.mark.fuzz
 PART = "model files"

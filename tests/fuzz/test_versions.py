@@ -18,7 +18,7 @@ pytest.importorskip("skops")
 xgboost = pytest.importorskip("xgboost")
 stored = pytest.importorskip("test_persistence")  # what reads and writes the records of model files
 
-from tailboost.persistence import ModelVersionWarning, load_model, save_model  # noqa: E402
+from tailboost.persistence import ModelVersionWarning, load_model, save_model
 
 pytestmark = pytest.mark.fuzz
 PART = "versions"

@@ -78,6 +78,7 @@ class RecordedStep:
         if self.device.type != "cuda":
             return self.step(rows, y)
         here = torch.cuda.current_stream(self.device)
+        # PyTorch gives its streams no types.
         aside = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
