@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
-from tailboost.learners.protocols import Partitioned, Session
+from tailboost.learners.protocols import Averaging, Growing, Partitioned, Session
 from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
@@ -107,7 +108,7 @@ def choose_stage(
 
 def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
     """Weights for a fit without the held rows; the rows' own weights if the player gives the others none."""
-    return weight if weight[~held].any() else train.weight
+    return weight if weight.any(where=~held) else train.weight
 
 
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
@@ -215,7 +216,8 @@ def ask_anew(question: bytes, ask: Callable[[], Ints]) -> Ints:
 class CrossFitted:
     """Out-of-fold losses for player and λ; the member that stays has seen all rows.
 
-    ``memory`` records the answers of each fold that is fitted without growth.
+    It is the mean of the folds' models where the learner knows one, else fitted to all rows. ``memory``
+    records the answers of each fold that is fitted without growth.
     """
 
     session: Session
@@ -228,10 +230,22 @@ class CrossFitted:
     player_rows = None
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit one model per fold for the losses, and ask for one of all rows for the ensemble."""
-        weight, grow = self.train.weight * round_significant(u), goal is not None
+        """Fit one model per fold for the losses, and keep one of all rows for the ensemble."""
+        weight = self.train.weight * round_significant(u)
+        grow = goal is not None and isinstance(self.session, Growing)
         held = [self.fold == j for j in range(self.fold.max() + 1)]
-        models = [self._answers(rows, outside(rows, weight, self.train), seed, grow) for rows in held]
+        own = [outside(rows, weight, self.train) for rows in held]
+        averaging = self.session if isinstance(self.session, Averaging) and not grow else None
+        fits: list[Callable[[], Any]] = [
+            partial(self.session.fit, w, seed, ~rows) for w, rows in zip(own, held, strict=True)
+        ]
+        if averaging is not None:
+            fits = [cache(fit) for fit in fits]
+        if grow:
+            models = [self._growing(rows, w, seed) for rows, w in zip(held, own, strict=True)]
+        else:
+            asked = weight.tobytes() + str(seed).encode()
+            models = [self._once(rows, fit, asked) for rows, fit in zip(held, fits, strict=True)]
         predicted = np.empty(len(self.fold), dtype=np.intp)
 
         def grow_fold(rows: Mask, growing: Iterator[Ints]) -> bool:
@@ -247,19 +261,22 @@ class CrossFitted:
                     yield predicted.copy()
 
         stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
-        member = grown(self.session, stage.number, weight, seed, grow=grow)
+        member = None
+        if averaging is not None:
+            member = averaging.mean([fit() for fit in fits], weight, [~rows for rows in held])
+        if member is None:
+            member = grown(self.session, stage.number, weight, seed, grow=grow)
         return Response(member, stage.losses, stage.answers)
 
-    def _answers(self, rows: Mask, weight: Floats, seed: int, grow: bool) -> Iterator[Ints]:
+    def _growing(self, rows: Mask, weight: Floats, seed: int) -> Iterator[Ints]:
         """Yield the answers of a fold's model for its held rows, after every stage of its growth."""
-        if grow:
-            for model in stages(self.session, weight, seed, ~rows):
-                yield self.session.predict(model, rows)
-        else:
-            question = np.packbits(rows).tobytes() + weight.tobytes() + str(seed).encode()
-            yield self.memory(
-                question, lambda: self.session.predict(self.session.fit(weight, seed, ~rows), rows)
-            )
+        for model in stages(self.session, weight, seed, ~rows):
+            yield self.session.predict(model, rows)
+
+    def _once(self, rows: Mask, fit: Callable[[], Any], asked: bytes) -> Iterator[Ints]:
+        """Yield the answers of a fold's whole model for its held rows."""
+        question = np.packbits(rows).tobytes() + asked
+        yield self.memory(question, lambda: self.session.predict(fit(), rows))
 
 
 def folds(places: Ints, k: int) -> Ints:

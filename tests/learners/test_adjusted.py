@@ -101,9 +101,9 @@ def in_parts(X, y, part, estimators):
     """The answer of a cross-fit that stays, and those that judged the parts."""
     session = opened(X, y, estimators)
     session.leave_out(part)
-    one = np.ones(len(y))
-    judges = [session.fit(one, 0, part != j) for j in range(part.max() + 1)]
-    return session.fit(one, 0), judges
+    one, parts = np.ones(len(y)), [part != j for j in range(part.max() + 1)]
+    judges = [session.fit(one, 0, rows) for rows in parts]
+    return session.mean(judges, one, parts) if len(parts) > 1 else session.fit(one, 0), judges
 
 
 def test_what_stays_of_a_cross_fit_is_the_mean_of_the_models_that_judged():
@@ -138,7 +138,9 @@ def test_a_part_that_is_all_but_one_class_tells_nothing():
         LogitAdjustedClassifier([DecisionTreeClassifier(max_depth=2)]), X, y, 2, np.ones(40), {}
     )
     session.leave_out(part)
-    stays = session.fit(np.ones(40), 0)
+    parts = [part != j for j in range(4)]
+    judges = [session.fit(np.ones(40), 0, rows) for rows in parts]
+    stays = session.mean(judges, np.ones(40), parts)
     assert len(stays.table_.models) == 3
     assert (stays.predict(X) == y).all()
 

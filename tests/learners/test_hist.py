@@ -427,3 +427,22 @@ def test_scale_of_the_weights_only_changes_penalties(factor):
     np.testing.assert_allclose(
         one.predict_proba(X), two.fit(X, y, sample_weight=weight * factor).predict_proba(X), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("backend", ["xgboost", "sklearn"])
+@pytest.mark.parametrize("cls", [HistTreeClassifier, HistBoostClassifier])
+@pytest.mark.parametrize("absent", [[1], [0, 2]])
+def test_classes_the_rows_of_a_fit_lack_keep_their_numbers(cls, backend, absent):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 2)).astype(np.float32)
+    y = np.digitize(X[:, 0], [-0.4, 0.4])
+    rows = ~np.isin(y, absent)
+    session = cls(backend=backend, random_state=0).open_session(X, y, 3)
+    model = session.fit(np.ones(200), 0, rows)
+    present = [k for k in range(3) if k not in absent]
+    assert set(np.unique(session.predict(model))) == set(present)
+    assert np.mean(session.predict(model, rows) == y[rows]) > 0.9
+    P = model.predict_proba_table(session.table)
+    assert P.shape == (200, 3)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-6)
+    assert (P[:, absent].max(axis=1) < P[:, present].max(axis=1)).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, ClassVar, Self
 
@@ -24,6 +24,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant
 from tailboost.learners._forest import ForestSession, TableForest, reweighed
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners._mean import shares
 from tailboost.learners._sklearn import FOR_FITTED, set_seeds, weight_parameter
 from tailboost.learners._table import OpenTable
 from tailboost.learners._threads import N_JOBS
@@ -56,12 +57,10 @@ class LogProbabilities:
         self.share = np.full((len(models), n_classes), 1.0 / len(models)) if share is None else share
 
     @classmethod
-    def mean(cls, parts: list[LogProbabilities], seen: Mask) -> LogProbabilities:
+    def mean(cls, parts: Sequence[LogProbabilities], seen: Mask) -> LogProbabilities:
         """Return the mean of several: for each class of those that saw it, shape (len(parts), K)."""
-        asked = seen | ~seen.any(axis=0)
-        weight = asked / asked.sum(axis=0)
-        share = np.vstack([part.share * w for part, w in zip(parts, weight, strict=True)])
-        return cls([model for part in parts for model in part.models], len(weight[0]), share)
+        share = np.vstack([part.share * w for part, w in zip(parts, shares(seen), strict=True)])
+        return cls([model for part in parts for model in part.models], seen.shape[1], share)
 
     def transform(self, X: Any) -> Floats:
         """Return the logarithms, shape (n, K)."""
@@ -134,10 +133,11 @@ class AdjustedSession:
         table = cache(partial(OpenTable.of, X))  # read when the first learner asks for it
         few = template.estimators is None and len(np.unique(table().hashes)) <= FOREST_UP_TO
         self.learners = template._learners(few)
-        self.parts: list[Mask] = []
         self.opened = [self._open(learner, table) for learner in self.learners]
-        self.given: dict[bytes, tuple[Floats, Floats]] = {}  # every round asks for them
+        self.given: dict[bytes, Floats] = {}  # every round asks for them
+        self.newest: tuple[Floats | None, Floats | None] = (None, None)  # and all folds of it for this
         self.shared: dict[bytes, LogProbabilities] = {}
+        self.means: dict[tuple[LogProbabilities, ...], LogProbabilities] = {}
         self.known: dict[tuple[bytes, bytes], Floats] = {}
 
     def _open(self, learner: Any, table: Callable[[], OpenTable]) -> Any:
@@ -151,56 +151,68 @@ class AdjustedSession:
 
     def leave_out(self, part: Ints) -> None:
         """Tell which rows are judged together, see `protocols.Partitioned`."""
-        self.parts = [part == j for j in range(int(part.max()) + 1)]
         for opened in self.opened:
             if isinstance(opened, Partitioned):
                 opened.leave_out(part)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return the best answer to the classes' weights; ``seed`` is ignored, so that fits can be shared."""
-        used = weight if rows is None else np.where(rows, weight, 0.0)
-        mass = np.bincount(self.y, weights=used, minlength=self.n_classes)
+        mass = self._mass(weight, rows)
         if np.count_nonzero(mass) == 1:
             return constant(int(mass.argmax()), self.n_classes)
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(mass / mass.sum())
-        own, given = self._given(rows)
-        factor = mass / np.where(given > 0.0, given, 1.0)  # of each class beside its rows' own weights
-        even = factor[self.y] * own
-        if (np.abs(used - even) > SAME * even).any():
-            return Adjusted(self._fit(weight, rows), log_weight)
-        return Adjusted(self._probabilities(rows), log_weight)
+        return Adjusted(self._probabilities(weight, rows), log_shares(mass))
 
-    def _given(self, rows: Mask | None) -> tuple[Floats, Floats]:
-        """Return the rows' own weights, shape (n,), 0 for the others, and the classes' sums of them."""
+    def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Adjusted | None:
+        """Return the answer by the mean of the parts' probabilities; None where a constant answers.
+
+        It needs no fit, and errs less than one model to all rows. See benchmarks/README.md.
+        """
+        mass = self._mass(weight, None)
+        known = [(m.table_, r) for m, r in zip(models, rows, strict=True) if isinstance(m, Adjusted)]
+        if not known or np.count_nonzero(mass) == 1:
+            return None
+        parts = tuple(table for table, _ in known)
+        if parts not in self.means:
+            seen = np.array([self._given(r) > 0.0 for _, r in known])
+            self.means[parts] = LogProbabilities.mean(parts, seen)
+        return Adjusted(self.means[parts], log_shares(mass))
+
+    def _mass(self, weight: Floats, rows: Mask | None) -> Floats:
+        """Return the sums of the weights in each class of the rows."""
+        factor = self._factor(weight)
+        if factor is None:
+            return self._sums(weight if rows is None else np.where(rows, weight, 0.0))
+        return factor * self._given(rows)
+
+    def _factor(self, weight: Floats) -> Floats | None:
+        """Return what rows of each class weigh beside their own weights; None where that differs in one."""
+        if weight is not self.newest[0]:
+            given, own = self._given(None), self.sample_weight
+            factor = self._sums(weight) / np.where(given > 0.0, given, 1.0)
+            even = factor[self.y] * own
+            self.newest = weight, None if (np.abs(weight - even) > SAME * even).any() else factor
+        return self.newest[1]
+
+    def _sums(self, weight: Floats) -> Floats:
+        """Return the sum of the weights in each class."""
+        return np.bincount(self.y, weights=weight, minlength=self.n_classes).astype(np.float64)
+
+    def _given(self, rows: Mask | None) -> Floats:
+        """Return the classes' sums of the rows' own weights."""
         key = rows_key(rows)
         if key not in self.given:
             own = self.sample_weight if rows is None else np.where(rows, self.sample_weight, 0.0)
-            mass = np.bincount(self.y, weights=own, minlength=self.n_classes)
-            self.given[key] = own, mass.astype(np.float64)
+            self.given[key] = self._sums(own)
         return self.given[key]
 
-    def _probabilities(self, rows: Mask | None) -> LogProbabilities:
-        """Return the class probabilities for the rows' own weights.
-
-        What stays of a cross-fit is the mean of the models that judged the parts. It needs no fit, and errs
-        less than one model to all rows. See benchmarks/README.md.
-        """
+    def _probabilities(self, weight: Floats, rows: Mask | None) -> LogProbabilities:
+        """Return the class probabilities: of one fit to the rows where weights are even within classes."""
+        if self._factor(weight) is None:
+            return self._fit(weight, rows)
         key = rows_key(rows)
         if key not in self.shared:
-            mean = self._mean_of_parts() if rows is None and len(self.parts) > 1 else None
-            self.shared[key] = mean or self._fit(self.sample_weight, rows)
+            self.shared[key] = self._fit(self.sample_weight, rows)
         return self.shared[key]
-
-    def _mean_of_parts(self) -> LogProbabilities | None:
-        """Return the mean of the models without a part of the rows each; None where each saw one class."""
-        fitted, seen = [], []
-        for part in self.parts:
-            classes = self._given(~part)[1] > 0.0
-            if np.count_nonzero(classes) > 1:
-                fitted.append(self._probabilities(~part))
-                seen.append(classes)
-        return LogProbabilities.mean(fitted, np.array(seen)) if fitted else None
 
     def _fit(self, weight: Floats, rows: Mask | None) -> LogProbabilities:
         own = weight if rows is None else np.where(rows, weight, 0.0)
@@ -235,6 +247,12 @@ class AdjustedSession:
         if key is not None:
             self.known[key] = table
         return model.predict_table(table)
+
+
+def log_shares(mass: Floats) -> Floats:
+    """Return the logarithms of the classes' shares of the weight; −∞ for one that has none."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(mass / mass.sum()))
 
 
 def balanced(weight: Floats, y: Ints, sample_weight: Floats) -> Floats:

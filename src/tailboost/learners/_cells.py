@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,28 @@ class CellSession:
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return the best answer to weights that are the rows' own times a factor of each cell."""
+        return self._member(weight, rows, lambda share: self._fit(rows, share))
+
+    def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
+        """Return the answer by the mean of the parts' probabilities of the classes, with the whole forest.
+
+        None where each part is of one class.
+        """
+        known = [(m.table_, r) for m, r in zip(models, rows, strict=True) if isinstance(m, AdjustedCells)]
+        if not known:
+            return None
+
+        def probabilities(share: Floats) -> CellProbabilities:
+            seen = np.array([np.bincount(self.y[r], self.sample_weight[r], self.n_classes) for _, r in known])
+            classes = LogProbabilities.mean([table.classes for table, _ in known], seen > 0.0)
+            return CellProbabilities(classes, self.forest.fit(self.sample_weight, None), share, self.class_of)
+
+        return self._member(weight, None, probabilities)
+
+    def _member(
+        self, weight: Floats, rows: Mask | None, probabilities: Callable[[Floats], CellProbabilities]
+    ) -> Any:
+        """Return the answer; ``probabilities`` are asked for once, by the cells' shares of their classes."""
         used, own = (w if rows is None else np.where(rows, w, 0.0) for w in (weight, self.sample_weight))
         mass = np.bincount(self.y, weights=used, minlength=self.n_classes)
         if np.count_nonzero(mass) == 1:
@@ -168,12 +191,11 @@ class CellSession:
         factor = played / np.where(given > 0.0, given, 1.0) * (of_class if self.even else 1.0)
         key = rows_key(rows)
         if key not in self.shared:
-            share = given / np.where(of_class > 0.0, of_class, 1.0)
-            self.shared[key] = self._fit(own, rows, share)
+            self.shared[key] = probabilities(given / np.where(of_class > 0.0, of_class, 1.0))
         return AdjustedCells(self.shared[key], factor, self.n_classes)
 
-    def _fit(self, own: Floats, rows: Mask | None, share: Floats) -> CellProbabilities:
-        model = self.classes.fit(own, 0, rows)
+    def _fit(self, rows: Mask | None, share: Floats) -> CellProbabilities:
+        model = self.classes.fit(self.sample_weight, 0, rows)
         classes = model.table_ if self.even else LogProbabilities([model], self.n_classes)
         forest = self.forest.fit(self.sample_weight, rows)
         return CellProbabilities(classes, forest, share, self.class_of)

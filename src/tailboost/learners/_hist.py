@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost._checks import check_labelled_rows, refuse_empty
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import last
+from tailboost.learners._mean import Averaged, shares
 from tailboost.learners._sklearn import fit_whole, grow, set_seeds
 from tailboost.learners._table import BinnedReader, OpenTable, Table, TableReader, cuts
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
@@ -223,6 +224,13 @@ class HistSession:
         if self.backend == "sklearn":
             return self._by_sklearn(grow, weight, seed, rows)
         return self._by_xgboost(weight, rows)
+
+    def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Averaged | None:
+        """Return the mean of boosted models, see `protocols.Averaging`; of single trees it were a forest."""
+        if not isinstance(self.template, HistBoostClassifier):
+            return None
+        sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
+        return Averaged(models, shares(np.array(sums) > 0.0))
 
     def _new_model(self) -> _HistClassifier:
         model: _HistClassifier = clone(self.template)
@@ -468,13 +476,17 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def predict_table(self, table: Table) -> Ints:
         """Return class numbers for a table prepared by ``table_.transform``, shape (n,)."""
         if self.backend_ == "sklearn":
-            return np.searchsorted(self.model_.classes_, self._ask_sklearn("predict", table))
+            return self._ask_sklearn("predict", table).astype(np.intp)
         return self._index(self._margin(table))
 
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         if self.backend_ == "sklearn":
-            return self._ask_sklearn("predict_proba", table).astype(np.float64, copy=False)
+            # It knows the classes of its own rows, which may be only some; of one it gives two columns.
+            known = self.model_.classes_.astype(np.intp)
+            P = np.zeros((table.shape[0], len(self.classes_)))
+            P[:, known] = self._ask_sklearn("predict_proba", table) if len(known) > 1 else 1.0
+            return P
         return self._probabilities(self._margin(table))
 
     def predict(self, X: Any) -> NDArray[Any]:

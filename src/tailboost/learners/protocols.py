@@ -10,6 +10,7 @@ protocol          who has it                                        what it is f
 `Session`         what `open_session` returns                       fit and predict on the opened rows
 `Growing`         a session                                         stop a fit when it is good enough
 `Partitioned`     a session                                         share work among the fits of a cross-fit
+`Averaging`       a session                                         keep the models of a cross-fit as a member
 `Member`          what a session's `fit` returns                    predict class numbers
 `Prepared`        a member                                          prepare rows once for many members
 `PreparedProba`   a prepared member                                 the same for probabilities
@@ -67,7 +68,25 @@ class Partitioned(Protocol):
         ----------
         part : ndarray of int, shape (n,)
             Number of the part, −1 for rows that are never left out. A fit whose ``rows`` are not the
-            complement of a part, or all, remains possible. One of all rows may be the mean of the others.
+            complement of a part, or all, remains possible.
+        """
+
+
+@runtime_checkable
+class Averaging(Protocol):
+    """A session whose models of the parts of a cross-fit err less together than one fitted to all rows."""
+
+    def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
+        """Return a `Member` that answers by the mean of models; None where a fit to all rows is better.
+
+        Parameters
+        ----------
+        models : list of Member
+            What ``fit`` returned for ``rows[j]``: together all rows, none of them in all.
+        weight : ndarray of shape (n,)
+            The weights that the member answers.
+        rows : list of ndarray of bool, shape (n,)
+            The rows of each model.
         """
 
 

@@ -180,7 +180,8 @@ def interior_point(
         # That was too near a start.
         return interior_point(losses, cap, tol, p=p, beta=beta, fixed=fixed, mass=mass)
     # The central path ends at a strictly complementary solution: of each pair one part is much the smaller.
-    reach = float((best.x + best.y).mean())
+    # Where all units are tied all x and y end at 0: what is small is then told by the gap.
+    reach = max(float((best.x + best.y).mean()), float(np.sqrt(max(best.gap, 0.0))))
     tied = (best.w / cap > best.x / reach) & (best.room / cap > best.y / reach)
     return InteriorPoint(best.lam, best.w, tied, best.lam > best.s, n_iter)
 
