@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -212,12 +212,62 @@ def ask_anew(question: bytes, ask: Callable[[], Ints]) -> Ints:
     return ask()
 
 
-@dataclass(frozen=True)
+class Fold:
+    """A fold in a round: its model is fitted without its rows, and asked about them once.
+
+    Parameters
+    ----------
+    scheme : CrossFitted
+        Whose fold it is.
+    rows : ndarray of bool, shape (n,)
+        The held rows.
+    weight : ndarray of shape (n,)
+        The weights of the round.
+    seed : int
+        The seed of the round.
+    """
+
+    def __init__(self, scheme: CrossFitted, rows: Mask, weight: Floats, seed: int) -> None:
+        self.scheme, self.rows, self.weight, self.seed = scheme, rows, weight, seed
+        self.own = outside(rows, weight, scheme.train)
+
+    def fit(self) -> Any:
+        """Fit a model without the held rows."""
+        return self.scheme.session.fit(self.own, self.seed, ~self.rows)
+
+    @cached_property
+    def model(self) -> Any:
+        """The model, kept as long as the fold is."""
+        return self.fit()
+
+    @cached_property
+    def answers(self) -> Ints:
+        """What the whole model answers about the held rows."""
+        session = self.scheme.session
+        question = np.packbits(self.rows).tobytes() + self.weight.tobytes() + str(self.seed).encode()
+
+        def ask() -> Ints:
+            model = self.model if isinstance(session, Averaging) else self.fit()
+            return session.predict(model, self.rows)
+
+        return self.scheme.memory(question, ask)
+
+    def stages(self, grow: bool) -> Iterator[Ints]:
+        """Yield the answers after every stage of the model's growth; without growth there is one."""
+        if not grow:
+            yield self.answers
+            return
+        for model in stages(self.scheme.session, self.own, self.seed, ~self.rows):
+            yield self.scheme.session.predict(model, self.rows)
+
+
+@dataclass
 class CrossFitted:
     """Out-of-fold losses for player and λ; the member that stays has seen all rows.
 
     It is the mean of the folds' models where the learner knows one, else fitted to all rows. ``memory``
-    records the answers of each fold that is fitted without growth.
+    records the answers of each fold that is fitted without growth; ``large`` says that a fold has rows enough
+    to tell what a round brings.
     """
 
     session: Session
@@ -226,26 +276,24 @@ class CrossFitted:
     fold: Ints
     n_jobs: int | None
     memory: Memory = ask_anew
+    large: bool = False
+    begun: tuple[Floats, int, list[Fold]] | None = field(default=None, init=False, repr=False)
 
     player_rows = None
 
+    def first(self, u: Floats, seed: int) -> tuple[Mask, Ints]:
+        """Return the rows of the first fold and what is answered about them.
+
+        A call with the same arguments goes on from there.
+        """
+        fold = self._folds(u, seed)[0]
+        return fold.rows, fold.answers
+
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit one model per fold for the losses, and keep one of all rows for the ensemble."""
-        weight = self.train.weight * round_significant(u)
-        grow = goal is not None and isinstance(self.session, Growing)
-        held = [self.fold == j for j in range(self.fold.max() + 1)]
-        own = [outside(rows, weight, self.train) for rows in held]
-        averaging = self.session if isinstance(self.session, Averaging) and not grow else None
-        fits: list[Callable[[], Any]] = [
-            partial(self.session.fit, w, seed, ~rows) for w, rows in zip(own, held, strict=True)
-        ]
-        if averaging is not None:
-            fits = [cache(fit) for fit in fits]
-        if grow:
-            models = [self._growing(rows, w, seed) for rows, w in zip(held, own, strict=True)]
-        else:
-            asked = weight.tobytes() + str(seed).encode()
-            models = [self._once(rows, fit, asked) for rows, fit in zip(held, fits, strict=True)]
+        folds, grow = self._folds(u, seed), goal is not None and isinstance(self.session, Growing)
+        self.begun = None
+        growing = [(fold.rows, fold.stages(grow)) for fold in folds]
         predicted = np.empty(len(self.fold), dtype=np.intp)
 
         def grow_fold(rows: Mask, growing: Iterator[Ints]) -> bool:
@@ -257,26 +305,23 @@ class CrossFitted:
         def lockstep() -> Generator[Ints]:
             n_jobs = self.n_jobs if self.session.concurrent else 1
             with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
-                while any(parallel(delayed(grow_fold)(*pair) for pair in zip(held, models, strict=True))):
+                while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
                     yield predicted.copy()
 
         stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
-        member = None
-        if averaging is not None:
-            member = averaging.mean([fit() for fit in fits], weight, [~rows for rows in held])
+        member, weight = None, folds[0].weight
+        if isinstance(self.session, Averaging) and not grow:
+            member = self.session.mean([f.model for f in folds], weight, [~f.rows for f in folds])
         if member is None:
             member = grown(self.session, stage.number, weight, seed, grow=grow)
         return Response(member, stage.losses, stage.answers)
 
-    def _growing(self, rows: Mask, weight: Floats, seed: int) -> Iterator[Ints]:
-        """Yield the answers of a fold's model for its held rows, after every stage of its growth."""
-        for model in stages(self.session, weight, seed, ~rows):
-            yield self.session.predict(model, rows)
-
-    def _once(self, rows: Mask, fit: Callable[[], Any], asked: bytes) -> Iterator[Ints]:
-        """Yield the answers of a fold's whole model for its held rows."""
-        question = np.packbits(rows).tobytes() + asked
-        yield self.memory(question, lambda: self.session.predict(fit(), rows))
+    def _folds(self, u: Floats, seed: int) -> list[Fold]:
+        if self.begun is None or self.begun[0] is not u or self.begun[1] != seed:
+            weight = self.train.weight * round_significant(u)
+            held = [self.fold == j for j in range(self.fold.max() + 1)]
+            self.begun = u, seed, [Fold(self, rows, weight, seed) for rows in held]
+        return self.begun[2]
 
 
 def folds(places: Ints, k: int) -> Ints:
@@ -300,10 +345,13 @@ class Split:
         The part with which a row is held out; −1 for a row that never is.
     validation : "cv" or float
         What was asked for, or chosen by "auto".
+    few : bool
+        Whether there are fewer folds than usual, because there are many rows.
     """
 
     fold: Ints
     validation: Any
+    few: bool = False
 
     @classmethod
     def of(
@@ -346,7 +394,7 @@ class Split:
                     f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
                     f"held out; at least two distinct rows are needed{otherwise}"
                 )
-            return cls(folds(places, k), "cv")
+            return cls(folds(places, k), "cv", few)
         held = held_out(places, validation)
         if not held.any() or held.all():
             raise ValueError(
@@ -417,7 +465,7 @@ def choose_scheme(
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)
     if split.validation == "cv":
-        return CrossFitted(session, train, judged, split.fold, n_jobs, memory)
+        return CrossFitted(session, train, judged, split.fold, n_jobs, memory, split.few)
     return HeldOut(session, train, judged, split.fold == 0, refit)
 
 

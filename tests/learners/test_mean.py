@@ -86,3 +86,33 @@ def test_a_killed_round_is_resumed_to_the_bit(tmp_path):
     assert first.n_iter_ == 1
     second = clone(whole).set_params(checkpoint_dir=tmp_path).fit(X, y)
     np.testing.assert_array_equal(second.predict_proba(X), whole.predict_proba(X))
+
+
+def rounds_and_fits(**options):
+    """Rounds of a game on 6,000 rows, and the fits for them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6_000, 2)).astype(np.float32)
+    y = (X[:, 0] + rng.normal(size=6_000) > 0).astype(int)
+    fits = []
+
+    class Counted(HistBoostClassifier):
+        def open_session(self, *args):
+            session = super().open_session(*args)
+            fit = session.fit
+            session.fit = lambda *given: (fits.append(given), fit(*given))[1]
+            return session
+
+    clf = tb.AdaLPBoostClassifier(Counted(n_estimators=3, max_depth=2), random_state=0, **options)
+    return clf.fit(X, y), len(fits)
+
+
+def test_a_round_ends_with_a_first_fold_that_brings_nothing():
+    clf, n_fits = rounds_and_fits()
+    assert (clf.n_iter_, n_fits) == (1, 4)  # three folds of the first round, one of the second
+    assert "on the rows of its first fold round 2" in clf.trace_.stop_reason
+    whole, n_fits = rounds_and_fits(n_iter_no_change=None, n_estimators=2)
+    assert (whole.n_iter_, n_fits) == (2, 6)
+    clf, n_fits = rounds_and_fits(tol=0.0, n_iter_no_change=2)
+    assert n_fits == 3 * clf.n_iter_
+    clf, n_fits = rounds_and_fits(validation="cv")
+    assert n_fits == 5 * clf.n_iter_

@@ -986,7 +986,9 @@ def test_a_group_or_class_of_weight_zero_is_not_there(learner):
     r = np.random.default_rng(0)
     table, groups, y = r.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30), np.arange(90) % 3
     made = {
-        RobustMixtureClassifier: lambda: learner([("bayes", GaussianNB())], objective="worst_group"),
+        RobustMixtureClassifier: lambda: learner(
+            [("bayes", GaussianNB())], objective="worst_group", random_state=0
+        ),
         tb.GroupDROBoostClassifier: lambda: learner(GaussianNB(), n_estimators=2, random_state=0),
     }[learner]
     weight = ((groups != "c") & (y < 2)).astype(float)

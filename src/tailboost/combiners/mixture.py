@@ -86,6 +86,13 @@ class Mixture:
         gap = solution.gap if self.randomized else 0.0  # what sharing would gain is no solver's gap
         return self.value(solution.mixture) if over_units else solution.value, gap
 
+    def fall(self, rows: Mask, answers: Ints) -> float:
+        """Return by how much a member with these answers on some judged rows lowers the objective there."""
+        part = _with_pool(self, self.pool.part(rows))
+        before = part.solve().value
+        part.pool.take(Response(None, answers != part.pool.ledger.rows.y, answers))
+        return before - part.solve().value
+
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
         self.pool.first(n_rounds)
