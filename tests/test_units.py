@@ -453,6 +453,27 @@ def test_games_over_cells_and_groups_are_answered_by_an_argmax_by_default(make, 
     assert not any(isinstance(m, AdjustedCells) for m in clf.estimators_)
 
 
+@pytest.mark.parametrize("boosted", [None, HistBoostClassifier(n_estimators=5)])
+def test_over_cells_the_mean_of_a_cross_fits_models_stays_with_a_whole_forest(boosted):
+    X, y, table = census(240)
+    one, race, part = np.ones(240), pd.factorize(table["race"])[0], np.arange(240) % 3
+    session = CellAdjustedClassifier(race, boosted).open_session(X, y, 2, one)
+    session.leave_out(part)
+    rows = [part != j for j in range(3)]
+    models = [session.fit(one, 0, r) for r in rows]
+    stays = session.mean(models, one, rows)
+    logs = np.mean([m.table_.classes.transform(X) for m in models], axis=0)
+    np.testing.assert_allclose(stays.table_.classes.transform(X), logs, rtol=1e-12)
+    alone = CellAdjustedClassifier(race, boosted).open_session(X, y, 2, one)
+    alone.leave_out(part)
+    np.testing.assert_array_equal(
+        stays.table_.cells.predict_proba(X), alone.fit(one, 0).table_.cells.predict_proba(X)
+    )
+    again = session.mean(models, np.where(race == 1, 3.0, 1.0), rows)
+    assert again.table_ is stays.table_  # one mean answers all weights
+    assert session.mean([session.fit((y == 1) * one, 0, r) for r in rows], (y == 1) * one, rows) is None
+
+
 def test_what_group_dro_over_groups_is_asked_after_an_argmax_of_every_round(tmp_path):
     X, y, table = census(300)
     groups = table[["race", "sex"]]
