@@ -116,3 +116,22 @@ def test_a_round_ends_with_a_first_fold_that_brings_nothing():
     assert n_fits == 3 * clf.n_iter_
     clf, n_fits = rounds_and_fits(validation="cv")
     assert n_fits == 5 * clf.n_iter_
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.6])
+def test_what_brings_nothing_on_some_rows(alpha):
+    """Beside the best member: one that errs as often there is not told by chance, one that errs more is."""
+    rng = np.random.default_rng(0)
+    X, y = noisy(6, n=600)
+    clf = tb.AdaLPBoostClassifier(n_estimators=1, alpha=alpha, random_state=0).fit(X, y)
+    mixture, rows = clf.combiner_, np.arange(600) % 2 == 0
+    losses = mixture.pool.ledger.part(rows).pool()
+    best = int(mixture.pool.ledger.part(rows).mean_losses().argmin())
+    truth = y[rows]
+    same = np.where(losses.row(best), 1 - truth, truth)
+    worse = np.where(rng.random(300) < 0.2, 1 - same, same)
+    assert not mixture.gains_nothing(rows, same, 1e-3)
+    assert mixture.gains_nothing(rows, worse, 1e-3)
+    assert not mixture.gains_nothing(rows, truth, 1e-3)  # a perfect one
+    few = rows & (np.arange(600) < 20)
+    assert not mixture.gains_nothing(few, worse[:10], 1e-3)

@@ -26,6 +26,8 @@ from tailboost.solvers import (
 # The curve of a CVaR has nearly as many corners as there are rows: where a straight line is this close to it,
 # or with so many points, it is not refined.
 CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
+# Standard errors beyond which a difference is hardly chance.
+CLEARLY = 2.0
 
 
 @dataclass
@@ -86,12 +88,23 @@ class Mixture:
         gap = solution.gap if self.randomized else 0.0  # what sharing would gain is no solver's gap
         return self.value(solution.mixture) if over_units else solution.value, gap
 
-    def fall(self, rows: Mask, answers: Ints) -> float:
-        """Return by how much a member with these answers on some judged rows lowers the objective there."""
+    def gains_nothing(self, rows: Mask, answers: Ints, tol: float) -> bool:
+        """Whether a member with these answers about some of the judged rows clearly brings nothing.
+
+        There it lowers the objective by no more than ``tol``, and errs more than the member of least mean
+        loss by `CLEARLY` standard errors of the difference.
+        """
         part = _with_pool(self, self.pool.part(rows))
+        ledger, means = part.pool.ledger, part.pool.ledger.mean_losses()
+        wrong, best = answers != ledger.rows.y, ledger.pool().row(int(means.argmin()))
+        weight = ledger.rows.weight / ledger.rows.weight.sum()
+        excess, differ = float(weight @ wrong - means.min()), float(weight @ (wrong != best))
+        (size,) = ledger.rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
+        if excess <= CLEARLY * np.sqrt(max(differ - excess**2, 0.0) / size):
+            return False
         before = part.solve().value
-        part.pool.take(Response(None, answers != part.pool.ledger.rows.y, answers))
-        return before - part.solve().value
+        part.pool.take(Response(None, wrong, answers))
+        return before - part.solve().value <= tol
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
