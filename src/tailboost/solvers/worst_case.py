@@ -371,7 +371,6 @@ def _smoothed_tail(units: _Units, radius: float, smoothing: float) -> WorstCaseS
     value = float(found.w @ losses) - found.penalty
     # Dual: min_η η + Σ max_{0 ≤ w ≤ p/α} w (ℓ − η) − σ w log(w/p); at η + σ(1 + log 1/α) the caps begin.
     caps_from = best.guess
-    assert caps_from is not None
     eta = caps_from - smoothing * (1 + radius)
     log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
     dual = eta + float((base * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
