@@ -194,7 +194,7 @@ class BitLosses:
         """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
         if units is None and self._n >= COUNTED:
             pairs, n_both = self._paired(), len(self._planes) // 2
-            each: list[Floats] = []
+            each: list[npt.NDArray[Any]] = []
             for pair in pairs[:n_both]:
                 # One of these at a time: several are more than the heap keeps, and cost a fault per page.
                 both = np.bincount(pair, weights, 65536).reshape(256, 256)

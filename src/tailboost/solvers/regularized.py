@@ -119,7 +119,7 @@ class Entropic:
         capped, n_capped = np.zeros(w.size, dtype=bool), -1
         while kappa > 0:
             above = exponent >= most - np.log(kappa)
-            n_above = np.count_nonzero(above)
+            n_above = int(np.count_nonzero(above))
             if n_above <= n_capped:
                 break
             capped, n_capped, kappa = above, n_above, self._kappa(above, w)
