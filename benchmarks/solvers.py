@@ -289,6 +289,9 @@ def path(n_units, n_members, seed, points=50):
 def worst_case(n_units, seed, repeats):
     """Worst-case weights of all three balls, and the KL ball by a general root finder."""
     rng = np.random.default_rng(seed)
+    # Two kinds of losses and two results lie in memory at a time. The first use of it can take longer than
+    # solving, so it is used here before.
+    np.ones((4, n_units))
     rows = []
     for name, losses in (
         ("normal", rng.normal(size=n_units)),

@@ -194,8 +194,11 @@ class BitLosses:
         """Σ_i w_i ℓ_i over some units or all, by a histogram of the bytes of every plane."""
         if units is None and self._n >= COUNTED:
             pairs, n_both = self._paired(), len(self._planes) // 2
-            both = [np.bincount(pair, weights, 65536).reshape(256, 256) for pair in pairs[:n_both]]
-            each = [side for pair in both for side in (pair.sum(axis=0), pair.sum(axis=1))]
+            each: list[npt.NDArray[Any]] = []
+            for pair in pairs[:n_both]:
+                # One of these at a time: several are more than the heap keeps, and cost a fault per page.
+                both = np.bincount(pair, weights, 65536).reshape(256, 256)
+                each += [np.ones(256) @ both, both @ np.ones(256)]
             each += [np.bincount(plane, weights, 256) for plane in pairs[n_both:]]
             return (np.stack(each) @ BITS).ravel()[: self._rows]
         planes = self._planes

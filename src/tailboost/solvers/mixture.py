@@ -133,7 +133,7 @@ def mixture_path(
     if not levels:
         return []
     problem = TailGame.build(losses, levels[0], base)
-    # Where most units tie the solution at a near α gives this one; elsewhere its mixture is a start.
+    # Where most units tie the solution at a near α may give this one; where few do its mixture is a start.
     solutions: dict[int, MixtureSolution] = {}
     near: Optimum | None = None
     for i in np.argsort(levels)[::-1]:
@@ -151,7 +151,8 @@ def _solve(
     optimum = _single_member(problem)
     if optimum is None and near is not None:
         optimum = by_neighbour(problem, near)
-        start = near.lam if optimum is None else optimum.lam
+        # A solution for the wrong units is a worse start than none.
+        start = near.lam if optimum is None else None
     if optimum is None or not optimum.closed:
         optimum = _first_closed(problem, start)
     if canonical:

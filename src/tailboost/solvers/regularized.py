@@ -76,7 +76,7 @@ class Entropic:
     def __init__(self, p: Floats, alpha: float, beta: float) -> None:
         self.p, self.alpha, self.beta = p, alpha, beta
         self.cap = p / alpha
-        self.guess: float | None = None
+        self.guess = np.inf
 
     def __call__(self, combined: Floats) -> BestWeights:
         """Maximise ⟨w, combined⟩ − R(w)."""
@@ -89,53 +89,46 @@ class Entropic:
             # From the boundary η of the tail, neither end of the exponential takes all others to zero.
             worst, top = tail(combined, self.alpha, p)
             reached = max(float(worst[combined <= top].sum()), 1e-300)
-        exponent = beta * (combined - top)
-        with np.errstate(over="ignore"):
-            w = p * np.exp(exponent)
+        # Below, e^x is 0 to the last digit; above, a unit is capped.
+        exponent = np.clip(beta * (combined - top), -800.0, 600.0)
+        w = p * np.exp(exponent)
         # Units up to η take at least what they have in the tail, which gives a κ to the left of the solution.
         start = reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
-        capped, kappa = self._capped(combined, w, start)
-        w *= kappa
+        capped, kappa = self._capped(exponent, w, start, (self.guess - top) * beta)
+        w = kappa * np.where(capped, 0.0, w)
         d = beta * w
-        np.copyto(w, cap, where=capped)
+        w = np.where(capped, cap, np.minimum(w, cap))
         w /= w.sum()
         if reach > 1e-2 and kappa > 0:
             # log(w/p) is log κ + β (ℓ − top) where free and log 1/α where capped.
             free = float(d.sum()) / beta
-            penalty = (
-                float(d @ np.where(d > 0, exponent, 0.0)) / beta + free * np.log(kappa) + (1 - free) * most
-            ) / beta
+            penalty = (float(d @ exponent) / beta + free * np.log(kappa) + (1 - free) * most) / beta
         else:
             penalty = divergence(w, p) / beta
         self.guess = top + (most - float(np.log(kappa))) / beta if kappa > 0 else top
         return BestWeights(w, float(penalty), d, (-np.inf, self.guess))
 
-    def _capped(self, combined: Floats, w: Floats, kappa: float) -> tuple[Mask, float]:
-        """Find the capped units, whose w is set to 0, and κ, from one to its left.
+    def _capped(self, exponent: Floats, w: Floats, kappa: float, guess: float) -> tuple[Mask, float]:
+        """Find the capped units and κ, from one to its left or from a guess where their exponents begin.
 
         Σ min(c, κ w) = 1 is concave in κ: Newton from the left only ever adds to the capped units, so it
         ends. A Newton step from anywhere leads to the left, for instance from where the last losses left it.
         """
-        if self.guess is not None:
-            above = combined > self.guess
-            given, rest = float(self.p @ above) / self.alpha, float(w[~above].sum())
-            if given < 1 and rest > 0:
-                kappa = max(kappa, (1 - given) / rest * (1 - 1e-12))
-        left = 1.0
-        capped = np.zeros(w.size, dtype=bool)
-        fresh = self._at_cap(w, kappa)
-        while True:
-            capped[fresh], w[fresh] = True, 0.0
-            left -= float(self.cap[fresh].sum())
-            rest = float(w.sum())
-            kappa = max(left, 0.0) / rest if rest > 0 else 0.0
-            fresh = self._at_cap(w, kappa)
-            if not fresh.size:
-                return capped, kappa
+        most = float(np.log(1.0 / self.alpha))
+        kappa = max(kappa, self._kappa(exponent > guess, w) * (1 - 1e-12))
+        capped, n_capped = np.zeros(w.size, dtype=bool), -1
+        while kappa > 0:
+            above = exponent >= most - np.log(kappa)
+            n_above = int(np.count_nonzero(above))
+            if n_above <= n_capped:
+                break
+            capped, n_capped, kappa = above, n_above, self._kappa(above, w)
+        return capped, kappa
 
-    def _at_cap(self, w: Floats, kappa: float) -> Ints:
-        with np.errstate(over="ignore"):  # what overflows is above any cap
-            return np.flatnonzero(w * kappa >= self.cap)
+    def _kappa(self, capped: Mask, w: Floats) -> float:
+        """Find what the other weights are to be multiplied by if these units are capped."""
+        rest = float(w @ ~capped)
+        return max(1.0 - float(self.cap @ capped), 0.0) / rest if rest > 0 else 0.0
 
 
 class Quadratic:

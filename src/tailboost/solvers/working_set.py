@@ -152,13 +152,16 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
 
 
 def by_neighbour(problem: TailGame, near: Optimum) -> Optimum | None:
-    """Solve the mixture LP from its solution at a near α, if most units tie in both; else a better start."""
+    """Solve the mixture LP from its solution at a near α, if most units tie in both and nearly the same.
+
+    None if they do not tie there; with an open gap if others are settled here.
+    """
     if near.regular is None:
         return None
     lam, epsilon, (low, high) = near.regular
     combined = problem.losses.combine(lam)
     part = _Part.whole(problem).narrow(_near(combined, low, high, MARGIN / 2, 0.8), combined >= high)
-    return _all_tied(problem, part, epsilon, lam, combined[part.units], 0)
+    return _all_tied(problem, part, epsilon, lam, combined[part.units], 0, trials=1)
 
 
 def _tied(optimum: Optimum) -> _State:
@@ -255,10 +258,10 @@ def _spread(combined: Floats, alpha: float, p: Floats) -> float:
 
 
 def _all_tied(
-    problem: TailGame, part: _Part, epsilon: float, lam: Floats, combined: Floats, steps: int
+    problem: TailGame, part: _Part, epsilon: float, lam: Floats, combined: Floats, steps: int, trials: int = 4
 ) -> Optimum:
     """Build the optimum if the regularised weights, computed to the last digit, are already exact."""
-    for _ in range(4):
+    for _ in range(trials):
         solution = part.newton(problem.alpha, epsilon, lam, 0.0, combined)
         lam, steps = solution.lam, steps + solution.n_iter
         low, high = solution.free

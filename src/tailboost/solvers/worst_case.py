@@ -173,16 +173,17 @@ class _Units:
             yield block, d, self.p[block]
 
     def moments(self, weigh: Callable[[Floats], Floats]) -> Floats:
-        """Sum p f, p f d and p f d² over units for f = weigh(d)."""
-        total = np.zeros(3)
+        """Sum p f, p f d, p f d² and p f d³ over units for f = weigh(d)."""
+        total = np.zeros(4)
         for _, d, p in self.blocks():
             f = weigh(d)
             if not isinstance(p, float):
                 f *= p
             total[0] += f.sum()
-            f *= d
-            total[1] += f.sum()
-            total[2] += f @ d
+            for power in (1, 2, 3):
+                total[power] += f @ d
+                if power < 3:
+                    f *= d
         return total * self.each
 
     def weights(self, weigh: Callable[[Floats], Floats]) -> tuple[Floats, float, float]:
@@ -237,41 +238,45 @@ def _temperature(units: _Units, radius: float) -> tuple[float, float, int]:
     if sample is not None and sample.scale > 0 and radius < -np.log(sample.largest):
         theta = _temperature(sample, radius)[0] * units.scale / sample.scale
     if theta == 0.0:
-        _, first, second = units.moments(np.ones_like)
+        _, first, second, _ = units.moments(np.ones_like)
         theta = float(np.sqrt(2 * radius / (second - first**2)))
     for n_iter in range(1, 201):  # noqa: B007
         if theta > SMALL:
-            total, first, second = units.moments(partial(_tilt, np.exp, theta))
-            log_total, mean = float(np.log(total)), first / total
-            variance = second / total - mean**2
+            total, *powers = units.moments(partial(_tilt, np.exp, theta))
+            log_total = float(np.log(total))
         else:
             # Near θ = 0 everything is the difference from p.
-            excess, d_excess, dd_excess = units.moments(partial(_tilt, np.expm1, theta))
-            _, d_mean, dd_mean = units.moments(np.ones_like)
-            log_total, mean = float(np.log1p(excess)), (d_mean + d_excess) / (1 + excess)
-            variance = (dd_mean + dd_excess) / (1 + excess) - mean**2
+            excess = units.moments(partial(_tilt, np.expm1, theta))
+            log_total, total = float(np.log1p(excess[0])), 1 + excess[0]
+            powers = list(units.moments(np.ones_like)[1:] + excess[1:])
+        mean, square, cube = (power / total for power in powers)
+        variance = square - mean**2
         divergence = theta * mean - log_total
         error = abs(divergence - radius)
         if error <= 1e-12 * radius:
             break
         low, high = (theta, high) if divergence < radius else (low, theta)
-        slope = theta * variance  # of the divergence in θ
+        # Derivatives of the divergence in θ.
+        slope, bend = theta * variance, variance + theta * (cube - 3 * mean * square + 2 * mean**3)
         # The divergence is nearly quadratic in θ at first and approaches its limit exponentially in the end:
-        # Newton on √(2 KL) and on log(limit − KL) sees nearly straight lines.
+        # Halley's method on √(2 KL) and on log(limit − KL) sees nearly straight lines.
         with np.errstate(divide="ignore", invalid="ignore"):
             if small:
                 root = np.sqrt(2 * max(divergence, 0.0))
-                new = theta + (np.sqrt(2 * radius) - root) * root / slope
+                miss, first = root - np.sqrt(2 * radius), slope / root
+                second = (bend - first**2) / root
             else:
                 rest = limit - divergence
-                new = theta - (np.log(limit - radius) - np.log(rest)) * rest / slope
+                miss, first = np.log(limit - radius) - np.log(rest), slope / rest
+                second = bend / rest + first**2
+            new = theta - miss / (first - 0.5 * miss * second / first)
         if not (low < new < high):
             new = 2 * theta + 1 if high == np.inf else 0.5 * (low + high)
         if new == theta or high - low <= 1e-15 * theta:
             break
         theta = float(new)
-        if error <= 1e-6 * radius and theta > SMALL:
-            break  # the step just taken squares the error
+        if error <= 1e-4 * radius and theta > SMALL:
+            break  # the step just taken cubes the error
     return theta, log_total, n_iter
 
 
@@ -371,7 +376,6 @@ def _smoothed_tail(units: _Units, radius: float, smoothing: float) -> WorstCaseS
     value = float(found.w @ losses) - found.penalty
     # Dual: min_η η + Σ max_{0 ≤ w ≤ p/α} w (ℓ − η) − σ w log(w/p); at η + σ(1 + log 1/α) the caps begin.
     caps_from = best.guess
-    assert caps_from is not None
     eta = caps_from - smoothing * (1 + radius)
     log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
     dual = eta + float((base * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
