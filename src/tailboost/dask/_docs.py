@@ -25,8 +25,8 @@ estimator : HistBoostClassifier, HistTreeClassifier or LogitAdjustedClassifier o
     The base learner, which XGBoost fits; other learners, and nets, are refused. None is
     `HistBoostClassifier`, except in games over classes: there it is `LogitAdjustedClassifier` over it (in the
     error game over its own default), without a forest, and rounds after the first cost an argmax. Where folds
-    are judged, it is fitted to all rows once more; on one machine the mean of the folds' models stands for
-    that. Learners are fitted whole: they do not stop growing where a round's demand is met.
+    are judged, members are fitted to all rows once more; on one machine the mean of the folds' models stands
+    for that. Learners are fitted whole: they do not stop growing where a round's demand is met.
 """,
     "validation": """
 validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
