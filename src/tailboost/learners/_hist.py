@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
-from functools import reduce
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -209,12 +209,15 @@ class HistSession:
             self.threads = count_threads(template.n_jobs, self.table.shape)
             reference = cut_table(opened, template.max_bins, kinds)
             options, ref = binning_options(reference, kinds, self.threads)
-            self.data = xgboost.QuantileDMatrix(self.table, ref=ref, feature_types=kinds, **options)
+            self.bin: Callable[[Table], Any] = partial(
+                xgboost.QuantileDMatrix, ref=ref, feature_types=kinds, **options
+            )
+            self.data = self.bin(self.table)
             self.data.set_info(label=template._targets(y, n_classes))
             self.bins = options["max_bin"]
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
-        """Fit on the rows: the others stay in the binned table with weight 0, which excludes them."""
+        """Fit on the rows: with two classes the others stay in the binned table, with weight 0."""
         if self.backend == "sklearn":
             return next(self._by_sklearn(fit_whole, weight, seed, rows))
         return last(self._by_xgboost(weight, rows))
@@ -263,26 +266,31 @@ class HistSession:
         params, scale = training_params(
             model, self.y, used, self.n_classes, n_rows=len(used), bins=self.bins, threads=self.threads
         )
-        scaled_weight = used * scale
-        model._booster = booster = xgboost.Booster(params, [self.data])
+        data, y, scaled_weight, own = self.data, self.y, used * scale, self.sample_weight
+        if rows is not None and model._tree_per_class(self.n_classes):
+            # To bin them anew costs less than to take the others through a tree for every class.
+            data, y, scaled_weight, own = self.bin(self.table[rows]), y[rows], scaled_weight[rows], own[rows]
+        model._booster = booster = xgboost.Booster(params, [data])
         try:
             for i in range(model._n_iterations()):
-                self._grow(model, booster, i, scaled_weight)
-                self.newest = (model, booster)
+                self._grow(model, booster, i, data, y, scaled_weight, own)
+                self.newest = (model, booster) if data is self.data else (None, None)
                 yield model
         finally:
             # The trained booster holds on to the binned table, so the model gets a copy that does not.
             model.model_ = bytes(booster.save_raw("ubj"))
             del model._booster
 
-    def _grow(self, model: _HistClassifier, booster: Any, i: int, weight: Floats) -> None:
+    def _grow(
+        self, model: _HistClassifier, booster: Any, i: int, data: Any, y: Ints, weight: Floats, own: Floats
+    ) -> None:
         if model._tree_per_class(self.n_classes):
-            boost_per_class(booster, self.data, i, self.y, weight, self.sample_weight)
+            boost_per_class(booster, data, i, y, weight, own)
             return
         if self.weighing is not weight:  # another fit may have grown since the last tree
-            self.data.set_weight(weight.astype(np.float32))
+            data.set_weight(weight.astype(np.float32))
             self.weighing = weight
-        booster.update(self.data, i)
+        booster.update(data, i)
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
         """Predict the opened rows; for the newest fit XGBoost has cached the answers for the binned table."""
