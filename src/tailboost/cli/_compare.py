@@ -67,8 +67,8 @@ CREDIT = (
     "Clients of a credit card who pay next month or default, with groups by sex, age and education. UCI "
     "Machine Learning Repository, set 350 (Yeh and Lien, 2009), CC BY 4.0."
 )
-DEMO_ROWS = 12000
-DEMO_REPEATS = 5
+DEMO_ROWS = 8000
+DEMO_REPEATS = 8
 
 
 def demo(
