@@ -106,7 +106,8 @@ def tree_seconds(X: Any, y: Any, K: int, T: int) -> float:
 def prediction(n: int, d: int, members: int, K: int = 2) -> dict[str, Any]:
     """Time and memory of predict_proba: HistBoost members against XGBoost with as many trees."""
     X, y = table(min(n, 20_000), d, K)
-    clf = tb.AverageBoostClassifier(HistBoostClassifier(n_estimators=50), n_estimators=members, random_state=0)
+    learner = HistBoostClassifier(n_estimators=50)
+    clf = tb.AverageBoostClassifier(learner, n_estimators=members, random_state=0)
     clf.fit(X, y)  # every member takes part
     peer = xgboost.XGBClassifier(n_estimators=50 * members, max_depth=5).fit(X, y)
     Z, _ = table(n, d, K, seed=1)

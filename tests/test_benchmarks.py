@@ -1,0 +1,30 @@
+"""The benchmarks still run: what they measure is recorded by hand, so that nothing else would tell."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+CALLS = {
+    "fits.py": ["--quick", "--who", "AdaLPBoostClassifier"],
+    "rounds.py": ["--quick"],
+    "solvers.py": ["--quick", "--only", "path", "--alone"],
+    "stumps.py": [],
+    "worst_class.py": ["--quick"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", CALLS)
+def test_a_benchmark_runs(script, tmp_path):
+    pytest.importorskip("xgboost")
+    if script == "worst_class.py":
+        pytest.importorskip("imblearn")
+    out = tmp_path / "found.json"
+    command = [sys.executable, FOLDER / script, *CALLS[script], "--out", out]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert out.stat().st_size > 100
