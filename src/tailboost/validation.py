@@ -263,11 +263,11 @@ class Fold:
 
 @dataclass
 class CrossFitted:
-    """Out-of-fold losses for player and λ; the member that stays has seen all rows.
+    """Out-of-fold losses for player and λ.
 
-    It is the mean of the folds' models where the learner knows one, else fitted to all rows. ``memory``
-    records the answers of each fold that is fitted without growth; ``large`` says that a fold has rows enough
-    to tell what a round brings.
+    The member that stays is the mean of the folds' models where the learner knows one, else fitted to all
+    rows. ``memory`` records the answers of each fold that is fitted without growth; ``large`` says that a
+    fold has rows enough to tell what a round brings.
     """
 
     session: Session
