@@ -220,13 +220,13 @@ class HistSession:
         """Fit on the rows: with two classes the others stay in the binned table, with weight 0."""
         if self.backend == "sklearn":
             return next(self._by_sklearn(fit_whole, weight, seed, rows))
-        return last(self._by_xgboost(weight, rows))
+        return last(self._by_xgboost(weight, rows, whole=True))
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[_HistClassifier]:
         """Yield the classifier tree by tree (with scikit-learn's trees as `grow` does)."""
         if self.backend == "sklearn":
             return self._by_sklearn(grow, weight, seed, rows)
-        return self._by_xgboost(weight, rows)
+        return self._by_xgboost(weight, rows, whole=False)
 
     def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Averaged | None:
         """Return the mean of boosted models, see `protocols.Averaging`; of single trees it were a forest."""
@@ -260,15 +260,16 @@ class HistSession:
             model.model_ = fitted
             yield model
 
-    def _by_xgboost(self, weight: Floats, rows: Mask | None) -> Iterator[_HistClassifier]:
+    def _by_xgboost(self, weight: Floats, rows: Mask | None, *, whole: bool) -> Iterator[_HistClassifier]:
         model = self._new_model()
         used = weight if rows is None else np.where(rows, weight, 0.0)
         params, scale = training_params(
             model, self.y, used, self.n_classes, n_rows=len(used), bins=self.bins, threads=self.threads
         )
         data, y, scaled_weight, own = self.data, self.y, used * scale, self.sample_weight
-        if rows is not None and model._tree_per_class(self.n_classes):
-            # To bin them anew costs less than to take the others through a tree for every class.
+        if whole and rows is not None and model._tree_per_class(self.n_classes):
+            # To bin them anew costs less than to take the others through a tree for every class. But a model
+            # that grows is asked about the others at every stage: their answers are kept beside the bins.
             data, y, scaled_weight, own = self.bin(self.table[rows]), y[rows], scaled_weight[rows], own[rows]
         model._booster = booster = xgboost.Booster(params, [data])
         try:
