@@ -1,6 +1,9 @@
 """What is public: every name can be had, says what it is, and nothing else shows."""
 
+import ast
 import inspect
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -63,3 +66,17 @@ def test_a_rule_is_found_in_its_module():
 def test_an_unknown_name_is_refused():
     with pytest.raises(AttributeError, match="no attribute 'Boost'"):
         tb.Boost  # noqa: B018
+
+
+def test_the_names_at_the_top_are_those_that_type_checkers_see():
+    """The list that is imported from when a name is asked for, and the imports for type checkers, are one."""
+    tree = ast.parse(Path(tb.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert (seen - {"*"}) | set(classifiers) == {*tb.__all__, "classifiers", "dask", "torch"}
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    loaded = "import sys, tailboost; print({m.split('.')[0] for m in sys.modules})"
+    modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert not {"numpy", "scipy", "sklearn", "pandas"} & set(ast.literal_eval(modules.stdout))

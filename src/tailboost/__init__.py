@@ -1,61 +1,79 @@
-"""tailboost: boosting classifiers that hold up on the worst samples, class and group."""
+"""tailboost: boosting classifiers that hold up on the worst samples, class and group.
 
-from tailboost import classifiers, datasets, decisions, learners, metrics, plotting, robustness, solvers
-from tailboost.calibration import NotCertifiedError, Shortfall, calibrate
-from tailboost.certificates import Certificate, CertifiedBound, Recheck, RecheckedBound, certify
-from tailboost.classifiers import *  # noqa: F403
-from tailboost.combiners import AdditiveEnsemble, CVaR, MixtureEnsemble, WorstRow, WorstUnit
-from tailboost.combiners.additive_guarantee import AdditiveGuarantee
-from tailboost.combiners.guarantee import Bound, Guarantee
-from tailboost.confidence import rows_needed
-from tailboost.decisions import Decisions, RandomizedDecision
-from tailboost.game import Stop, StopKind, Trace
-from tailboost.mixture import RobustMixtureClassifier
-from tailboost.persistence import load_model, save_model
-from tailboost.report import Results, compare, render
+A public name is imported when it is first asked for, so that the command line and programs that need a part
+of the library do not wait for scikit-learn, SciPy and pandas to load.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the same names as below, for type checkers and editors
+    from tailboost import classifiers as classifiers
+    from tailboost import dask as dask
+    from tailboost import datasets as datasets
+    from tailboost import decisions as decisions
+    from tailboost import learners as learners
+    from tailboost import metrics as metrics
+    from tailboost import plotting as plotting
+    from tailboost import robustness as robustness
+    from tailboost import solvers as solvers
+    from tailboost import torch as torch
+    from tailboost.calibration import NotCertifiedError as NotCertifiedError
+    from tailboost.calibration import Shortfall as Shortfall
+    from tailboost.calibration import calibrate as calibrate
+    from tailboost.certificates import Certificate as Certificate
+    from tailboost.certificates import CertifiedBound as CertifiedBound
+    from tailboost.certificates import Recheck as Recheck
+    from tailboost.certificates import RecheckedBound as RecheckedBound
+    from tailboost.certificates import certify as certify
+    from tailboost.classifiers import *  # noqa: F403
+    from tailboost.combiners import AdditiveEnsemble as AdditiveEnsemble
+    from tailboost.combiners import CVaR as CVaR
+    from tailboost.combiners import MixtureEnsemble as MixtureEnsemble
+    from tailboost.combiners import WorstRow as WorstRow
+    from tailboost.combiners import WorstUnit as WorstUnit
+    from tailboost.combiners.additive_guarantee import AdditiveGuarantee as AdditiveGuarantee
+    from tailboost.combiners.guarantee import Bound as Bound
+    from tailboost.combiners.guarantee import Guarantee as Guarantee
+    from tailboost.confidence import rows_needed as rows_needed
+    from tailboost.decisions import Decisions as Decisions
+    from tailboost.decisions import RandomizedDecision as RandomizedDecision
+    from tailboost.game import Stop as Stop
+    from tailboost.game import StopKind as StopKind
+    from tailboost.game import Trace as Trace
+    from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
+    from tailboost.persistence import load_model as load_model
+    from tailboost.persistence import save_model as save_model
+    from tailboost.report import Results as Results
+    from tailboost.report import compare as compare
+    from tailboost.report import render as render
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AdditiveEnsemble",
-    "AdditiveGuarantee",
-    "Bound",
-    "CVaR",
-    "Certificate",
-    "CertifiedBound",
-    "Decisions",
-    "Guarantee",
-    "MixtureEnsemble",
-    "NotCertifiedError",
-    "RandomizedDecision",
-    "Recheck",
-    "RecheckedBound",
-    "Results",
-    "RobustMixtureClassifier",
-    "Shortfall",
-    "Stop",
-    "StopKind",
-    "Trace",
-    "WorstRow",
-    "WorstUnit",
-    "calibrate",
-    "certify",
-    "compare",
-    "datasets",
-    "decisions",
-    "learners",
-    "load_model",
-    "metrics",
-    "plotting",
-    "render",
-    "robustness",
-    "rows_needed",
-    "save_model",
-    "solvers",
-]
-__all__ += classifiers.__all__
-# Packages that need an extra, imported only when asked for.
+_MODULES = {
+    "calibration": "NotCertifiedError Shortfall calibrate",
+    "certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
+    "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
+    " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
+    " OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning SeenRowsError SmallUnitsWarning"
+    " SoftMarginBoostClassifier TradeOff VadaBoostClassifier WorstClassBoostClassifier",
+    "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
+    "combiners.additive_guarantee": "AdditiveGuarantee",
+    "combiners.guarantee": "Bound Guarantee",
+    "confidence": "rows_needed",
+    "decisions": "Decisions RandomizedDecision",
+    "game": "Stop StopKind Trace",
+    "mixture": "RobustMixtureClassifier",
+    "persistence": "load_model save_model",
+    "report": "Results compare render",
+}
+_HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
+_PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "robustness", "solvers")
+# They need an extra, and are not among the names that `from tailboost import *` gives.
 _EXTRAS = ("dask", "torch")
+
+__all__ = sorted([*_HOME, *_PACKAGES])
 
 
 def __dir__() -> list[str]:
@@ -63,8 +81,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    if name in _EXTRAS:
-        from importlib import import_module
-
-        return import_module(f"tailboost.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _HOME:
+        found: object = getattr(import_module(_HOME[name]), name)
+    elif not name.startswith("_") and find_spec(f"tailboost.{name}"):
+        found = import_module(f"tailboost.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
