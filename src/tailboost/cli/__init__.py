@@ -4,17 +4,13 @@ Exit codes: 0 done; 2 bad input, with one line that names the file, column, row 
 Ctrl-C; 1 anything else.
 """
 
-try:
-    import jinja2  # noqa: F401  (what the report needs: better missed now than after the fits)
-    import pandas  # noqa: F401
-    import rich  # noqa: F401
-    import skops  # noqa: F401
-    import typer  # noqa: F401
-except ModuleNotFoundError as missing:
-    raise SystemExit(
-        f'The command line of tailboost needs {missing.name}: pip install "tailboost[app]"'
-    ) from None
+from importlib.util import find_spec
 
-from tailboost.cli._app import app, main
+# What the commands need: better missed now than after the fits.
+for _name in ("typer", "rich", "pandas", "jinja2", "skops"):
+    if find_spec(_name) is None:
+        raise SystemExit(f'The command line of tailboost needs {_name}: pip install "tailboost[app]"')
+
+from tailboost.cli._app import app, main  # noqa: E402
 
 __all__ = ["app", "main"]

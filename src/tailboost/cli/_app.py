@@ -4,39 +4,70 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from tailboost import __version__
-from tailboost.cli import _certify, _compare, _experiments, _fit, _inspect, _predict, _tradeoff
 from tailboost.cli._shared import INTERRUPTED, fail
-from tailboost.report.results import versions
 
+# Where each command is, and what `tailboost -h` says of it: a command's module, and with it the library, is
+# loaded when the command is asked for.
+COMMANDS = {
+    "demo": ("_compare.demo", "Compare ours with plain methods on two bundled tables."),
+    "compare": ("_compare.compare_methods", "Compare methods on a table, and write a report."),
+    "fit": ("_fit.fit", "Fit one method on a table and store it."),
+    "predict": ("_predict.predict", "Predict the rows of a table."),
+    "evaluate": ("_inspect.evaluate", "Count a model's errors on a table by class and group."),
+    "inspect": ("_inspect.inspect_model", "Show what a model file holds, and its guarantee."),
+    "tradeoff": ("_tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
+    "certify": ("_certify.certify", "Bound a model's errors on rows it has not seen."),
+    "decide": ("_predict.decide", "Draw a decision for each row by its id."),
+    "reproduce": ("_experiments.reproduce", "Run a published experiment."),
+    "list": ("_experiments.list_all", "Show methods, data sets and experiments."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """The subcommands, each loaded when it is asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        # The names are known, from which a mistyped one is guessed; what they stand for is loaded later.
+        super().__init__(**{**settings, "commands": dict.fromkeys(COMMANDS)})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Load a subcommand; None if there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, function = COMMANDS[cmd_name][0].split(".")
+        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        alone.command(name=cmd_name, context_settings=HELP)(
+            getattr(import_module(f"tailboost.cli.{module}"), function)
+        )
+        return typer.main.get_command(alone)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of `tailboost -h`, for which no subcommand need be loaded."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
+
+HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     name="tailboost",
+    cls=LazyGroup,
     help="Boosting classifiers that hold up on the worst samples, the worst class and the worst group.",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": _compare.demo,
-    "compare": _compare.compare_methods,
-    "fit": _fit.fit,
-    "predict": _predict.predict,
-    "evaluate": _inspect.evaluate,
-    "inspect": _inspect.inspect_model,
-    "tradeoff": _tradeoff.tradeoff,
-    "certify": _certify.certify,
-    "decide": _predict.decide,
-    "reproduce": _experiments.reproduce,
-    "list": _experiments.list_all,
-}
-for _name, _command in COMMANDS.items():
-    app.command(name=_name)(_command)
 
 
 @app.callback(invoke_without_command=True)
@@ -46,6 +77,8 @@ def tailboost(
 ) -> None:
     """Boosting classifiers that hold up on the worst samples, the worst class and the worst group."""
     if version:
+        from tailboost.report.results import versions
+
         others = versions("torch", "pandas", "skops").items()
         print(f"tailboost {__version__}")
         print(", ".join(f"{name} {number}" for name, number in others if name != "tailboost"))
