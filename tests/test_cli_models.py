@@ -178,7 +178,7 @@ class TestFitOptions:
         [
             (["--max-error", "yes=.2,no"], "NAME=ERROR"),
             (["--mean-budget", ".1", "--method", "forest"], "forest has no mean_budget"),
-            (["--mean-budget", "2", "--drop", "born"], "mean_budget"),
+            (["--mean-budget", "2", "--drop", "born"], "--mean-budget"),
             (["--max-error", "yes=2"], "not in (0, 1]"),
             (["--max-error", "yes=.2,yes=.3"], "stands twice"),
             (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
@@ -284,13 +284,43 @@ class TestAlerts:
             plain.assign(name=[f"n{i // 2 * 2 if i < 8 else i}" for i in range(300)]), tmp_path
         )
         assert "'name' looks like an id" in line
-        assert "--drop name" in line
+        assert "--keep name" in line
 
-    def test_rows_sorted_by_class(self, plain, tmp_path):
+    def test_ids_are_set_aside(self, plain, tmp_path):
+        """In rows that are sorted by class a number of the row would tell the class."""
         sorted_ = plain.sort_values("y").assign(id=range(300))
         (line,) = self.alerts(sorted_, tmp_path)
-        assert "'id' alone tells the class of 100.0%" in line
-        assert "sorted by class" in line
+        assert "'id' looks like an id" in line
+        held = json.loads(done("inspect", tmp_path / "m.skops", "--json").stdout)
+        assert [column["name"] for column in held["columns"]] == ["x", "age", "city"]
+        assert (
+            done("predict", tmp_path / "m.skops", tmp_path / "d.csv", "--out", tmp_path / "o.csv").stderr
+            == ""
+        )
+        assert any("'id' alone tells" in line for line in self.alerts(sorted_, tmp_path, "--keep", "id"))
+        held = json.loads(done("inspect", tmp_path / "m.skops", "--json").stdout)
+        assert "id" in [column["name"] for column in held["columns"]]
+
+    def test_keeping_a_column_that_is_not_there(self, plain, tmp_path):
+        plain.to_csv(tmp_path / "d.csv", index=False)
+        result = call(
+            "fit", tmp_path / "d.csv", "--target", "y", "--keep", "z", "--model", tmp_path / "m.skops"
+        )
+        assert result.exit_code == 2
+        assert "there is no feature 'z'" in result.stderr
+
+    def test_numbers_that_begin_with_0_are_codes(self, plain, tmp_path):
+        rng = np.random.default_rng(0)
+        zips = plain.assign(zip=[f"{i:05d}" for i in rng.integers(0, 9, 300)])
+        (line,) = self.alerts(zips, tmp_path)
+        assert "column 'zip' holds numbers that begin with 0: they are codes" in line
+        held = json.loads(done("inspect", tmp_path / "m.skops", "--json").stdout)
+        assert {"name": "zip", "kind": "text", "categories": 9} in held["columns"]
+
+    def test_a_target_that_is_a_quantity(self, plain, tmp_path):
+        many = plain.assign(y=np.random.default_rng(0).integers(0, 30, 300))
+        (line,) = self.alerts(many, tmp_path)
+        assert "the target has 30 different numbers: if it is a quantity" in line
 
     def test_leaks(self, plain, tmp_path):
         (line,) = self.alerts(plain.assign(paid=np.where(plain["y"] == "p", "late", "in time")), tmp_path)
@@ -654,7 +684,10 @@ class TestDecide:
 
     def test_refused(self, mixture, csv, table, tmp_path):
         out = tmp_path / "d.csv"
-        for env, says in (({"POLICY": None}, "no variable 'POLICY'"), ({"POLICY": "short"}, "got 5")):
+        for env, says in (
+            ({"POLICY": None}, "there is none of the name"),
+            ({"POLICY": "short"}, "got 5"),
+        ):
             result = self.decide(mixture, csv, out, env=env)
             assert result.exit_code == 2
             assert says in result.stderr
@@ -797,3 +830,93 @@ class TestNotes:
             read_notes(path)
         with pytest.raises(FileNotFoundError, match="nowhere"):
             read_notes(tmp_path / "nowhere.skops")
+
+
+class TestWhatAFileMayHold:
+    """Names and values that a terminal, a spreadsheet or a reader of XML would obey."""
+
+    def test_control_characters_are_shown_not_obeyed(self, tmp_path):
+        rng = np.random.default_rng(0)
+        red, turned = "p\x1b[31m", "q\u202e\x9b2J"
+        x = rng.normal(size=120)
+        table = pd.DataFrame({"x\x07": x, "y": np.where(x > 0, red, turned)})
+        table.to_csv(tmp_path / "d.csv", index=False)
+        fitted = done(
+            "fit", tmp_path / "d.csv", "--target", "y", "--method", "averageboost", "--set", "n_estimators=2",
+            "--model", tmp_path / "m.skops",
+        )  # fmt: skip
+        shown = [fitted.stdout, fitted.stderr]
+        for command in (
+            ("inspect", tmp_path / "m.skops"),
+            ("evaluate", tmp_path / "m.skops", tmp_path / "d.csv"),
+        ):
+            result = done(*command)
+            shown += [result.stdout, result.stderr]
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "".join(shown))
+        assert r"p\x1b[31m" in "".join(shown)
+
+    def test_the_name_of_a_column_may_be_a_formula(self, tmp_path):
+        rng = np.random.default_rng(0)
+        name = "=cmd|' /C calc'!A0"
+        table = pd.DataFrame({name: [f"p{i}" for i in range(100)], "x": rng.normal(size=100)})
+        table.assign(y=np.where(table["x"] > 0, "a", "b")).to_csv(tmp_path / "d.csv", index=False)
+        done(
+            "fit", tmp_path / "d.csv", "--target", "y", "--id", name, "--model", tmp_path / "m.skops",
+            "--method", "averageboost", "--set", "n_estimators=2",
+        )  # fmt: skip
+        done(
+            "predict", tmp_path / "m.skops", tmp_path / "d.csv", "--id", name, "--escape-formulas",
+            "--out", tmp_path / "o.csv",
+        )  # fmt: skip
+        assert list(pd.read_csv(tmp_path / "o.csv").columns)[1] == f"'{name}"
+
+    def test_a_secret_given_as_the_name_of_a_variable_is_not_repeated(self, tmp_path):
+        pd.DataFrame({"id": [1, 2], "x": [0.0, 1.0]}).to_csv(tmp_path / "d.csv", index=False)
+        (tmp_path / "m.skops").write_bytes(b"")
+        result = call(
+            "decide", tmp_path / "m.skops", tmp_path / "d.csv", "--id", "id",
+            "--secret-env", "hunter2hunter2hunter2", "--out", tmp_path / "o.csv",
+        )  # fmt: skip
+        assert result.exit_code == 2
+        assert "hunter2" not in result.stderr + result.stdout
+
+    def test_a_learner_of_an_unknown_name_is_the_users_mistake(self, csv, tmp_path):
+        result = call(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.skops",
+            "--method", "adalpboost", "--set", "estimator=nope",
+        )  # fmt: skip
+        assert result.exit_code == 2
+
+    def test_labels_of_digits_cost_no_opponent(self, tmp_path):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=120)
+        pd.DataFrame({"x": x, "y": (x > 0).astype(int)}).to_csv(tmp_path / "d.csv", index=False)
+        result = done(
+            "compare", tmp_path / "d.csv", "--target", "y", "--methods", "forest-balanced", "--repeats", "1",
+            "--rows", "200", "--out", tmp_path / "out",
+        )  # fmt: skip
+        assert "failed" not in result.stderr
+
+    def test_damaged_text_in_a_parquet_file(self, tmp_path):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        text = pa.array([b"abc", b"\xff\xfe\xfd"]).cast(pa.binary())
+        damaged = pa.Array.from_buffers(pa.string(), 2, text.buffers())
+        pq.write_table(pa.table({"t": damaged, "y": ["a", "b"]}), tmp_path / "d.parquet")
+        result = call("fit", tmp_path / "d.parquet", "--target", "y", "--model", tmp_path / "m.skops")
+        assert result.exit_code == 2
+        assert "cannot be read" in result.stderr
+
+
+@pytest.mark.parametrize(("written", "read"), [("30%", 0.3), (".3", 0.3), ("130%", None)])
+def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
+    result = call(
+        "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.skops",
+        "--mean-budget", written, "--set", "n_estimators=1",
+    )  # fmt: skip
+    if written == "130%":
+        assert result.exit_code == 2
+        assert "not in the range" in result.stderr
+    else:
+        assert result.exit_code == 0, result.stderr

@@ -11,9 +11,13 @@ from tailboost.baselines._weights import CellWeightedClassifier
 from tailboost.learners.named import plain_xgboost
 
 
-def balanced_forest(*, random_state: Any = None, n_jobs: int | None = None) -> RandomForestClassifier:
-    """Make a random forest in which every class weighs the same."""
-    return RandomForestClassifier(class_weight="balanced", random_state=random_state, n_jobs=n_jobs)
+def balanced_forest(*, random_state: Any = None, n_jobs: int | None = None) -> CellWeightedClassifier:
+    """Make a random forest in which every class weighs the same.
+
+    The weights are those of ``class_weight="balanced"``, which scikit-learn 1.9 refuses where the labels are
+    the text "0" and "1" of a file.
+    """
+    return CellWeightedClassifier(RandomForestClassifier(random_state=random_state, n_jobs=n_jobs))
 
 
 def weighted_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> CellWeightedClassifier:

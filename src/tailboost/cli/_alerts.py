@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,12 @@ import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
+from tailboost.cli._shared import BadInput, warn
+from tailboost.datasets import TableSchema
+
 FEWEST_ROWS = 50  # below, a column may look like anything by chance
 MOST_CLASSES = 50
+MOST_AMOUNTS = 20  # classes that are numbers; with more the target may be meant to be a quantity
 SAMPLE = 10_000
 # Of the values of a text column, the share that must be distinct for an id; names may be shared by a few.
 DISTINCT = 0.95
@@ -19,8 +24,36 @@ DISTINCT = 0.95
 TOLD = 0.98
 
 
+def set_ids_aside(table: Any, keep: Collection[str] = ()) -> list[str]:
+    """Drop the features that look like ids but for those to keep, say so, and return their names.
+
+    Parameters
+    ----------
+    table : Bunch
+        As from `tailboost.datasets.load_table`; it is changed.
+    keep : collection of str
+        Columns to fit on whatever they look like.
+    """
+    for name in keep:
+        if name not in table.data:
+            raise BadInput(f"--keep: there is no feature {name!r}; it has {', '.join(table.data)}")
+    ids = [name for name in table.data if name not in keep and _looks_like_an_id(table.data[name])]
+    if len(ids) == table.data.shape[1]:
+        raise BadInput(f"every feature looks like an id ({', '.join(ids)}): say with --keep which are none")
+    for name in ids:
+        warn(
+            f"column {name!r} looks like an id (nearly every value occurs once) and is set aside; "
+            f"--keep {name} fits on it all the same"
+        )
+    table.data = table.data.drop(columns=ids)
+    table.schema = TableSchema(
+        tuple(column for column in table.schema.columns if column.name not in ids), table.schema.target
+    )
+    return ids
+
+
 def alerts(data: Any, y: Any, groups: Any = None) -> Iterator[str]:
-    """Yield a sentence for each column that looks like an id, a leak, or the target itself.
+    """Yield a sentence for each column that is a leak or a code, and for a target that is a quantity.
 
     Parameters
     ----------
@@ -34,28 +67,34 @@ def alerts(data: Any, y: Any, groups: Any = None) -> Iterator[str]:
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
             yield f"--group {name}: every group holds one class only; such groups are the classes again"
-    if len(y) < FEWEST_ROWS:
+    classes = np.unique(y)
+    if len(classes) > MOST_AMOUNTS and _are_numbers(classes):
+        yield (
+            f"the target has {len(classes)} different numbers: if it is a quantity, put it into a few bands "
+            "first; each number is a class here"
+        )
+    for name in data:
+        if data[name].dtype == "category" and _are_codes(data[name].cat.categories):
+            yield f"column {name!r} holds numbers that begin with 0: they are codes, and are read as text"
+    if len(y) < FEWEST_ROWS or len(classes) > MOST_CLASSES:
         return
     few = np.random.default_rng(0).permutation(len(y))[:SAMPLE]
-    leaks_can_be_seen = len(np.unique(y)) <= MOST_CLASSES
     for name in data:
-        told = _told_by(data[name].iloc[few], y[few]) if leaks_can_be_seen else 0.0
-        is_id = _looks_like_an_id(data[name])
+        told = _told_by(data[name].iloc[few], y[few])
         if told >= TOLD:
-            why = (
-                "its values are all different, and the rows seem to be sorted by class"
-                if is_id
-                else ("is it known before the target is?")
-            )
             yield (
                 f"column {str(name)!r} alone tells the class of {told:.1%} of the rows (mean over the "
-                f"classes): {why}; if it is no feature, --drop {name}"
+                f"classes): is it known before the target is? If it is no feature, --drop {name}"
             )
-        elif is_id:
-            yield (
-                f"column {str(name)!r} looks like an id (nearly every value occurs once): --drop {name} or "
-                f"--id {name}"
-            )
+
+
+def _are_numbers(values: Any) -> bool:
+    return bool(pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all())
+
+
+def _are_codes(categories: Any) -> bool:
+    """Whether a column of text would be one of numbers if none of them began with 0, as 01234 does."""
+    return _are_numbers(categories) and any(re.match(r"[+-]?0\d", str(each)) for each in categories)
 
 
 def _looks_like_an_id(column: Any) -> bool:

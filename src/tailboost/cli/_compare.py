@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from tailboost import datasets
 from tailboost._output import write_output
-from tailboost.cli._alerts import alerts
+from tailboost.cli._alerts import alerts, set_ids_aside
 from tailboost.cli._shared import (
     INTERRUPTED,
     BadInput,
@@ -23,6 +23,7 @@ from tailboost.cli._shared import (
     Groups,
     Identity,
     Jobs,
+    Keep,
     Out,
     Quiet,
     Seed,
@@ -95,9 +96,7 @@ def demo(
         ):
             make_folder(out / folder)
             taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
-            if rows < len(taken):
-                labels = table.target.loc[taken]
-                taken, _ = train_test_split(taken, train_size=rows, stratify=labels, random_state=seed)
+            taken = _drawn(taken, table.target.loc[taken], rows, seed)
             say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
             results = _compare(
                 table.data.loc[taken],
@@ -124,6 +123,10 @@ def compare_methods(
     group: Groups = None,
     drop: Drop = None,
     identity: Identity = None,
+    keep: Keep = None,
+    rows: Annotated[
+        int | None, typer.Option(min=200, help="Rows to use, drawn with the classes' shares; by default all.")
+    ] = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -153,13 +156,16 @@ def compare_methods(
             table = datasets.load_table(
                 data, target, group=group or (), drop=aside, text_labels=True, sep=sep
             )
+        set_ids_aside(table, keep or ())
         for alert in alerts(table.data, table.target, table.groups):
             warn(alert)
         make_folder(out)
+        with bad_input("--rows: "):
+            taken = _drawn(table.data.index, table.target, rows, seed)
         results = _compare(
-            table.data,
-            table.target,
-            table.groups if group else None,
+            table.data.loc[taken],
+            table.target[taken],
+            table.groups.loc[taken] if group else None,
             methods=chosen,
             alphas=alphas,
             repeats=repeats,
@@ -174,6 +180,8 @@ def compare_methods(
                 group=group,
                 drop=drop,
                 id=identity,
+                keep=keep,
+                rows=rows,
                 methods=methods,
                 alpha=alpha,
                 repeats=repeats,
@@ -183,6 +191,13 @@ def compare_methods(
             ),
         )
         _end(results)
+
+
+def _drawn(index: Any, labels: Any, rows: int | None, seed: int) -> Any:
+    """Return as many of the rows as asked for, drawn with the classes' shares, or all of them."""
+    if rows is None or rows >= len(index):
+        return index
+    return train_test_split(index, train_size=rows, stratify=labels, random_state=seed)[0]
 
 
 def installed(name: str) -> Method:
@@ -288,7 +303,7 @@ def _print_results(results: Results) -> None:
     )
     table.add_column("method")
     for column in columns:
-        table.add_column(Text(column.title), justify="right")
+        table.add_column(Text(printable(column.title)), justify="right")
     for row in rows:
         name = Text(row.method["title"], style="bold" if row.method["ours"] else "")
         for title in row.same:

@@ -24,7 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 from tailboost import datasets
 from tailboost._interrupts import ending_at_interrupts
 from tailboost._near import did_you_mean
-from tailboost.cli._alerts import alerts
+from tailboost.cli._alerts import alerts, set_ids_aside
 from tailboost.cli._compare import installed
 from tailboost.cli._inspect import print_evaluation
 from tailboost.cli._models import StoredModel
@@ -35,6 +35,8 @@ from tailboost.cli._shared import (
     Groups,
     Identity,
     Jobs,
+    Keep,
+    MeanBudget,
     Quiet,
     Seed,
     Sep,
@@ -51,7 +53,7 @@ from tailboost.cli._shared import (
     warn,
     warnings_as_lines,
 )
-from tailboost.cli._tables import errors_kept, print_errors
+from tailboost.cli._tables import dependence, errors_kept, print_errors
 from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 from tailboost.io import preparation
 from tailboost.persistence import check_model_path, save_model
@@ -76,14 +78,12 @@ def fit(
     group: Groups = None,
     drop: Drop = None,
     identity: Identity = None,
+    keep: Keep = None,
     weight: Annotated[
         str | None, typer.Option(metavar="COL", help="The column of the rows' weights: no feature.")
     ] = None,
     max_error: MaxError = None,
-    mean_budget: Annotated[
-        float | None,
-        typer.Option(min=0.0, metavar="X", help="How much mean error may be paid for the worst unit."),
-    ] = None,
+    mean_budget: MeanBudget = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
@@ -129,11 +129,19 @@ def fit(
         aside = [*(drop or []), *([] if identity is None else [identity])]
         if scheduler is not None and not dask:
             raise BadInput("--scheduler: only with --dask")
-        columns = {"target": target, "group": group or [], "weight": weight, "not_features": aside}
+        columns = {
+            "target": target,
+            "group": group or [],
+            "weight": weight,
+            "not_features": aside,
+            "keep": keep or [],
+        }
         with bad_input("--test: "):
             if test is not None:
                 datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
         if dask:
+            if columns.pop("keep"):
+                raise BadInput("--keep: nothing is set aside with --dask, where columns are not looked at")
             pipeline, counts = fit_on_cluster(
                 classifier, chosen, data, columns, aims["max_error"], jobs, scheduler
             )
@@ -142,6 +150,8 @@ def fit(
         with bad_input("--model: "):
             save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
         say(f"Model: {model}")
+        for name in columns["group"]:
+            say(f"Group {name}: {dependence(name, columns['not_features'])}.")
         if test is not None:
             print_evaluation(StoredModel.read(model), test, sep=sep)
         elif not is_quiet():
@@ -160,12 +170,14 @@ def _fit_here(
             data, columns["target"], group=group, drop=columns["not_features"], weight=weight,
             text_labels=True, sep=sep,
         )  # fmt: skip
+    columns["not_features"] += set_ids_aside(table, columns.pop("keep"))
     for alert in alerts(table.data, table.target, table.groups):
         warn(alert)
     if max_error is not None:
         classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)
-    pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
+    with bad_input("--set: "):  # what prepares the table depends on the learner, whose name may be wrong
+        pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
     extra = {} if weight is None else {"classifier__sample_weight": table.weight}
     if group:
         # Ours take every value of every column as a group; the others know one column.

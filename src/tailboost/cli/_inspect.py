@@ -27,7 +27,14 @@ from tailboost.cli._shared import (
     warn,
     warnings_as_lines,
 )
-from tailboost.cli._tables import UnitError, errors_by_unit, errors_kept, print_errors, stated_targets
+from tailboost.cli._tables import (
+    UnitError,
+    dependence,
+    errors_by_unit,
+    errors_kept,
+    print_errors,
+    stated_targets,
+)
 
 # Share of rows that a model was fitted on from which on its errors say little.
 SEEN = 0.05
@@ -161,7 +168,9 @@ def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
             f"{label} ({notes['classes'][label]:,} rows)" if label in notes.get("classes", {}) else label
             for label in about["classes"]
         ),
-        "groups": ", ".join(stored.groups),
+        "groups": "; ".join(
+            f"{name} ({dependence(name, notes.get('not_features', []))})" for name in stored.groups
+        ),
         "weights": notes.get("weight") or "",
         "mean budget": str(notes.get("mean_budget", "")),
         "left out": ", ".join(notes.get("not_features", [])),

@@ -64,8 +64,7 @@ def predict(
                 answers[identity] = _texts(later.column(identity, "--id"), escape_formulas)
             with bad_input(f"{data}: "):
                 answers |= _answers(stored.classifier, later.rows, stored.told(later), escape_formulas)
-        with bad_input("--out: "):
-            write_output(out, pd.DataFrame(answers).to_csv(index=False))
+        _write(out, answers, escape_formulas)
         say(f"{len(later.table):,} predictions: {out}")
 
 
@@ -78,6 +77,15 @@ def _answers(classifier: Any, rows: Any, told: dict[str, Any], escape: bool) -> 
         for label, column in zip(classifier.classes_, shares.T, strict=True):
             answers[f"{word}_{label}"] = np.round(column, 9)
     return answers
+
+
+def _write(out: Path, answers: dict[str, Any], escape: bool) -> None:
+    """Write the columns of answers; a spreadsheet would run a formula in their names too."""
+    table = pd.DataFrame(answers)
+    if escape:
+        table.columns = pd.Index(escaped(table.columns))
+    with bad_input("--out: "):
+        write_output(out, table.to_csv(index=False))
 
 
 def _texts(column: Any, escape: bool) -> Any:
@@ -117,7 +125,11 @@ def decide(
         if identity in ("prediction", "member", "u"):
             raise BadInput(f"--id: the decisions have a column {identity!r} of their own")
         if not os.environ.get(secret_env):
-            raise BadInput(f"--secret-env: the environment has no variable {secret_env!r}, or it is empty")
+            # What was given is not repeated: it may be the secret itself.
+            raise BadInput(
+                "--secret-env takes the name of an environment variable that holds the secret; there is none "
+                "of the name given, or it is empty"
+            )
         stored = StoredModel.read(model)
         about = context if context is not None else stored.target
         if about is None:
@@ -138,8 +150,7 @@ def decide(
             "member": decisions.member,
             "u": decisions.u,
         }
-        with bad_input("--out: "):
-            write_output(out, pd.DataFrame(answers).to_csv(index=False))
+        _write(out, answers, escape_formulas)
         say(f"{len(decisions):,} decisions: {out}")
         say(f"Context: {about}\nCommitment: {policy.commitment}")
 

@@ -34,6 +34,29 @@ def _checked_jobs(jobs: int) -> int:
     return jobs
 
 
+def read_number(text: str) -> float:
+    """Read a number, also one in percent: .3 or 30%."""
+    text = text.strip()
+    return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+
+
+def _share(text: str) -> float:
+    try:
+        share = read_number(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no number such as .3 or 30%") from None
+    if not 0 <= share <= 1:
+        raise typer.BadParameter(f"{text} is not in the range 0<=x<=1")
+    return share
+
+
+# What a lower worst error may cost in mean error.
+MeanBudget = Annotated[
+    float | None,
+    typer.Option(parser=_share, metavar="X", help="Mean error to spend above the least of a member."),
+]
+
+
 def _checked_sep(sep: str) -> str:
     sep = {"\\t": "\t", "tab": "\t"}.get(sep, sep)
     if len(sep) != 1 or sep in '"\r\n':
@@ -56,6 +79,10 @@ Drop = Annotated[
 ]
 Identity = Annotated[
     str | None, typer.Option("--id", metavar="COL", help="The column of the rows' ids: no feature.")
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option("--keep", metavar="COL", help="A feature though it looks like an id; may be repeated."),
 ]
 Sep = Annotated[
     str,
@@ -155,9 +182,23 @@ def make_folder(folder: Path) -> None:
 # -- speaking ----------------------------------------------------------------------------------------------
 
 
+# Characters that a terminal obeys instead of showing: control characters but for line breaks and tabs, and
+# those that turn the direction of text. Names of classes, columns and files may hold them.
+_OBEYED = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in (
+        *(c for c in range(32) if chr(c) not in "\n\t"),
+        *range(0x7F, 0xA0),
+        *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029),
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+    )
+}
+
+
 def printable(text: str) -> str:
-    """Return a text that can be written as UTF-8: file names need not be UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """Return a text that a terminal shows and does not obey, and that can be written as UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode().translate(_OBEYED)
 
 
 @contextmanager

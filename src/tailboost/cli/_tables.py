@@ -90,6 +90,13 @@ def errors_by_unit(
     return found
 
 
+def dependence(group: str, not_features: Sequence[str]) -> str:
+    """Say whether what a model answers may depend on a column of groups."""
+    if group in not_features:
+        return "answers do not look at it, though other columns may tell it in part"
+    return f"a feature too, so that answers may depend on it; --drop {group} makes it a group alone"
+
+
 def print_errors(units: Sequence[UnitError], *, words: str) -> None:
     """Print a table of errors; ``words`` says which errors on which rows."""
     with_interval = any(unit.low is not None for unit in units)

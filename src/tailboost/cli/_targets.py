@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from tailboost.cli._shared import BadInput
+from tailboost.cli._shared import BadInput, read_number
 
 MaxError = Annotated[
     str | None,
@@ -26,7 +26,7 @@ def read_targets(text: str | None) -> Targets:
     for item in text.split(","):
         name, equals, number = item.strip().rpartition("=")
         try:
-            value = float(number)
+            value = read_number(number)
         except ValueError:
             raise BadInput(f"--max-error: {item.strip()!r} must be NAME=ERROR, as in 'yes=.2,*=.4'") from None
         if not 0 < value <= 1:

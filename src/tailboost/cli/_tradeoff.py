@@ -19,6 +19,7 @@ from tailboost.cli._shared import (
     BadInput,
     Json,
     Labels,
+    MeanBudget,
     Model,
     Quiet,
     Sep,
@@ -49,10 +50,7 @@ def tradeoff(
         Path | None,
         typer.Option(metavar="FILE", help="The curve: .csv or .json, or a picture (.png, .svg, .pdf)."),
     ] = None,
-    pick: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, metavar="X", help="Mean error to spend above the least of a member."),
-    ] = None,
+    pick: MeanBudget = None,
     picked: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="Where to write the model of --pick.")
     ] = None,

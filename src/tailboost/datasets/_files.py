@@ -64,7 +64,10 @@ def read_raw(path: str | Path, sep: str = ",") -> Any:
     except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
     try:
-        return pandas.read_parquet(path)
+        frame = pandas.read_parquet(path)
+        for _, column in frame.select_dtypes("string").items():
+            column.to_numpy(dtype=object)  # that text is damaged shows when it is looked at
+        return frame
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # damaged files raise exceptions of many types, KeyError included

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ from tailboost.datasets._files import read_raw
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
 
+_CODE = re.compile(r"\s*[+-]?0\d")  # 01234, but not 0.5
 _TRUTH = {"true": 1.0, "false": 0.0}
 _NAMED = 5  # the most columns that a message names; it counts the rest
 _TYPES = (str, Real, Decimal, np.bool_)
@@ -294,18 +296,22 @@ def _values(column: Any) -> list[Any]:
     return [None if gone else v for v, gone in zip(values, column.isna().tolist(), strict=True)]
 
 
-def as_written(values: list[Any]) -> NDArray[Any] | None:
+def as_written(values: list[Any], *, codes: bool = True) -> NDArray[Any] | None:
     """Convert a CSV file's column to numbers or truth values if all its values are such; else None.
 
     Parameters
     ----------
     values : list of str or NaN
         The text of each row, NaN where missing.
+    codes : bool
+        Whether a column stays text where one value begins as a number does not: 01234, a code.
     """
     texts = [value for value in values if isinstance(value, str)]
     gaps = len(texts) < len(values)
     if not gaps and all(t.casefold() in _TRUTH for t in texts):
         return np.array([t.casefold() == "true" for t in texts], dtype=bool)
+    if codes and any(_CODE.match(t) for t in texts):
+        return None
     numbers = _all_numbers(texts)
     if numbers is None:
         return None

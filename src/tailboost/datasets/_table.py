@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,9 @@ def load_table(
 
     Numbers stay numbers, text becomes a pandas category, missing values stay missing. In CSV files an empty
     field, ``?`` and pandas' usual words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values, and a
-    column is numeric (or true/false) if each of its values is: one ``A1B`` among zip codes keeps all of them
-    as the text that stands in the file. ``schema`` holds these kinds and reads a later file in the same way.
+    column is numeric (or true/false) if each of its values is: one ``A1B`` or ``01234`` among zip codes keeps
+    all of them as the text that stands in the file. ``schema`` holds these kinds and reads a later file in
+    the same way.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def load_table(
     groups, dropped = ([names] if isinstance(names, str) else list(names) for names in (group, drop))
     is_text = is_csv(Path(path))
     bunch = split_table(
-        _typed(raw) if is_text else raw,
+        _typed(raw, {target, weight}) if is_text else raw,
         target,
         groups,
         drop=dropped,
@@ -161,11 +162,11 @@ def read_frame(path: str | Path, sep: str = ",") -> Any:
     return _typed(raw) if is_csv(Path(path)) else raw
 
 
-def _typed(raw: Any) -> Any:
+def _typed(raw: Any, no_features: Collection[str | None] = ()) -> Any:
     pandas = import_pandas("load_table")
     columns = {}
     for name, column in raw.items():
-        spelled = as_written(column.to_numpy(dtype=object).tolist())
+        spelled = as_written(column.to_numpy(dtype=object).tolist(), codes=name not in no_features)
         columns[name] = column if spelled is None else spelled
     return pandas.DataFrame(columns, index=raw.index)
 
@@ -177,6 +178,8 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
             f"{message}: its only column is {names[0][:60]!r}; separate values by commas, or say what "
             "separates them (sep)"
         )
+    if "," in str(name) and all(part.strip() in names for part in str(name).split(",")):
+        return f"{message}; name each column by itself (in the shell: --{role} once for each)"
     if hint := did_you_mean(str(name), names):
         return f"{message}; {hint.strip()}"
     return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"

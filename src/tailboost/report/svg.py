@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 __all__ = ["MARKERS", "Axis", "Canvas", "text_width", "ticks"]
 
@@ -30,6 +31,15 @@ def ticks(low: float, high: float, about: int) -> list[float]:
     step = next(k * power for k in (1, 2, 5, 10) if k * power >= (high - low) / about)
     first = math.ceil(low / step - 1e-9)
     return [round(k * step, 10) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+# Characters that no XML may hold, not even as entities: a label that has one would break the whole picture.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def escape(words: str) -> str:
+    """Return a text as it may stand in XML, with a mark for each character that may not."""
+    return html.escape(_NO_XML.sub("\ufffd", words))
 
 
 def text_width(text: str, size: float = 12.0) -> float:
