@@ -129,7 +129,7 @@ def fit(
         aside = [*(drop or []), *([] if identity is None else [identity])]
         if scheduler is not None and not dask:
             raise BadInput("--scheduler: only with --dask")
-        columns = {
+        columns: dict[str, Any] = {
             "target": target,
             "group": group or [],
             "weight": weight,
