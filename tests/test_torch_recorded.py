@@ -9,12 +9,12 @@ from conftest import noisy
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+from tailboost.torch.augment import crop_and_flip
 from torch import nn
 
 from tailboost.learners.session import open_session
 from tailboost.torch import TorchClassifier, nets
 from tailboost.torch._recorded import WARM_UP, RecordedStep
-from tailboost.torch.augment import crop_and_flip
 
 gpu = pytest.mark.gpu
 with_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
