@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from tailboost._checks import check_number
+from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
+from tailboost._typing import Floats, Ints
 from tailboost.plotting._docs import described
-from tailboost.plotting._judged import labelled, staged_margins
 from tailboost.plotting._style import Display, next_style, styled
 
 _POINTS = 201
@@ -54,7 +57,7 @@ class StepCostDisplay(Display):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from tailboost import VadaBoostClassifier
-    >>> from tailboost.plotting import StepCostDisplay
+    >>> from experiments._step_cost import StepCostDisplay
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> clf = VadaBoostClassifier(n_estimators=3, random_state=0).fit(X, y)
     >>> display = StepCostDisplay.from_estimator(clf, X, y, boosting_round=2)
@@ -106,12 +109,12 @@ class StepCostDisplay(Display):
         sklearn.exceptions.NotFittedError
             If it is not fitted.
         """
-        index, p = labelled(estimator, X, y, sample_weight)
+        index, p = _labelled(estimator, X, y, sample_weight)
         a = np.asarray(estimator.estimator_weights_, dtype=np.float64)
         t = int(check_number(boosting_round, "boosting_round", 1, len(a), closed=True)) - 1
         lam = check_number(estimator.variance_weight, "variance_weight", 0, 1, closed=True)
         K = len(estimator.classes_)
-        before, after = islice(staged_margins(estimator, X, index), t, t + 2)
+        before, after = islice(_staged_margins(estimator, X, index), t, t + 2)
         wrong = after < before
         if not wrong.any():
             raise ValueError(f"the hypothesis of round {t + 1} makes no error, so no step is too long")
@@ -140,3 +143,21 @@ class StepCostDisplay(Display):
         )
         ax.set(xlabel="step a", ylabel="cost, with weights that sum to 1", title=name)
         ax.legend()
+
+
+def _labelled(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Ints, Floats]:
+    """Return the class numbers of rows, and their weights with sum 1, for a fitted additive classifier."""
+    if not hasattr(estimator, "staged_decision_function"):
+        raise TypeError(f"{type(estimator).__name__} has no scores by round; an additive classifier has")
+    check_is_fitted(estimator)
+    labels = column_or_1d(y)
+    check_length(labels, "y", n_rows_of(X))
+    weight = check_weights(sample_weight, len(labels))
+    return positions(labels, estimator.classes_, "y"), weight / weight.sum()
+
+
+def _staged_margins(estimator: Any, X: Any, index: Ints) -> Iterator[Floats]:
+    """Yield the margins of rows of these class numbers: zeros, then those after each hypothesis."""
+    yield np.zeros(len(index))
+    for f in estimator.staged_decision_function(X):
+        yield f * (2 * index - 1) if f.ndim == 1 else f[np.arange(len(index)), index]

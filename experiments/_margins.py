@@ -50,7 +50,7 @@ class MarginDisplay(Display):
 
     Examples
     --------
-    >>> from tailboost.plotting import MarginDisplay
+    >>> from experiments._margins import MarginDisplay
     >>> display = MarginDisplay([0.5, -0.2, 0.5, 1.0])
     >>> display.margins.tolist(), display.shares.tolist()
     ([-0.2, 0.5, 1.0], [0.25, 0.75, 1.0])
