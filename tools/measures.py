@@ -3,7 +3,8 @@
     python tools/measures.py [CHECKOUT ...]
 
 Prints one column for each checkout (by default this one). Each fit is traced in a process of its own, which
-imports that checkout's package: what is installed does not matter, but scikit-learn must be.
+imports that checkout's package: what is installed does not matter, but scikit-learn must be. Lambdas and
+generators count as functions of a trace, comprehensions too up to Python 3.11: compare under one version.
 """
 
 from __future__ import annotations
@@ -78,7 +79,11 @@ def class_tests(tree: ast.AST) -> Iterator[str]:
 def role_names(trees: Iterable[ast.Module]) -> set[str]:
     """Return the names of the roles and of the classes that play one, by inheritance or by their methods."""
     classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    methods = {node: {part.name for part in node.body if isinstance(part, FUNCTIONS)} for node in classes}
+    # Not what is decorated: a property of one class is a field of another.
+    methods = {
+        node: {part.name for part in node.body if isinstance(part, FUNCTIONS) and not part.decorator_list}
+        for node in classes
+    }
     asked = [methods[node] for node in classes if node.name in ROLES]
     found = {node.name for node in classes if any(names <= methods[node] for names in asked if names)}
     while True:
@@ -103,10 +108,9 @@ def spells_error(node: ast.AST) -> bool:
     """Return whether an expression compares answers with the truth, as ``answers != y`` does."""
     if not isinstance(node, ast.Compare) or len(node.ops) > 1 or not isinstance(node.ops[0], ast.NotEq):
         return False
-    sides = (node.left, node.comparators[0])
-    return any(name_of(side) in TRUTH for side in sides) and not any(
-        isinstance(side, ast.Constant) for side in sides
-    )
+    names = {name_of(node.left), name_of(node.comparators[0])}
+    constant = any(isinstance(side, ast.Constant) for side in (node.left, *node.comparators))
+    return bool(names & TRUTH) and len(names) == 2 and not constant
 
 
 def written(source: Path) -> dict[str, Any]:
@@ -225,13 +229,8 @@ class Walk:
 
     def found(self, start: int = 0, end: int | None = None) -> str:
         """Return the functions and files entered from one event to another, and the depth, as text."""
-        part = slice(start, end)
-        files = {file for file, *_ in self.entered[part]}
-        return f"{len(set(self.entered[part]))} / {len(files)} / {max(self.depths[part], default=0)}"
-
-    def round(self) -> str:
-        """Return the same for the last round that another one follows."""
-        return self.found(*self.rounds[-2:]) if len(self.rounds) > 1 else "no rounds"
+        entered, depths = set(self.entered[start:end]), self.depths[start:end]
+        return f"{len(entered)} / {len({file for file, *_ in entered})} / {max(depths) - depths[0] + 1}"
 
 
 def walked(source: Path) -> dict[str, Any]:
@@ -247,8 +246,9 @@ def walked(source: Path) -> dict[str, Any]:
         classifier, fit, predict = getattr(tb, name)(random_state=0), Walk(source), Walk(source)
         fit.of(lambda classifier=classifier: classifier.fit(X, y))
         predict.of(lambda classifier=classifier: classifier.predict(X))
-        found |= {f"{name}().fit": fit.found(), "- one round": fit.round(), "- predict": predict.found()}
-        found = {(f"{name} {key[2:]}" if key[:2] == "- " else key): value for key, value in found.items()}
+        found |= {f"{name}().fit": fit.found(), f"{name}().predict": predict.found()}
+        if len(fit.rounds) > 1:  # the last but one: another one follows it
+            found[f"{name}, one round"] = fit.found(*fit.rounds[-2:])
     return found
 
 
