@@ -8,7 +8,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
 READY_MIN := $(VENV_MIN)/.ready
 
-.PHONY: demo test test-min test-gpu slow fuzz lint docs package ci clean
+.PHONY: demo test test-experiments test-min test-gpu slow fuzz lint docs package ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,11 +26,14 @@ demo: $(READY)  ## compare on two bundled tables; writes tailboost-demo/index.ht
 test: $(READY)  ## the fast test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+test-experiments: $(READY)  ## the tests of the experiments and of what the papers print
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "experiments and not (slow or gpu)" tests/experiments
+
 test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyproject.toml declares
 	OMP_NUM_THREADS=1 $(VENV_MIN)/bin/python -m pytest -n 2
 
 test-gpu: $(READY)  ## the tests of nets on a GPU, and those that take what device there is
-	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/test_torch_*.py tests/test_reproduce_nets.py
+	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/test_torch_*.py tests/experiments
 
 slow: $(READY)  ## the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow

@@ -1,11 +1,10 @@
 """Training steps per second of the learner against a bare PyTorch loop on the same net and data.
 
-    python benchmarks/torch_steps.py [--device cuda] [--precision bfloat16] [--compile] [--graph] [--out FILE]
+    python benchmarks/torch_steps.py [--device cuda] [--precision bfloat16] [--compile] [--out FILE]
 
 Prints, for each net, the rates (the best of the repeats, taken in turn) and their ratio to the bare loop's,
 on a CPU by the seconds of the process: give it one thread.
-With --compile also that of the learner whose net is compiled, compilation apart; with --graph also that of
-the learner whose step is replayed as a CUDA graph, recording apart; with both also that of both together.
+With --compile also that of the learner whose net is compiled, compilation apart.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import argparse
 import json
 import platform
 import time
-from itertools import product
 
 import numpy as np
 import torch
@@ -53,17 +51,13 @@ def rates(name, factory, X, steps, arguments):
     rng = np.random.default_rng(0)
     y, weight = rng.integers(0, 10, len(X)), rng.exponential(size=len(X))
     sessions = {}
-    for compiled, graph in product(
-        (False, True)[: 1 + arguments.compile], (False, True)[: 1 + arguments.graph]
-    ):
+    for compiled in (False, True)[: 1 + arguments.compile]:
         learner = TorchClassifier(
             factory, learning_rate=LR, momentum=MOMENTUM, batch_size=BATCH, steps=steps, random_state=0,
             device=arguments.device, precision=arguments.precision, compile=compiled,
-            cuda_graph=graph,
         )  # fmt: skip
         session = learner.open_session(X, y, 10, np.ones(len(X)))
-        words = ["compiled"] * compiled + ["graph"] * graph
-        sessions[" + ".join(words) or "learner"] = session
+        sessions["compiled" if compiled else "learner"] = session
     channels_first = torch.from_numpy(np.moveaxis(X, -1, 1).copy() if X.ndim == 4 else X)
     labels, mixed = torch.from_numpy(y), arguments.precision == "bfloat16"
     best = dict.fromkeys([*sessions, "bare"], 0.0)
@@ -75,7 +69,7 @@ def rates(name, factory, X, steps, arguments):
                 bare(net, channels_first, labels, steps, arguments.device, mixed)
             else:
                 training = sessions[what].begin(weight, 0, None)
-                training.advance(5)  # compiles, records
+                training.advance(5)  # compiles
                 began = clock(arguments.device)
                 training.advance(steps)  # waits for the device: it looks at the last loss
             best[what] = max(best[what], steps / (clock(arguments.device) - began))
@@ -94,7 +88,6 @@ if __name__ == "__main__":
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--graph", action="store_true")
     parser.add_argument("--out", help="JSON file for the figures")
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ for needed in ("typer", "rich", "skops", "jinja2"):
 from sklearn.base import BaseEstimator
 from typer.testing import CliRunner
 
+import tailboost
 from tailboost import __version__, cli, datasets
 from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS
 from tailboost.cli._fit import literal, name_labels
@@ -446,6 +447,18 @@ class TestFilesAreKept:
         )
         assert "--out" in line
 
+    def test_outside_of_a_checkout_there_are_no_experiments(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(
+            tailboost, "__file__", str(tmp_path / "site-packages" / "tailboost" / "__init__.py")
+        )
+        monkeypatch.delitem(sys.modules, "experiments", raising=False)
+        line = refused("reproduce", "trials")
+        assert "do not come with the installed package: get a checkout" in line
+        listed = call("list")
+        assert listed.exit_code == 0
+        assert "load_credit_default" in listed.stdout
+        assert "reproduce" not in listed.stdout
+
     @pytest.mark.parametrize("what", ["predictions", "results", "report"])
     def test_a_disk_that_is_full_leaves_the_old_file(self, csv, model, tmp_path, monkeypatch, what):
         out = tmp_path / "out"
@@ -595,7 +608,7 @@ class TestInterruptedWork:
 
         known = {"needs_data": False, "has_jobs": False, "repeats": 1}
         experiment = type("Stub", (), {**known, "run": staticmethod(run)})
-        monkeypatch.setattr("tailboost.cli._experiments.get_experiment", lambda name: experiment)
+        monkeypatch.setattr("experiments.get_experiment", lambda name: experiment)
         result = call("reproduce", "stub", "--out", tmp_path)
         assert result.exit_code == 130
         assert not went_on

@@ -17,12 +17,18 @@ def test_the_oldest_versions_tried_are_those_declared():
 
 
 def test_all_is_for_users():
-    """The extra "all" has no tools of developers, and every extra is in it or is such a tool."""
+    """The extra "all" has every extra but those of a checkout: tests, linters, documentation, experiments."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     (everything,) = extras.pop("all")
     inside = set(re.fullmatch(r"tailboost\[(.*)\]", everything)[1].split(","))
-    assert inside == set(extras) - {"test", "lint", "docs"}
+    assert inside == set(extras) - {"test", "lint", "docs", "experiments"}
+
+
+def test_the_wheel_has_the_package_alone():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/tailboost"]}
+    assert (ROOT / "experiments" / "__init__.py").exists()
 
 
 def test_minima_of_a_project():

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import zero_one_loss
@@ -18,11 +18,7 @@ import tailboost as tb
 from tailboost import metrics, plotting
 from tailboost.plotting import (
     ClassErrorDisplay,
-    CostDisplay,
     CVaRCurveDisplay,
-    MarginDisplay,
-    StagedClassErrorDisplay,
-    StepCostDisplay,
     TradeOffDisplay,
     WeightTrajectoryDisplay,
     WorstCaseDisplay,
@@ -182,12 +178,10 @@ def test_a_class_without_rows_is_named(case):
     assert display.ax_.get_title() == "two of three"
 
 
-def test_cells_are_named_alike_on_bars_and_lines():
+def test_cells_are_named_on_bars():
     cells = [("yes", "young"), ("no", "old")]
     bars = ClassErrorDisplay(dict.fromkeys(cells, 0.2), kind="group").plot()
-    lines = StagedClassErrorDisplay([[0.2, 0.2]], cells, kind="group").plot()
-    names = [text.get_text() for text in bars.ax_.get_yticklabels()]
-    assert names == [line.get_label() for line in lines.lines_] == ["yes / young", "no / old"]
+    assert [text.get_text() for text in bars.ax_.get_yticklabels()] == ["yes / young", "no / old"]
 
 
 def test_perfect_and_many_classes():
@@ -301,103 +295,6 @@ def test_trajectory_bad_input():
         WeightTrajectoryDisplay([0.1], [0.1], weights=[[0.5, 0.5]], units="abc")
 
 
-# --- margins -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("K", [2, 3])
-def test_margins_are_shares_of_the_steps(K):
-    X, y = make_classification(150, 6, n_informative=4, n_classes=K, flip_y=0.2, random_state=0)
-    weight = np.arange(150) % 3 + 0.5
-    clf = tb.VadaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=6).fit(X, y)
-    right = np.array([member.predict(X) == y for member in clf.estimators_])
-    a = clf.estimator_weights_ / clf.estimator_weights_.sum()
-    truth = a @ np.where(right, 1.0, -1.0 / (K - 1))
-    display = MarginDisplay.from_estimator(clf, X, y, sample_weight=weight)
-    for at in np.linspace(-1, 1, 41) + 1e-3:
-        here = np.searchsorted(display.margins, at, side="right")
-        share = display.shares[here - 1] if here else 0.0
-        assert share == pytest.approx(weight[truth <= at].sum() / weight.sum(), abs=1e-9)
-    if K == 2:  # up to 0 lie the errors
-        error = weight[clf.predict(X) != y].sum() / weight.sum()
-        assert display.shares[np.searchsorted(display.margins, 0.0) - 1] == pytest.approx(error)
-    np.testing.assert_array_equal(display.line_.get_ydata()[1:], display.shares)
-    both = MarginDisplay.from_estimator(
-        tb.AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=6).fit(X, y),
-        X,
-        y,
-        ax=display.ax_,
-    )
-    assert both.line_.get_color() != display.line_.get_color()
-    assert [text.get_text() for text in both.ax_.get_legend().get_texts()] == [
-        "VadaBoostClassifier",
-        "AdaBoostClassifier",
-    ]
-
-
-def test_margin_refusals():
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match="LogisticRegression has no margins"):
-        MarginDisplay.from_estimator(LogisticRegression().fit(X, y), X, y)
-    clf = tb.AdaBoostClassifier(n_estimators=2)
-    with pytest.raises(NotFittedError):
-        MarginDisplay.from_estimator(clf, X, y)
-    with pytest.raises(ValueError, match=r"y has .* rows, X has"):
-        MarginDisplay.from_estimator(clf.fit(X, y), X, y[:-1])
-    for bad in ([], [np.nan], [[1.0]]):
-        with pytest.raises(ValueError, match="margins must be"):
-            MarginDisplay(bad)
-
-
-# --- the cost along a step ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("t", [1, 4])
-def test_cost_lies_below_its_bound(K, t):
-    X, y = make_classification(200, 6, n_informative=4, n_classes=K, flip_y=0.2, random_state=0)
-    weight = np.arange(200) % 3 + 1.0
-    clf = tb.VadaBoostClassifier(DecisionTreeClassifier(max_depth=2, random_state=0), n_estimators=6)
-    clf.fit(X, np.array(["a", "b", "c"])[y], weight)
-    display = StepCostDisplay.from_estimator(
-        clf, X, np.array(["a", "b", "c"])[y], boosting_round=t, sample_weight=weight
-    )
-    assert display.step == clf.estimator_weights_[t - 1]
-    assert display.cost[0] == pytest.approx(display.bound[0])
-    assert (display.cost <= display.bound + 1e-12).all()
-    # The dot is where the bound is least, and the fall of the cost is that of the fit.
-    assert display.steps[display.bound.argmin()] == pytest.approx(display.step, abs=3 * display.step / 200)
-    at = np.interp(display.step, display.steps, display.cost)
-    before = clf.log_costs_[t - 2] if t > 1 else 0.0
-    assert np.log(at / display.cost[0]) == pytest.approx(clf.log_costs_[t - 1] - before, abs=1e-3)
-    np.testing.assert_array_equal(display.cost_line_.get_ydata(), display.cost)
-    np.testing.assert_array_equal(display.bound_line_.get_ydata(), display.bound)
-
-
-def test_step_cost_refusals():
-    X, y = load_iris(return_X_y=True)
-    clf = tb.VadaBoostClassifier(DecisionTreeClassifier(), n_estimators=2).fit(X[:100], y[:100])
-    with pytest.raises(ValueError, match="boosting_round must be"):
-        StepCostDisplay.from_estimator(clf, X[:100], y[:100], boosting_round=9)
-    with pytest.raises(ValueError, match="round 1 makes no error"):
-        StepCostDisplay.from_estimator(clf, X[:100], y[:100])
-    with pytest.raises(ValueError, match="labels not seen in fit"):
-        StepCostDisplay.from_estimator(clf, X, y)
-    strong = tb.EBBoostClassifier(variance_weight=2.0, n_estimators=2).fit(X[50:], y[50:])
-    with pytest.raises(ValueError, match="variance_weight must be"):
-        StepCostDisplay.from_estimator(strong, X[50:], y[50:])
-    with pytest.raises(ValueError, match="one shape"):
-        StepCostDisplay([0, 1], [1, 2], [1], step=0.5)
-
-
-@pytest.mark.parametrize("display", [CostDisplay, StepCostDisplay])
-def test_costs_need_a_fitted_additive_classifier(display):
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match="DecisionTreeClassifier has no scores by round"):
-        display.from_estimator(DecisionTreeClassifier().fit(X, y), X, y)
-    with pytest.raises(NotFittedError):
-        display.from_estimator(tb.VadaBoostClassifier(), X, y)
-
-
 # --- trade-off ---------------------------------------------------------------------------------------------
 
 
@@ -442,10 +339,6 @@ def test_a_trade_off_needs_arrays_that_fit():
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, error=0.1, name="a"),
     "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
-    "CostDisplay": lambda: CostDisplay([0.0, -0.5], [0.0, -0.6], [-3.0, -2.5], variance_weight=0.5),
-    "MarginDisplay": lambda: MarginDisplay([-0.2, 0.5, 0.5, 1.0], name="a"),
-    "StagedClassErrorDisplay": lambda: StagedClassErrorDisplay([[0.1, 0.3], [0.2, 0.2]], "ab", allowed=0.25),
-    "StepCostDisplay": lambda: StepCostDisplay([0.0, 0.5, 1.0], [1.0, 0.8, 0.9], [1.0, 0.85, 1.1], step=0.5),
     "TradeOffDisplay": lambda: TradeOffDisplay(
         [0.1, 0.2],
         [0.5, 0.3],

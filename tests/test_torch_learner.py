@@ -26,13 +26,13 @@ from torch import nn
 from torch.nn import functional
 
 import tailboost as tb
+from experiments._augment import crop_and_flip
 from tailboost._rows import hash_rows
 from tailboost.learners.session import open_session
 from tailboost.torch import TorchClassifier, nets
 from tailboost.torch._data import Feed
 from tailboost.torch._learner import TorchSession
 from tailboost.torch._training import Training, is_mixed, may_draw
-from tailboost.torch.augment import crop_and_flip
 from tailboost.torch.losses import LOSSES, influence_balanced
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]

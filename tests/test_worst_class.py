@@ -664,25 +664,8 @@ def test_displays():
     X, y = noisy(19, n=300, K=3)
     g = np.arange(300) % 2
     clf = fit(X, y, BOOST, max_error=0.3, n_estimators=4, class_loss="error", groups=g, units="cell")
-    display = tb.plotting.StagedClassErrorDisplay.from_estimator(clf, X, y)
-    *_, last = clf.staged_predict(X)
-    assert display.errors.shape == (clf.n_iter_, 3)
-    np.testing.assert_allclose(display.errors[-1], list(tb.metrics.class_errors(y, last).values()))
-    assert display.allowed == pytest.approx(0.3)
-    np.testing.assert_allclose(display.lines_[1].get_ydata(), display.errors[:, 1])
-    by_group = tb.plotting.StagedClassErrorDisplay.from_estimator(
-        clf, X, y, groups=g, response_method="predict_proba", allowed=0.5
-    )
-    assert by_group.kind == "group"
-    assert by_group.allowed_line_.get_ydata()[0] == 0.5
     weights = tb.plotting.WeightTrajectoryDisplay.from_estimator(clf)
     assert [line.get_label() for line in weights.lines_] == [f"{c} / {k}" for k in range(2) for c in range(3)]
-    with pytest.raises(ValueError, match="response_method"):
-        tb.plotting.StagedClassErrorDisplay.from_estimator(clf, X, y, response_method="score")
-    with pytest.raises(ValueError, match="units has 2 names for 3"):
-        tb.plotting.StagedClassErrorDisplay(np.zeros((2, 3)), ["a", "b"])
-    with pytest.raises(ValueError, match="errors must have shape"):
-        tb.plotting.StagedClassErrorDisplay(np.zeros((0, 3)), ["a", "b", "c"])
 
 
 # -- without any setting -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The repeated game between a weight player and a learner: the only boosting loop.
+"""The repeated game between a weight player and a learner: the loop of every boosting classifier.
 
 Symbols are those of the literature: ``p`` the base measure over units, ``w`` the player's weights on
 the simplex, ``u = w / p`` their density, ``ℓ`` the loss vector of the newest hypothesis, ``T`` rounds.

@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import tailboost as tb
+from experiments.variance import TASKS
 from tailboost.learners import HistTreeClassifier, StumpClassifier
-from tailboost.reproduce.variance import TASKS
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 ROUNDS = 150

@@ -1,14 +1,17 @@
-"""``reproduce`` and ``list``: the published experiments, and what there is."""
+"""``reproduce`` and ``list``: the experiments of a checkout, and what there is."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import tailboost
 from tailboost import datasets
 from tailboost._interrupts import ending_at_interrupts
 from tailboost._output import is_same_file
@@ -27,7 +30,6 @@ from tailboost.cli._shared import (
     tell_json,
 )
 from tailboost.registry import METHODS, Method, get_method
-from tailboost.reproduce import EXPERIMENTS, Settings, get_experiment
 
 
 def reproduce(
@@ -59,10 +61,16 @@ def reproduce(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a published experiment; after an interrupt the same call continues it."""
+    """Run a published experiment of a checkout; after an interrupt the same call continues it."""
     with exit_codes(verbose, quiet):
+        experiments = _experiments()
+        if experiments is None:
+            raise BadInput(
+                "experiments do not come with the installed package: get a checkout of tailboost's "
+                f"repository, and there pip install -e '.[experiments]' and tailboost reproduce {name}"
+            )
         with bad_input():
-            experiment = get_experiment(name)
+            experiment = experiments.get_experiment(name)
         if scale not in ("small", "paper"):
             raise BadInput(f"--scale must be small or paper, got {scale!r}")
         if experiment.needs_data and data is None:
@@ -76,7 +84,7 @@ def reproduce(
         if seed is not None and seed >= (repeats or experiment.repeats):
             raise BadInput(f"--seed {seed}: there are --repeats {repeats or experiment.repeats}, from 0 on")
         make_folder(out)
-        settings = Settings(
+        settings = experiments.Settings(
             out=out,
             data=data,
             repeats=repeats or experiment.repeats,
@@ -92,6 +100,16 @@ def reproduce(
         print(text)
         written = [out / f"{name}{ending}" for ending in (".json", ".md", ".png")]
         say_aside(f"Results: {', '.join(str(file) for file in written if file.exists())}")
+
+
+def _experiments() -> Any:
+    """Return the package ``experiments`` of the checkout that this package lies in; None outside of one."""
+    checkout = Path(tailboost.__file__).parents[2]
+    if "experiments" not in sys.modules:  # python -m experiments has it already
+        if not (checkout / "experiments" / "_experiment.py").is_file():
+            return None
+        sys.path.insert(0, str(checkout))
+    return import_module("experiments")
 
 
 def list_all(
@@ -113,7 +131,9 @@ def list_all(
             (name, _first_line(getattr(datasets, name)))
             for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
         ]
-        runs = [(e.name, "--data" * e.needs_data, e.summary) for e in EXPERIMENTS.values()]
+        experiments = _experiments()
+        known = () if experiments is None else experiments.EXPERIMENTS.values()
+        runs = [(e.name, "--data" * e.needs_data, e.summary) for e in known]
         if as_json:
             tell_json(
                 {
@@ -125,9 +145,10 @@ def list_all(
             return
         plain_table(("name", "takes", "what it is"), methods, title="Methods", left=3)
         plain_table(("name", "what it is"), loaders, title="\nData sets (tailboost.datasets)", left=2)
-        plain_table(
-            ("name", "takes", "what it is"), runs, title="\nExperiments (tailboost reproduce)", left=3
-        )
+        if runs:  # in a checkout
+            plain_table(
+                ("name", "takes", "what it is"), runs, title="\nExperiments (tailboost reproduce)", left=3
+            )
 
 
 def _takes(method: Method) -> str:

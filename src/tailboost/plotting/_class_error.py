@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import zero_one_loss
 
+from tailboost import metrics
 from tailboost._checks import check_number
 from tailboost._units import unit_name
 from tailboost.confidence import clopper_pearson_interval
-from tailboost.metrics import cvar_zero_one_loss
 from tailboost.plotting._docs import described
-from tailboost.plotting._judged import Response, response_of, unit_errors
 from tailboost.plotting._style import BLUE, STYLES, VERMILLION, Display, styled, text_colour
+
+Response = Literal["predict", "predict_proba"]
 
 _MAX_LABELLED = 30
 # Marks what displays of this kind drew on shared axes.
@@ -117,7 +118,7 @@ class ClassErrorDisplay(Display):
         """
         return cls.from_predictions(
             y,
-            response_of(estimator, response_method)(X),
+            _response_of(estimator, response_method)(X),
             groups=groups,
             sample_weight=sample_weight,
             labels=estimator.classes_,
@@ -164,9 +165,9 @@ class ClassErrorDisplay(Display):
         ValueError
             As in `tailboost.metrics.class_errors` and ``group_errors``.
         """
-        errors = unit_errors(y_true, y_pred, groups, labels, sample_weight)
+        errors = _unit_errors(y_true, y_pred, groups, labels, sample_weight)
         if np.ndim(y_pred) == 2:
-            mean = cvar_zero_one_loss(y_true, y_pred, 1.0, sample_weight=sample_weight, labels=labels)
+            mean = metrics.cvar_zero_one_loss(y_true, y_pred, 1.0, sample_weight=sample_weight, labels=labels)
         else:
             mean = zero_one_loss(y_true, y_pred, sample_weight=sample_weight)
         intervals = None
@@ -260,3 +261,22 @@ def _rgba(colour: str) -> Any:
     from matplotlib.colors import to_rgba
 
     return to_rgba(colour)
+
+
+def _response_of(estimator: Any, name: Response) -> Callable[[Any], Any]:
+    """Return the method of an estimator that answers rows, or raise ValueError where it is none."""
+    if name not in ("predict", "predict_proba"):
+        raise ValueError(f"response_method must be 'predict' or 'predict_proba', got {name!r}")
+    method: Callable[[Any], Any] = getattr(estimator, name)
+    return method
+
+
+def _unit_errors(y: Any, answers: Any, groups: Any, labels: Any, sample_weight: Any) -> dict[Any, float]:
+    """Return the error of each class, or group, of labels, or expected of shares of shape (n, K)."""
+    if groups is not None and np.ndim(answers) == 1:
+        return metrics.group_errors(y, answers, groups, sample_weight=sample_weight)
+    given = {"sample_weight": sample_weight, "labels": labels}
+    if groups is not None:
+        return metrics.expected_group_errors(y, answers, groups, **given)
+    of_classes = metrics.class_errors if np.ndim(answers) == 1 else metrics.expected_class_errors
+    return of_classes(y, answers, **given)

@@ -31,7 +31,7 @@ ax : matplotlib Axes, default=None
     Where to draw, also beside other displays of the kind; None makes a new figure.
 
 **kwargs : dict
-    For the function of matplotlib that draws it: ``plot``, for margins ``step``, for bars ``barh``.
+    For the function of matplotlib that draws it: ``barh`` for bars, else ``plot``.
 """) | {"drawn": "\nReturns\n-------\nDisplay\n    The drawn display."}
 
 described = describing(_TEXTS)

@@ -80,7 +80,6 @@ class TorchSession:
             quiet=learner._is_quiet(),
             precision=learner.precision,
             compile=learner.compile,
-            cuda_graph=learner.cuda_graph,
             device=device,
         )
         # Rows are drawn in an order that depends on their values, so positions and repetitions do not matter.
@@ -263,12 +262,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         condition is met; None trains all steps at once.
     compile : bool, default=False
         Whether the module goes through ``torch.compile`` for training.
-    cuda_graph : bool, default=False
-        Whether a training step on a GPU is recorded once and replayed as a CUDA graph [2]_, instead of
-        launching its kernels one by one, which is what small nets wait for. A step that waits for the device
-        or decides by values there, as a module of your own may, cannot be recorded: a warning says so, and
-        training goes on without. "adam" and "adamw" then compute their step size on the device, in float32,
-        and so give slightly other nets. On a CPU nothing changes.
     eval_batch_size : int ≥ 1, default=1024
         Rows of a batch at prediction.
     random_state : int, RandomState or None
@@ -295,13 +288,12 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     Threads train side by side where nothing draws from PyTorch's global generators, which all threads share:
     with nets of `tailboost.torch.nets` or of PyTorch's own layers without dropout, a loss and an optimiser by
-    name, an ``augment`` with a parameter ``generator`` or none, and without ``compile`` and
-    ``cuda_graph``. Other trainings wait for each other. Both ways give the same net.
+    name, an ``augment`` with a parameter ``generator`` or none, and without ``compile``. Other trainings wait
+    for each other. Both ways give the same net.
 
     References
     ----------
     .. [1] R. Zhai et al., "Boosted CVaR Classification", NeurIPS 2021, Appendix: training.
-    .. [2] PyTorch documentation, "CUDA semantics", section "CUDA Graphs".
 
     Examples
     --------
@@ -330,7 +322,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         "members_dir": [str, Path, None],
         "growth": [Interval(Integral, 1, None, closed="left"), None],
         "compile": ["boolean"],
-        "cuda_graph": ["boolean"],
         "eval_batch_size": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -340,8 +331,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         weight_decay: float = 0.0, batch_size: int = 128, steps: int = 500,
         milestones: tuple[float, ...] = (0.8,), warmup_steps: int = 0, loss: Any = "cross_entropy",
         augment: Any = None, precision: str = "auto", device: str = "auto", members_dir: Any = None,
-        growth: int | None = None, compile: bool = False, cuda_graph: bool = False,
-        eval_batch_size: int = 1024, random_state: Any = None,
+        growth: int | None = None, compile: bool = False, eval_batch_size: int = 1024,
+        random_state: Any = None,
     ) -> None:  # fmt: skip
         self.module = module
         self.optimizer = optimizer
@@ -359,7 +350,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self.members_dir = members_dir
         self.growth = growth
         self.compile = compile
-        self.cuda_graph = cuda_graph
         self.eval_batch_size = eval_batch_size
         self.random_state = random_state
 
@@ -368,17 +358,14 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         make: Callable[..., torch.optim.Optimizer] = OPTIMIZERS.get(self.optimizer, self.optimizer)
         if make is self.optimizer:
             return make(parameters)
-        more: dict[str, Any] = {"momentum": self.momentum}
-        if self.optimizer != "sgd":  # what Adam computes from the number of steps, a recording needs there
-            more = {"capturable": self.cuda_graph and parameters[0].device.type == "cuda"}
+        more = {"momentum": self.momentum} if self.optimizer == "sgd" else {}
         return make(parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **more)
 
     def _is_quiet(self) -> bool:
         """Return whether loss, optimiser and augmentation leave PyTorch's global generators alone."""
         drawn = self.augment is None or takes(self.augment, "generator")
-        # Two threads do not compile or record at once, nor is it known what compiled code draws from.
-        alone = self.compile or self.cuda_graph
-        return drawn and isinstance(self.loss, str) and isinstance(self.optimizer, str) and not alone
+        # Two threads do not compile at once, nor is it known what compiled code draws from.
+        return drawn and isinstance(self.loss, str) and isinstance(self.optimizer, str) and not self.compile
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> TorchSession:
         """Open the data for any number of fits; labels are class numbers 0 … K − 1."""

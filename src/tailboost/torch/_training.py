@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from tailboost._typing import Floats, Ints
 from tailboost.torch._data import Feed
-from tailboost.torch._recorded import RecordedStep, as_cuda_graph
 from tailboost.torch._threads import threads_for
 
 Loss = Callable[..., Tensor]
@@ -102,8 +101,6 @@ class Recipe:
         Of the forward pass.
     compile : bool
         Whether the net is compiled.
-    cuda_graph : bool
-        Whether a step on a GPU is recorded and replayed.
     device : torch.device
     """
 
@@ -117,7 +114,6 @@ class Recipe:
     quiet: bool
     precision: str
     compile: bool
-    cuda_graph: bool
     device: torch.device
 
 
@@ -179,9 +175,6 @@ class Training:
         if linear and takes(loss, "features"):
             linear[-1].register_forward_pre_hook(self._see)
         self.forward: Callable[[Tensor], Tensor] = torch.compile(self.net) if recipe.compile else self.net
-        self.recorded: RecordedStep | None = None
-        if recipe.cuda_graph and recipe.device.type == "cuda":
-            self.recorded = RecordedStep(self._step, as_cuda_graph, recipe.device)
 
     def draw(self, n_steps: int) -> Tensor:
         """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
@@ -199,16 +192,13 @@ class Training:
         labels = recipe.y.index_select(0, batches.flatten()).view_as(batches).to(recipe.device)
         self.net.train()
         loss = torch.zeros(())
-        step = self.recorded or self._step
         few = threads_for(self.net, recipe.X, recipe.batch_size)
         with few, self.random.in_use() if self.draws else nullcontext():
             for rows, y in zip(batches, labels, strict=True):
                 if self.done in self.milestones:
                     for group in self.optimizer.param_groups:
                         group["lr"] *= DECAY ** self.milestones.count(self.done)
-                    if self.recorded is not None:
-                        self.recorded.forget()
-                loss = step(recipe.X.index_select(0, rows), y)
+                loss = self._step(recipe.X.index_select(0, rows), y)
                 self.done += 1
         value = float(loss.mean())
         if not math.isfinite(value):

@@ -1,0 +1,53 @@
+"""The papers' experiments and ours, by name: what ``tailboost reproduce NAME`` runs in a checkout.
+
+They are no part of the installed package; extra ``experiments`` brings what they need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from experiments._experiment import Experiment, Settings
+from tailboost._near import did_you_mean
+
+__all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
+
+# A module of this package defines its own EXPERIMENTS; this line registers it.
+_MODULES = (
+    "trials",
+    "tables",
+    "worst_class_tables",
+    "optimism",
+    "mixture_ablation",
+    "tradeoff",
+    "regularised",
+    "credit_default",
+    "domain_shift",
+    "variance",
+    "variance_peers",
+    "worst_class_artificial",
+    "worst_class_sensitivity",
+    "artificial_nets",
+    "compas",
+    "images",
+    "post_processing",
+)
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for module in _MODULES
+    for experiment in import_module(f"{__name__}.{module}").EXPERIMENTS
+}
+
+
+def get_experiment(name: str) -> Experiment:
+    """Return an experiment by name.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the message names near ones.
+    """
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name]
+    hint = did_you_mean(name, EXPERIMENTS)
+    raise ValueError(f"unknown experiment {name!r}; {hint}experiments are {', '.join(EXPERIMENTS)}")

@@ -1,0 +1,262 @@
+"""What the experiments on images say: names, published numbers, tables and pictures of their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments._experiment import Settings, markdown, mean_and_half_width, plus_minus
+from experiments._nets import at_alphas, draw_curves
+from experiments.post_processing import BUDGETS, MIXTURE, WEIGHTS
+from tailboost.report.results import summarise
+
+SHOWN = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+CE = "cross_entropy"
+TITLES = {
+    CE: "CE",
+    "weighted_cross_entropy": "weighted CE",
+    "naive": "naive",
+    "focal": "focal",
+    "class_balanced": "CB",
+    "influence_balanced": "IB",
+    "influence_balanced_cb": "IB + CB",
+    "influence_balanced_focal": "IB + focal",
+    "logit_adjustment": "LA",
+    "cdt": "CDT",
+    "vs": "VS",
+}
+OCO, WORST, MINIMAX, GAME = "OCO boosting", "worst-class boosting", "class game, mixture", "AdaLPBoost"
+BY_THETA = f"{WORST}, θ = "
+# Its condition is met on rows held out, for the largest θ that one net reaches there.
+REACHED = "worst-class boosting, θ reached on rows held out"
+# The budget on the mean error that the table shows.
+SHOWN_BUDGET = BUDGETS.index(0.01)
+# Saito et al., Tables III and IV: worst / mean test error, %.
+PUBLISHED: dict[str, dict[str, str]] = {
+    "CIFAR-10": {
+        "CE": "30.9 / 14.9", OCO: "26.2 / 13.1", "naive": "23.0 / 17.2", "focal": "25.6 / 14.2",
+        "IB": "28.1 / 13.7", "LA": "31.4 / 14.2", "CDT": "35.0 / 13.8", "VS": "27.1 / 13.8",
+        WORST: "18.9 / 9.6",
+    },
+    "CIFAR-10, imbalanced": {
+        "CE": "41.0 / 21.0", "weighted CE": "47.0 / 21.2", OCO: "47.0 / 19.4", "naive": "46.2 / 35.8",
+        "focal": "36.2 / 21.0", "CB": "39.9 / 20.7", "IB": "46.4 / 19.6", "LA": "43.0 / 19.9",
+        "CDT": "36.9 / 20.4", "VS": "31.7 / 16.5", WORST: "29.0 / 14.9",
+    },
+    "TissueMNIST": {
+        "CE": "73.0 / 33.9", "weighted CE": "69.6 / 34.4", OCO: "80.8 / 34.3", "naive": "50.5 / 41.3",
+        "focal": "71.0 / 33.2", "CB": "66.9 / 34.4", "IB": "86.2 / 34.9", "LA": "63.7 / 42.2",
+        "CDT": "61.5 / 39.2", "VS": "76.5 / 40.3", WORST: "47.2 / 36.4",
+    },
+}  # fmt: skip
+# Worst-class boosting by θ, their Table on CIFAR-10.
+PUBLISHED_BY_THETA = {
+    "CIFAR-10": {
+        0.1: "95.7 / 67.1", 0.3: "61.7 / 43.4", 0.5: "42.2 / 29.9", 0.7: "28.4 / 17.6", 0.9: "18.9 / 9.6",
+    },
+}  # fmt: skip
+
+# Cells by data set, method and seed.
+Found = dict[tuple[str, str, int], dict[str, Any]]
+
+
+def with_theta(theta: float) -> str:
+    """Return the name of worst-class boosting with a θ."""
+    return f"{BY_THETA}{theta:g}"
+
+
+def by_method(cells: Found, title: str, thetas: Sequence[float]) -> dict[str, list[dict[str, Any]]]:
+    """Return the cells of a data set by method, in the order of the seeds.
+
+    Worst-class boosting as published is added: for each seed with all θ the one whose vote is best on the
+    rows held out.
+    """
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for (of, method, seed), cell in cells.items():
+        if of == title:
+            found.setdefault(method, {})[seed] = cell
+    games = [found.get(with_theta(theta), {}) for theta in thetas]
+    for seed in sorted(set.intersection(*map(set, games))):
+        played = [by_seed[seed] for by_seed in games]
+        # Ties go to the larger target.
+        chosen = min(reversed(played), key=lambda cell: cell["worst held out"])
+        seconds = round(sum(cell["seconds"] for cell in played), 1)
+        found.setdefault(WORST, {})[seed] = chosen | {"seconds": seconds}
+    return {method: [by_seed[seed] for seed in sorted(by_seed)] for method, by_seed in found.items()}
+
+
+def label_of(method: str) -> str:
+    """Return a method's name in the tables."""
+    return TITLES.get(method, method)
+
+
+def summarised(by_method: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the intervals of all figures, and how often targets were met, by method.
+
+    To keep files small, errors of single classes and after post-processing are means alone, curves two lists.
+    """
+    found = {}
+    for method, cells in by_method.items():
+        apart = ("bound met", "after", "curves", "mean loss of AdaLPBoost")
+        figures = [{k: v for k, v in cell.items() if k not in apart} for cell in cells]
+        for k, cell in enumerate(figures):
+            for what in ("test", "drawn"):
+                if what in cell:
+                    figures[k] = figures[k] | {what: {w: cell[what][w] for w in ("worst", "mean")}}
+        found[method] = summarise(figures)
+        if "bound met" in cells[0]:
+            found[method]["bound met"] = sum(cell["bound met"] for cell in cells)
+        if "curves" in cells[0]:
+            curves = {name: [cell["curves"][name] for cell in cells] for name in cells[0]["curves"]}
+            found[method]["curves: mean, half width"] = {n: _two_lists(of) for n, of in curves.items()}
+            means = [cell["mean loss of AdaLPBoost"] for cell in cells]
+            found[method]["mean loss of AdaLPBoost: mean, half width"] = _two_lists(means)
+        after = {how: np.mean([cell["after"][how] for cell in cells], axis=0) for how in cells[0]["after"]}
+        found[method]["worst, mean after"] = after
+        found[method]["class errors"] = np.mean([cell["test"]["class errors"] for cell in cells], axis=0)
+    return found
+
+
+def _two_lists(repeats: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the means over repeats, and half the widths of their 95 % intervals."""
+    columns = [mean_and_half_width(column) for column in zip(*repeats, strict=True)]
+    return [[round(mean, 5) for mean, _ in columns], [round(half, 5) for _, half in columns]]
+
+
+def about(settings: Settings) -> str:
+    cut = (
+        "the data are cut and the net is small, so compare the order of the methods, not the numbers"
+        if settings.scale == "small"
+        else "the papers' protocols where they are printed"
+    )
+    n = settings.repeats
+    over = f"{n} repeats, 95 % intervals over them" if n > 1 else "one repeat"
+    return (
+        f"Scale {settings.scale}: {cut}. Test errors in %, {over}. Beside them what class weights, and a "
+        "mixture, make of a net or of the mean probabilities of a game's members for one point of mean "
+        "error, worst / mean, chosen on the rows held out."
+    )
+
+
+def table(title: str, found: dict[str, list[dict[str, Any]]], settings: Settings) -> str:
+    said = PUBLISHED.get(title, {})
+
+    def line(label: str, cells: list[dict[str, Any]], which: str, published: str = "") -> list[str]:
+        rows = [cell[which] for cell in cells]
+        numbers = [plus_minus([100 * row[what] for row in rows], 1) for what in ("worst", "mean")]
+        few = f" ({len(cells)} of {settings.repeats})" * (len(cells) < settings.repeats)
+        after = [_after_words(cells, how) for how in (WEIGHTS, MIXTURE)] if which == "test" else ["", ""]
+        seconds = plus_minus([cell["seconds"] for cell in cells], 1)
+        return [label + few, *numbers, *after, published, seconds]
+
+    body = []
+    for method, cells in found.items():
+        if method.startswith(BY_THETA):
+            continue
+        label = label_of(method)
+        if method == GAME:
+            body.append(line("AdaLPBoost, λ for the worst class", cells, "test"))
+        else:
+            body.append(line(label, cells, "test", said.get(label, "")))
+        if method in (GAME, MINIMAX):
+            body.append(line("the same, drawn", cells, "drawn"))
+    header = ["", "worst class", "mean", *(f"{how}, 1 point" for how in (WEIGHTS, MIXTURE))]
+    header += ["published, worst / mean", "CPU seconds"]
+    parts = [f"## {title}", markdown(header, body), *_thetas(title, found)]
+    return "\n\n".join([*parts, *_facts(found), *_curves(found)])
+
+
+def _mean_after(cells: Sequence[dict[str, Any]], how: str = WEIGHTS) -> tuple[float, float]:
+    worst, mean = 100 * np.mean([cell["after"][how][SHOWN_BUDGET] for cell in cells], axis=0)
+    return float(worst), float(mean)
+
+
+def _after_words(cells: Sequence[dict[str, Any]], how: str) -> str:
+    return " / ".join(f"{error:.1f}" for error in _mean_after(cells, how))
+
+
+def _thetas(title: str, found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    """Return the table of worst-class boosting by θ."""
+    said = {with_theta(theta): text for theta, text in PUBLISHED_BY_THETA.get(title, {}).items()}
+    body = []
+    for method, cells in found.items():
+        if method.startswith(BY_THETA):
+            numbers = [plus_minus([100 * c["test"][w] for c in cells], 1) for w in ("worst", "mean")]
+            held = plus_minus([100 * c["worst held out"] for c in cells], 1)
+            rounds = ", ".join(str(c["rounds"]) for c in cells)
+            met = f"{sum(c['bound met'] for c in cells)} of {len(cells)}"
+            theta = method.removeprefix(BY_THETA)
+            body.append([theta, *numbers, held, rounds, met, said.get(method, "")])
+    if not body:
+        return []
+    header = ["θ", "worst class", "mean", "worst class, held out", "rounds", "met on the rows fitted on"]
+    header.append("published, worst / mean")
+    words = (
+        "Worst-class boosting by θ, as published with the condition on the rows fitted on; the table above "
+        "has the θ of the least worst class on the rows held out, and the seconds of all:"
+    )
+    return [f"{words}\n\n{markdown(header, body)}"]
+
+
+def _facts(found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    facts = []
+    if game := found.get(GAME):
+        facts.append(f"Error of ERM in the CVaR game: {plus_minus([100 * c['error'] for c in game], 1)} %.")
+    rows = {REACHED: "rows held out", MINIMAX: "rows held out", WORST: "the rows fitted on"}
+    for method, where in rows.items():
+        if played := found.get(method, []):
+            theta, used, rounds = (
+                ", ".join(f"{c[k]:g}" for c in played) for k in ("theta", "voters", "rounds")
+            )
+            facts.append(
+                f"{method[0].upper()}{method[1:]}: θ {theta}; {used} members used of {rounds} rounds; "
+                f"targets met on {where} in {sum(c['bound met'] for c in played)} of {len(played)} repeats."
+            )
+    return [" ".join(facts)] if facts else []
+
+
+def _curves(found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    game = found.get(GAME, [])
+    if not game:
+        return []
+    K = len(game[0]["test"]["class errors"])
+    curves = [
+        [name, *at_alphas([cell["curves"][name] for cell in game], SHOWN)]
+        for name in ("ERM", "AdaBoost + average", "AdaLPBoost", "AdaLPBoost + constants")
+    ]
+    curves.append(["coin flip", *[f"{1 - 1 / K:.3f}"] * len(SHOWN)])
+    return ["CVaR of the zero-one loss:\n\n" + markdown(["", *(f"α = {a:g}" for a in SHOWN)], curves)]
+
+
+def picture(found: dict[str, dict[str, list[dict[str, Any]]]], plt: Any) -> Any:
+    """Draw worst and mean errors of all methods, and the CVaR curves, a column per data set."""
+    columns = max(1, len(found))
+    size = (1.5 + 4.5 * columns, 8.6)
+    figure, panels = plt.subplots(2, columns, figsize=size, squeeze=False, layout="constrained")
+    for (title, by_method), bars, curves in zip(found.items(), *panels, strict=False):
+        labels = ["AdaLPBoost, worst class" if m == GAME else _short(m) for m in by_method]
+        at = np.arange(len(labels))
+        for what, colour, marker in (("mean", "C0", "o"), ("worst", "C1", "s")):
+            values = [[100 * c["test"][what] for c in cells] for cells in by_method.values()]
+            bars.plot([np.mean(v) for v in values], at, marker, color=colour, label=what)
+            bars.hlines(at, [min(v) for v in values], [max(v) for v in values], color=colour, linewidth=1)
+        after = [_mean_after(cells)[0] for cells in by_method.values()]
+        bars.plot(after, at, "x", color="C2", label="worst, class weights")
+        bars.set_yticks(at, labels)
+        bars.invert_yaxis()
+        bars.grid(axis="y", alpha=0.3)
+        bars.set(xlabel="test error, % (line: range over repeats)", xlim=(0, None))
+        bars.set_title(title)
+        if game := by_method.get(GAME):
+            names = ("ERM", "AdaBoost + average", "AdaLPBoost")
+            K = len(game[0]["test"]["class errors"])
+            draw_curves(curves, {n: [c["curves"][n] for c in game] for n in names}, K, "")
+    legend = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*legend, loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
+def _short(method: str) -> str:
+    return label_of(method).removeprefix(f"{WORST}, ")  # θ says which

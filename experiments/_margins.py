@@ -1,0 +1,127 @@
+"""The distribution of margins: how sure an ensemble is, and on which side."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._checks import check_length, check_weights, n_rows_of
+from tailboost.plotting._docs import described
+from tailboost.plotting._style import Display, next_style, styled, text_colour
+
+
+@described
+class MarginDisplay(Display):
+    """Share of the rows with at most a margin, against the margin; several estimators in one picture.
+
+    The margin of a row is ``f_y(x)/Σ_t a_t``, the true class's score with the steps summing to 1: 1 where all
+    hypotheses are right, negative where the ensemble errs if there are two classes, and at least −1/(K−1).
+    Classifiers of low variance have a steep curve [1]_. Make one with `from_estimator`.
+
+    Parameters
+    ----------
+    margins : array-like of shape (n,)
+        Margins of the rows.
+    sample_weight : array-like of shape (n,), default=None
+        Their weights.
+    name : str, default=None
+        Name of the estimator, for the legend.
+
+    Attributes
+    ----------
+    {{ax_}}
+    line_ : matplotlib Line2D
+        The curve.
+    margins, shares : ndarray of shape (m,)
+        Distinct margins in order, and the share of the weight at or below each.
+
+    Raises
+    ------
+    ValueError
+        No margins, one that is not finite, or weights that do not fit.
+
+    References
+    ----------
+    .. [1] Shivaswamy and Jebara, "Variance Penalizing AdaBoost", NIPS 2011.
+
+    Examples
+    --------
+    >>> from experiments._margins import MarginDisplay
+    >>> display = MarginDisplay([0.5, -0.2, 0.5, 1.0])
+    >>> display.margins.tolist(), display.shares.tolist()
+    ([-0.2, 0.5, 1.0], [0.25, 0.75, 1.0])
+    """
+
+    def __init__(
+        self, margins: ArrayLike, *, sample_weight: ArrayLike | None = None, name: str | None = None
+    ) -> None:
+        values = np.asarray(margins, dtype=np.float64)
+        if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+            raise ValueError(f"margins must be finite numbers of shape (n,), got shape {values.shape}")
+        weight = check_weights(sample_weight, len(values))
+        self.margins, index = np.unique(values, return_inverse=True)
+        mass = np.bincount(index, weights=weight)
+        self.shares = mass.cumsum() / mass.sum()
+        self.name = name
+
+    @classmethod
+    @described
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the margins of a fitted additive classifier on some rows.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            With ``margins`` and ``estimator_weights_``.
+        {{X … y}}
+        {{sample_weight}}
+        {{name … drawn}}
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no margins: mixtures draw one of their members.
+        ValueError
+            A label the estimator does not know, or weights that do not fit.
+        """
+        if not hasattr(estimator, "margins"):
+            raise TypeError(f"{type(estimator).__name__} has no margins; an additive classifier has")
+        check_is_fitted(estimator)
+        labels = column_or_1d(y)
+        check_length(labels, "y", n_rows_of(X))
+        display = cls(
+            estimator.margins(X, labels) / np.sum(estimator.estimator_weights_),
+            sample_weight=sample_weight,
+            name=type(estimator).__name__ if name is None else name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        style = next_style(ax, "margins") | {"label": name}
+        (self.line_,) = ax.step(
+            np.append(self.margins[0], self.margins),
+            np.append(0.0, self.shares),
+            where="post",
+            **styled(style, kwargs),
+        )
+        if not any(line.get_gid() == "margin 0" for line in ax.lines):
+            ax.axvline(
+                0.0, color=text_colour(), alpha=0.7, linestyle=(0, (4, 3)), linewidth=1, gid="margin 0"
+            )
+        ax.set(xlabel="margin", ylabel="share of rows with at most this margin", ylim=(0, 1.02))
+        if self.line_.get_label() and not self.line_.get_label().startswith("_"):
+            ax.legend()

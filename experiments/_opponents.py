@@ -1,0 +1,271 @@
+"""What others do about the worst class or the worst cell of class and group: points to be beaten.
+
+Every opponent answers the test rows and, out of fold, the training rows. Equal rows are in one fold, as in
+our own cross-fitting: of 1,119 red wines 119 are copies of others, the forest's out-of-fold error is .34 if
+they may be in different folds, the least of our members .41 as they may not, and the same mean error would
+not mean the same. Boosters have 100 rounds.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+
+from experiments._tables import Split
+from tailboost.baselines import (
+    adjusted_answers,
+    plain_xgboost,
+    tune_class_weights,
+    tune_group_weights,
+    weighted_xgboost,
+    weights_of_rows,
+)
+
+FOLDS = 5
+ROUNDS = 100
+# Rounds of the reductions approach and trees of its classifier, which it fits once or twice a round.
+REDUCTIONS, SMALL = 20, 30
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What an opponent answers, as class numbers.
+
+    Parameters
+    ----------
+    test, out_of_fold : ndarray of shape (n_test,) and (n_train,)
+        Answers for the test rows, and for the training rows by models that did not see them.
+    seconds : float
+        Of all fits, those of the folds included where the opponent needs them.
+    """
+
+    test: Ints
+    out_of_fold: Ints
+    seconds: float
+
+
+@dataclass
+class _Probabilities:
+    """Class probabilities of one classifier, refit for the test rows and out of fold."""
+
+    test: Floats
+    out_of_fold: Floats
+    refit_seconds: float
+    fold_seconds: float
+
+    @property
+    def plain(self) -> Answers:
+        return Answers(self.test.argmax(axis=1), self.out_of_fold.argmax(axis=1), self.refit_seconds)
+
+    @property
+    def seconds(self) -> float:
+        return self.refit_seconds + self.fold_seconds
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The rows of one split and what all opponents on it share.
+
+    Parameters
+    ----------
+    rows : Split
+    groups, test_groups : ndarray of shape (n,) or None
+        Group of each training and test row.
+    seed, n_jobs : int
+    """
+
+    rows: Split
+    groups: Any
+    test_groups: Any
+    seed: int
+    n_jobs: int = 1
+    _fitted: dict[str, _Probabilities] = field(default_factory=dict)
+
+    @cached_property
+    def folds(self) -> list[tuple[Ints, Ints]]:
+        """Rows to fit on and rows to answer, for each fold; the same for all."""
+        train = self.rows.train
+        row = np.unique(train.X, axis=0, return_inverse=True)[1].ravel()
+        folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=self.seed)
+        return list(folds.split(train.X, train.y, row))
+
+    def probabilities(self, title: str, make: Callable[[], Any]) -> _Probabilities:
+        """Fit a classifier on the folds' complements and on all rows, once."""
+        if title not in self._fitted:
+            train, test = self.rows.train, self.rows.test
+            began = time.perf_counter()
+            P = cross_val_predict(make(), train.X, train.y, cv=self.folds, method="predict_proba")
+            middle = time.perf_counter()
+            Q = make().fit(train.X, train.y).predict_proba(test.X)
+            refit = time.perf_counter() - middle
+            self._fitted[title] = _Probabilities(Q, P, refit, middle - began)
+        return self._fitted[title]
+
+
+def single(bench: Bench) -> dict[str, Callable[[], Any]]:
+    """Return makers of the classifiers that are taken as they are, by title.
+
+    Raises
+    ------
+    ImportError
+        Without CatBoost, imbalanced-learn, LightGBM or XGBoost.
+    """
+    from catboost import CatBoostClassifier
+    from imblearn.ensemble import BalancedRandomForestClassifier, EasyEnsembleClassifier
+    from lightgbm import LGBMClassifier
+
+    common: dict[str, Any] = {"random_state": bench.seed, "n_jobs": bench.n_jobs}
+    return {
+        "XGBoost": lambda: plain_xgboost(**common),
+        "XGBoost, balanced": lambda: weighted_xgboost(**common),
+        "LightGBM": lambda: LGBMClassifier(verbose=-1, **common),
+        "HistGB": lambda: HistGradientBoostingClassifier(random_state=bench.seed),
+        "forest": lambda: RandomForestClassifier(**common),
+        "balanced forest": lambda: BalancedRandomForestClassifier(**common),
+        "EasyEnsemble": lambda: EasyEnsembleClassifier(**common),
+        "CatBoost": lambda: CatBoostClassifier(
+            iterations=ROUNDS, verbose=False, allow_writing_files=False,
+            random_seed=bench.seed, thread_count=bench.n_jobs,
+        ),
+    }  # fmt: skip
+
+
+# Whose class weights are tuned.
+TUNED = ("XGBoost", "LightGBM", "forest")
+#: Opponents that are about groups: none for the classes alone.
+FOR_GROUPS = (
+    "average, tuned per group",
+    "ThresholdOptimizer",
+    "ThresholdOptimizer, balanced accuracy",
+    "ExponentiatedGradient",
+    "XGBoost, cell weights",
+)
+
+
+def opponents(bench: Bench) -> Iterator[tuple[str, Answers]]:
+    """Yield every opponent's title and answers; those for groups last, if there are groups."""
+    makers = single(bench)
+    for title, make in makers.items():
+        yield title, bench.probabilities(title, make).plain
+    tuned = {title: bench.probabilities(title, makers[title]) for title in TUNED}
+    tuned["average"] = _Probabilities(
+        np.mean([p.test for p in tuned.values()], axis=0),
+        np.mean([p.out_of_fold for p in tuned.values()], axis=0),
+        sum(p.refit_seconds for p in tuned.values()),
+        sum(p.fold_seconds for p in tuned.values()),
+    )
+    yield "average", tuned["average"].plain
+    for title, p in tuned.items():
+        yield f"{title}, tuned", _tuned(bench, p)
+    if bench.groups is not None:
+        yield "average, tuned per group", _tuned_per_group(bench, tuned["average"])
+        yield from _of_fairlearn(bench, tuned["average"])
+        yield "XGBoost, cell weights", _fitted_to_groups(bench, weighted_xgboost)
+
+
+def _tuned(bench: Bench, p: _Probabilities) -> Answers:
+    began = time.perf_counter()
+    weights, *_ = tune_class_weights(p.out_of_fold, bench.rows.train.y)
+    seconds = p.seconds + time.perf_counter() - began
+    return Answers(adjusted_answers(p.test, weights), adjusted_answers(p.out_of_fold, weights), seconds)
+
+
+def _tuned_per_group(bench: Bench, p: _Probabilities) -> Answers:
+    """Tune each group for itself; the group is known at prediction."""
+    began = time.perf_counter()
+    tuned = tune_group_weights(p.out_of_fold, bench.rows.train.y, bench.groups)
+    test, out_of_fold = (
+        adjusted_answers(P, weights_of_rows(groups, *tuned))
+        for P, groups in ((p.test, bench.test_groups), (p.out_of_fold, bench.groups))
+    )
+    return Answers(test, out_of_fold, p.seconds + time.perf_counter() - began)
+
+
+class _Given(ClassifierMixin, BaseEstimator):
+    """Probabilities that are known already: X is the column of the second class."""
+
+    def fit(self, X: Any, y: Any) -> _Given:
+        """Learn nothing."""
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return them."""
+        p = np.asarray(X)[:, 0]
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X: Any) -> Ints:
+        """Return the likelier class."""
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def _of_fairlearn(bench: Bench, p: _Probabilities) -> Iterator[tuple[str, Answers]]:
+    """Yield fairlearn's thresholds per group, for equalised odds, and its reductions approach."""
+    from fairlearn.postprocessing import ThresholdOptimizer
+
+    y = bench.rows.train.y
+    for objective in ("accuracy_score", "balanced_accuracy_score"):
+        began = time.perf_counter()
+        given = _Given().fit(p.out_of_fold, y)
+        fair = ThresholdOptimizer(
+            estimator=given, constraints="equalized_odds", objective=objective, prefit=True,
+            predict_method="predict_proba",
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fair.fit(p.out_of_fold[:, 1:], y, sensitive_features=bench.groups)
+            test, out_of_fold = (
+                np.asarray(fair.predict(P[:, 1:], sensitive_features=groups, random_state=bench.seed))
+                for P, groups in ((p.test, bench.test_groups), (p.out_of_fold, bench.groups))
+            )
+        seconds = p.seconds + time.perf_counter() - began
+        title = "ThresholdOptimizer" + ", balanced accuracy" * objective.startswith("balanced")
+        yield title, Answers(test, out_of_fold, seconds)
+    yield "ExponentiatedGradient", _fitted_to_groups(bench, _Reductions)
+
+
+class _Reductions:
+    """fairlearn's ExponentiatedGradient for equalised odds, on small boosted trees; it draws its answers."""
+
+    def __init__(self, *, random_state: int, n_jobs: int) -> None:
+        from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
+
+        trees = plain_xgboost(random_state=random_state, n_jobs=n_jobs, n_estimators=SMALL, max_depth=4)
+        self.model = ExponentiatedGradient(trees, EqualizedOdds(), max_iter=REDUCTIONS)
+        self.seed = random_state
+
+    def fit(self, X: Any, y: Ints, groups: Any) -> _Reductions:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.model.fit(X, y, sensitive_features=groups)
+        return self
+
+    def predict(self, X: Any) -> Ints:
+        return np.asarray(self.model.predict(X, random_state=self.seed))
+
+
+def _fitted_to_groups(bench: Bench, kind: Callable[..., Any]) -> Answers:
+    """Fit what needs the groups of the training rows: on all of them, and on the folds' complements."""
+    train, groups = bench.rows.train, bench.groups
+    make = partial(kind, random_state=bench.seed, n_jobs=bench.n_jobs)
+    began = time.perf_counter()
+    fitted = make().fit(train.X, train.y, groups)
+    seconds = time.perf_counter() - began
+    out_of_fold = np.empty_like(train.y)
+    for inside, outside in bench.folds:
+        part = make().fit(train.X[inside], train.y[inside], groups[inside])
+        out_of_fold[outside] = part.predict(train.X[outside])
+    return Answers(fitted.predict(bench.rows.test.X), out_of_fold, seconds)

@@ -1,0 +1,163 @@
+"""The cost along one hypothesis against its step, with the bound that VadaBoost minimises instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
+from tailboost._typing import Floats, Ints
+from tailboost.plotting._docs import described
+from tailboost.plotting._style import Display, next_style, styled
+
+_POINTS = 201
+
+
+@described
+class StepCostDisplay(Display):
+    """The variance-penalised cost V of a round against the step a, and its upper bound U [1]_, figure 1.
+
+    With w the weights of the round, z = e^(−a) where its hypothesis is right and e^(a/(K−1)) where it is
+    wrong, and u = λw²/p + (1−λ)w,
+
+        V(a) = (1−λ)(Σ w z)² + λ Σ w² z²/p  ≤  U(a) = Σ u z²,
+
+    equal at a = 0. VadaBoost takes the step at the least U, where the cost falls; the dot. Make one with
+    `from_estimator`.
+
+    Parameters
+    ----------
+    steps, cost, bound : array-like of shape (m,)
+        Steps a, and V and U at each.
+    step : float
+        The step that was taken.
+
+    Attributes
+    ----------
+    {{ax_}}
+    cost_line_, bound_line_, step_line_ : matplotlib Line2D
+        V, U and the dot at the step that was taken.
+
+    Raises
+    ------
+    ValueError
+        The three are not of one length of at least 2.
+
+    References
+    ----------
+    .. [1] Shivaswamy and Jebara, "Variance Penalizing AdaBoost", NIPS 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tailboost import VadaBoostClassifier
+    >>> from experiments._step_cost import StepCostDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = VadaBoostClassifier(n_estimators=3, random_state=0).fit(X, y)
+    >>> display = StepCostDisplay.from_estimator(clf, X, y, boosting_round=2)
+    >>> bool((display.cost <= display.bound + 1e-12).all())
+    True
+    """
+
+    def __init__(self, steps: ArrayLike, cost: ArrayLike, bound: ArrayLike, *, step: float) -> None:
+        self.steps, self.cost, self.bound = (np.asarray(x, dtype=np.float64) for x in (steps, cost, bound))
+        shapes = {self.steps.shape, self.cost.shape, self.bound.shape}
+        if len(shapes) > 1 or self.steps.ndim != 1 or len(self.steps) < 2:
+            raise ValueError(f"steps, cost and bound must have one shape (m,), m ≥ 2, got {sorted(shapes)}")
+        self.step = step
+
+    @classmethod
+    @described
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        boosting_round: int = 1,
+        sample_weight: ArrayLike | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw one round of a fitted `VadaBoostClassifier` or `EBBoostClassifier`.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            With ``margins``, ``estimators_``, ``estimator_weights_`` and ``variance_weight``.
+        X : array-like of shape (n, d)
+            The rows it was fitted on.
+        {{y}}
+        boosting_round : int ≥ 1, default=1
+            Number of the kept hypothesis.
+        {{sample_weight}}
+        {{ax … drawn}}
+
+        Raises
+        ------
+        ValueError
+            There is no such round, its hypothesis errs nowhere (the cost has no least value then), λ > 1,
+            where U is no upper bound, or the rows, labels or weights do not fit.
+        TypeError
+            If it is no additive classifier.
+        sklearn.exceptions.NotFittedError
+            If it is not fitted.
+        """
+        index, p = _labelled(estimator, X, y, sample_weight)
+        a = np.asarray(estimator.estimator_weights_, dtype=np.float64)
+        t = int(check_number(boosting_round, "boosting_round", 1, len(a), closed=True)) - 1
+        lam = check_number(estimator.variance_weight, "variance_weight", 0, 1, closed=True)
+        K = len(estimator.classes_)
+        before, after = islice(_staged_margins(estimator, X, index), t, t + 2)
+        wrong = after < before
+        if not wrong.any():
+            raise ValueError(f"the hypothesis of round {t + 1} makes no error, so no step is too long")
+        log_w = -before + np.log(np.maximum(p, np.finfo(float).tiny))
+        w = np.exp(log_w - log_w.max()) * (p > 0)
+        w /= w.sum()
+        square = w * np.divide(w, p, out=np.zeros_like(w), where=p > 0)
+        u = lam * square + (1 - lam) * w
+        steps = np.linspace(0.0, 3 * a[t], _POINTS)
+        z = np.exp(np.where(wrong, 1 / (K - 1), -1.0)[:, None] * steps)
+        display = cls(steps, (1 - lam) * (w @ z) ** 2 + lam * (square @ z**2), u @ z**2, step=float(a[t]))
+        return display.plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        style = next_style(ax, "step cost") | {"label": "cost V"}
+        (self.cost_line_,) = ax.plot(self.steps, self.cost, **styled(style, kwargs))
+        style = next_style(ax, "step cost") | {"label": "bound U"}
+        (self.bound_line_,) = ax.plot(self.steps, self.bound, **style)
+        (self.step_line_,) = ax.plot(
+            [self.step],
+            [np.interp(self.step, self.steps, self.cost)],
+            marker="o",
+            linestyle="",
+            color=self.cost_line_.get_color(),
+            label="step taken",
+        )
+        ax.set(xlabel="step a", ylabel="cost, with weights that sum to 1", title=name)
+        ax.legend()
+
+
+def _labelled(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Ints, Floats]:
+    """Return the class numbers of rows, and their weights with sum 1, for a fitted additive classifier."""
+    if not hasattr(estimator, "staged_decision_function"):
+        raise TypeError(f"{type(estimator).__name__} has no scores by round; an additive classifier has")
+    check_is_fitted(estimator)
+    labels = column_or_1d(y)
+    check_length(labels, "y", n_rows_of(X))
+    weight = check_weights(sample_weight, len(labels))
+    return positions(labels, estimator.classes_, "y"), weight / weight.sum()
+
+
+def _staged_margins(estimator: Any, X: Any, index: Ints) -> Iterator[Floats]:
+    """Yield the margins of rows of these class numbers: zeros, then those after each hypothesis."""
+    yield np.zeros(len(index))
+    for f in estimator.staged_decision_function(X):
+        yield f * (2 * index - 1) if f.ndim == 1 else f[np.arange(len(index)), index]

@@ -1,0 +1,561 @@
+"""Nets on images: CVaR as in Zhai et al. 2021, worst class as in Saito et al. 2024 (Tables III and IV).
+
+``--scale paper`` is the papers' protocol where they print it; ``--scale small`` cuts the data and takes a
+small net, so that a CPU is done in minutes. Single nets and vote games are trained on the same part of the
+training rows, the CVaR game on a larger one, each as in its paper; on the rest λ and θ are chosen, and what
+post-processing does to each net and game (see ``post_processing``). Class errors are those of the test rows;
+the CVaR weighs test rows so that classes are as frequent as in training. Mixtures have expected class errors,
+and those of ``predict``.
+
+A method with a seed is a job: ``--only``, ``--seed`` and ``--max-time`` choose what a call computes, the
+tables are made of what is there, and finished cells of other machines are read from ``NAME.ANYTHING.jsonl``.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from experiments._experiment import Cells, Experiment, OutOfTime, Report, Settings
+from experiments._image_files import load_cifar10, load_image_npz, load_mnist
+from experiments._image_tables import (
+    CE,
+    GAME,
+    MINIMAX,
+    OCO,
+    PUBLISHED,
+    REACHED,
+    TITLES,
+    Found,
+    about,
+    by_method,
+    label_of,
+    picture,
+    summarised,
+    table,
+    with_theta,
+)
+from experiments._nets import ALPHAS, Sample, checkpoints, judge_game
+from experiments.post_processing import BUDGETS, after_training
+from tailboost import metrics
+from tailboost._near import did_you_mean
+from tailboost.classifiers import (
+    AdaLPBoostClassifier,
+    BoundNotMetWarning,
+    FitInterruptedWarning,
+    OCOBoostClassifier,
+    WorstClassBoostClassifier,
+)
+
+# Rows that every class keeps, so that both parts of the training rows have some.
+LEAST = 4
+INFLUENCE = frozenset(name for name in TITLES if name.startswith("influence_balanced"))
+# Losses that equal CE, or IB, up to a factor where classes have equally many rows, and are not published
+# there. CB, LA, CDT and VS equal CE there, too: beside it they show what is chance.
+SAME_IF_BALANCED = frozenset(["weighted_cross_entropy", "influence_balanced_cb"])
+
+
+# -- protocols -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How nets are trained and games are played.
+
+    Attributes
+    ----------
+    game_net, net : str
+        Names in ``tailboost.torch.nets``: of the CVaR game, and of the rest.
+    game : dict
+        Parameters of `TorchClassifier` in the CVaR game, ``steps`` a round; ``warmup_epochs`` in place of
+        steps.
+    rounds : int
+        Of the CVaR game.
+    single : dict
+        Parameters of `TorchClassifier` for one net by one loss; ``epochs`` in place of steps.
+    voter_epochs, growth_epochs : float
+        The most epochs of a voter of the vote games, and those by which it grows at a time.
+    voters : int or "auto"
+        Of the vote games; "auto" is the number in the theorems.
+    thetas : tuple of float
+        θ of worst-class boosting, whose condition is met on the rows fitted on, is the one whose vote has the
+        least worst-class error on the rows held out.
+    held_out, game_held_out : float
+        Share of the training rows that are not fitted on but chosen on, where the data have no such part: of
+        single nets and vote games, and of the CVaR game (5,000 rows of CIFAR-10).
+    augment : bool
+        Whether the images of all trainings are cropped and mirrored at random.
+    largest : int or None
+        Rows of the largest class in the training data; None takes all.
+    tested : int or None
+        Rows to test on; None takes all.
+    """
+
+    game_net: str
+    net: str
+    game: dict[str, Any]
+    rounds: int
+    single: dict[str, Any]
+    voter_epochs: float
+    growth_epochs: float
+    voters: int | str
+    thetas: tuple[float, ...]
+    held_out: float = 0.3
+    game_held_out: float = 0.1
+    augment: bool = False
+    largest: int | None = None
+    tested: int | None = None
+
+
+SMALL = Protocol(
+    game_net="small_cnn",
+    net="small_cnn",
+    game={"learning_rate": 0.05, "momentum": 0.9, "batch_size": 64, "steps": 100, "warmup_epochs": 6},
+    rounds=10,
+    single={"optimizer": "adam", "learning_rate": 1e-3, "batch_size": 64, "epochs": 12, "milestones": ()},
+    voter_epochs=30,
+    growth_epochs=1,
+    voters=5,
+    thetas=(0.5, 0.7, 0.9),
+    largest=1500,
+    tested=3000,
+)
+# The papers print step sizes, momenta, batches, milestones, rounds and the rows held out. They print neither
+# the number of epochs of a single net, for which 100 is our choice, nor that images of CIFAR-10 are cropped
+# and mirrored: without it nothing comes near their tables. All is in float32, as in theirs.
+PAPER = Protocol(
+    game_net="resnet18",
+    net="resnet18",
+    game={"learning_rate": 0.001, "momentum": 0.9, "weight_decay": 1e-3, "batch_size": 400, "steps": 4000,
+          "milestones": (0.5, 0.75), "warmup_epochs": 5, "precision": "float32"},
+    rounds=50,
+    single={"optimizer": "adam", "learning_rate": 1e-3, "batch_size": 512, "epochs": 100, "milestones": (),
+            "precision": "float32"},
+    voter_epochs=100,
+    growth_epochs=1,
+    voters="auto",
+    thetas=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+)  # fmt: skip
+PAPER_CIFAR = Protocol(
+    game_net="wrn_28_1",
+    net="resnet32",
+    game={"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 5e-4, "batch_size": 128, "steps": 5000,
+          "milestones": (0.4, 0.8), "warmup_epochs": 20, "precision": "float32"},
+    rounds=100,
+    single=PAPER.single,
+    voter_epochs=100,
+    growth_epochs=1,
+    voters="auto",
+    thetas=PAPER.thetas,
+    augment=True,
+)  # fmt: skip
+
+
+# -- data ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set of an experiment.
+
+    Attributes
+    ----------
+    read : callable
+        ``read(folder, subset) -> (X, y)``; for "validation" None where it has no such part.
+    ratio : float
+        Rows of the largest class per row of the smallest, falling exponentially; 1: the data as they are.
+    small, paper : Protocol
+        By scale.
+    n_classes : int
+        K; two classes have the class game with errors only.
+    """
+
+    read: Callable[[Path, Any], Sample | None]
+    ratio: float
+    small: Protocol
+    paper: Protocol
+    n_classes: int = 10
+
+
+def _npz_or(name: str, load: Callable[..., Any], *folders: str) -> Callable[[Path, Any], Sample | None]:
+    """Read ``NAME.npz`` where it is there, else the published files in one of the folders."""
+
+    def read(folder: Path, subset: Any) -> Sample | None:
+        if subset == "validation":
+            return None
+        if (file := folder / f"{name}.npz").is_file():
+            return load_image_npz(file, subset=subset, return_X_y=True)
+        found = next((folder / f for f in folders if (folder / f).is_dir()), folder)
+        return load(found, subset=subset, return_X_y=True)
+
+    return read
+
+
+def _medmnist(name: str) -> Callable[[Path, Any], Sample]:
+    return lambda folder, subset: load_image_npz(folder / f"{name}.npz", subset=subset, return_X_y=True)
+
+
+_CIFAR10 = _npz_or("cifar10", load_cifar10)
+# Without augmentation: with it the small net cannot fit its training rows to θ = .9.
+_CIFAR_SMALL = replace(SMALL, largest=700, tested=2000, voter_epochs=90, thetas=(0.3, 0.6, 0.9))
+TASKS: dict[str, Task] = {
+    "CIFAR-10": Task(_CIFAR10, 1.0, _CIFAR_SMALL, PAPER_CIFAR),
+    "CIFAR-10, imbalanced": Task(_CIFAR10, 10.0, _CIFAR_SMALL, PAPER_CIFAR),
+    "MNIST, imbalanced": Task(_npz_or("mnist", load_mnist, "mnist"), 50.0, SMALL, PAPER),
+    "Fashion-MNIST, imbalanced": Task(
+        _npz_or("fashion_mnist", load_mnist, "fashion-mnist", "fashion_mnist"), 50.0, SMALL, PAPER
+    ),
+    "PneumoniaMNIST": Task(_medmnist("pneumoniamnist"), 1.0, replace(SMALL, largest=None), PAPER, 2),
+    "TissueMNIST": Task(_medmnist("tissuemnist"), 1.0, SMALL, PAPER, 8),
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows to fit, to choose on, and to test on, with weights that give classes their training shares."""
+
+    fit: Sample
+    judged: Sample
+    test: Sample
+    weight: NDArray[np.float64]
+    n_classes: int
+
+
+def prepare(task: Task, protocol: Protocol, folder: Path, seed: int, *, game: bool = False) -> Data:
+    """Draw the rows of a repeat, for the CVaR game or for the other methods."""
+    rng = np.random.default_rng(seed)
+    parts = {subset: task.read(folder, subset) for subset in ("train", "validation", "test")}
+    train, test = parts["train"], parts["test"]
+    assert train is not None
+    assert test is not None
+    K = int(train[1].max()) + 1
+    train = cut_classes(train, protocol.largest, task.ratio, K, rng)
+    judged = parts["validation"]
+    if judged is None:
+        size = protocol.game_held_out if game else protocol.held_out
+        X, X_val, y, y_val = train_test_split(*train, test_size=size, stratify=train[1], random_state=seed)
+        train, judged = (X, y), (X_val, y_val)
+    if protocol.tested is not None and protocol.tested < len(test[1]):
+        rows = rng.permutation(len(test[1]))[: protocol.tested]
+        test = test[0][rows], test[1][rows]
+    shares = np.bincount(train[1], minlength=K) / np.bincount(test[1], minlength=K)
+    return Data(train, judged, test, shares[test[1]], K)
+
+
+def cut_classes(
+    sample: Sample, largest: int | None, ratio: float, K: int, rng: np.random.Generator
+) -> Sample:
+    """Keep ``largest · ratio^(−k/(K−1))`` rows of class k; without both numbers, all."""
+    if largest is None and ratio == 1.0:
+        return sample
+    X, y = sample
+    counts = np.bincount(y, minlength=K)
+    if ratio == 1.0:  # the classes keep their shares
+        wanted = counts * min(1.0, float(largest or 0) / counts.max())
+    else:
+        wanted = min(largest or counts.max(), counts.max()) * ratio ** (-np.arange(K) / (K - 1))
+    rows = np.concatenate(
+        [rng.permutation(np.flatnonzero(y == k))[: max(LEAST, round(m))] for k, m in enumerate(wanted)]
+    )
+    rng.shuffle(rows)
+    return X[rows], y[rows]
+
+
+# -- methods ---------------------------------------------------------------------------------------------
+
+
+def methods(task: Task, protocol: Protocol) -> list[str]:
+    """Return the names of what is compared on a task: the CVaR game, a net per loss, the vote games."""
+    losses = [
+        name for name in TITLES if task.ratio > 1 or not _is_balanced(task) or name not in SAME_IF_BALANCED
+    ]
+    by_theta = [with_theta(theta) for theta in protocol.thetas]
+    return [GAME, *losses, OCO, *([*by_theta, REACHED] if task.n_classes > 2 else []), MINIMAX]
+
+
+def _is_balanced(task: Task) -> bool:
+    return task.read is _CIFAR10 and task.ratio == 1.0
+
+
+def _cell(
+    settings: Settings, name: str, protocol: Protocol, opened: Callable[[], Data], method: str, seed: int
+) -> dict[str, Any]:
+    data = opened()
+    began = time.process_time()
+    if method in TITLES:
+        net = _single(protocol, data, method, seed)
+        found = {"test": _errors(data.test[1], net.predict(data.test[0]))}
+        found["after"] = _after(net.predict_proba, data)
+    else:
+        with checkpoints(settings, name, method, seed) as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore", BoundNotMetWarning)  # the table reports a missed bound
+            given: dict[str, Any] = {"checkpoint_dir": folder, "random_state": seed}
+            given["max_time"] = settings.time_left
+            spent = folder / "seconds.txt"  # of calls before this one
+            began -= float(spent.read_text()) if spent.exists() else 0.0
+            try:
+                found = (_game if method == GAME else _vote)(protocol, data, method, given)
+            except FitInterruptedWarning:
+                spent.write_text(str(time.process_time() - began))
+                raise
+    return found | {"seconds": round(time.process_time() - began, 1)}
+
+
+def _single(protocol: Protocol, data: Data, loss: str, seed: int) -> Any:
+    """Train one net by one loss; the influence-balanced ones take over a net trained by CE, as published."""
+    params, net = protocol.single, protocol.net
+    make = partial(_learner, protocol, data=data, random_state=seed)
+    if loss not in INFLUENCE:
+        return make(net, params=params, loss=loss).fit(*data.fit)
+    half = params | {"epochs": params["epochs"] / 2}
+    first = make(net, params=half, loss=CE).fit(*data.fit)
+    return make(first.member_.net(), params=half, loss=loss).fit(*data.fit)
+
+
+def _game(protocol: Protocol, data: Data, _: str, given: dict[str, Any]) -> dict[str, Any]:
+    net = _learner(protocol, protocol.game_net, data, protocol.game)
+    T = protocol.rounds
+    game = AdaLPBoostClassifier(net, n_estimators=T, n_iter_no_change=None, include_constants=False, **given)
+    game.fit(*data.fit, X_val=data.judged[0], y_val=data.judged[1])
+    found = judge_game(game.estimators_, data.judged, data.test, data.n_classes, data.weight)
+    worst = game.reweight(*data.judged, objective="worst_class")
+    return found | _judged(worst, data)
+
+
+def _vote(protocol: Protocol, data: Data, method: str, given: dict[str, Any]) -> dict[str, Any]:
+    params, growth = protocol.single, None
+    if method != MINIMAX:  # the mixture wants the best members, each as a single net
+        params = params | {"epochs": protocol.voter_epochs}
+        growth = max(1, round(protocol.growth_epochs * _epoch(data, params)))
+    net = _learner(protocol, protocol.net, data, params, growth=growth)
+    T = protocol.voters
+    judged: dict[str, Any] = {"X_val": data.judged[0], "y_val": data.judged[1]}
+    if method == OCO:
+        vote: Any = OCOBoostClassifier(net, n_estimators=T, gamma=0.4, **given).fit(*data.fit)
+    elif method == MINIMAX:
+        T = T if T != "auto" else 30
+        vote = WorstClassBoostClassifier(net, class_loss="error", n_estimators=T, **given)
+        vote.fit(*data.fit, **judged)
+    elif method == REACHED:
+        vote = WorstClassBoostClassifier(net, class_loss="indicator", n_estimators=T, **given)
+        vote.fit(*data.fit, **judged)
+    else:  # as published: the condition is met on the rows fitted on, and all rounds are played
+        theta = next(theta for theta in protocol.thetas if with_theta(theta) == method)
+        game: dict[str, Any] = {
+            "max_error": round(1 - theta, 9),
+            "validation": "train",
+            "n_iter_no_change": None,
+        }
+        vote = WorstClassBoostClassifier(net, n_estimators=T, **game, **given).fit(*data.fit)
+    told: dict[str, Any] = {}
+    if method != OCO:
+        told = {"theta": round(1 - float(vote.max_error_[0]), 9), "bound met": bool(vote.bound_met_)}
+    told |= {"rounds": vote.n_iter_, "voters": int(np.count_nonzero(vote.estimator_weights_))}
+    return told | _judged(vote, data)
+
+
+def _judged(classifier: Any, data: Data) -> dict[str, Any]:
+    X, y = data.test
+    proba = classifier.predict_proba(X)
+    drawn = _summary(metrics.expected_class_errors(y, proba), metrics.expected_zero_one_losses(y, proba))
+    held = metrics.class_errors(data.judged[1], classifier.predict(data.judged[0]))
+    return {
+        "drawn": drawn,
+        "test": _errors(y, classifier.predict(X)),
+        "worst held out": round(max(held.values()), 5),
+        "after": _after(partial(_mean_probabilities, classifier), data),
+    }
+
+
+def _mean_probabilities(classifier: Any, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the mean of the members' probabilities: a few votes leave thresholds nothing to move."""
+    weights = np.asarray(classifier.estimator_weights_)
+    used = [(classifier.estimators_[t], weights[t]) for t in np.flatnonzero(weights > 0)]
+    proba = [weight * np.asarray(member.predict_proba(X)) for member, weight in used]
+    return np.sum(proba, axis=0) / sum(weight for _, weight in used)
+
+
+def _after(predict_proba: Callable[[NDArray[Any]], Any], data: Data) -> dict[str, Any]:
+    """Return worst and mean test error after class weights, and after a mixture, for each budget."""
+    (X, y), (X_test, y_test) = data.judged, data.test
+    found = after_training({"net": predict_proba(X)}, y, {"net": predict_proba(X_test)}, y_test)
+    return {how: [[row["worst"], row["mean"]] for row in rows] for how, rows in found.items()}
+
+
+def _errors(y: NDArray[Any], answers: NDArray[Any]) -> dict[str, Any]:
+    return _summary(metrics.class_errors(y, answers), answers != y)
+
+
+def _summary(class_errors: Mapping[Any, float], losses: NDArray[Any]) -> dict[str, Any]:
+    errors = [round(float(error), 5) for error in class_errors.values()]
+    return {"class errors": errors, "worst": max(errors), "mean": round(float(losses.mean()), 5)}
+
+
+def _epoch(data: Data, params: Mapping[str, Any]) -> int:
+    return int(-(-len(data.fit[1]) // params["batch_size"]))
+
+
+def _learner(protocol: Protocol, net: Any, data: Data, params: dict[str, Any], **more: Any) -> Any:
+    from experiments._augment import crop_and_flip
+    from tailboost.torch import TorchClassifier, nets
+
+    params = params | {"augment": crop_and_flip if protocol.augment else None} | more
+    for epochs, steps in (("epochs", "steps"), ("warmup_epochs", "warmup_steps")):
+        if epochs in params:
+            params[steps] = round(params.pop(epochs) * _epoch(data, params))
+    return TorchClassifier(getattr(nets, net) if isinstance(net, str) else net, **params)
+
+
+# -- experiments -----------------------------------------------------------------------------------------
+
+
+def _experiment(name: str, summary: str, tasks: tuple[str, ...]) -> Experiment:
+    return Experiment(name, summary, partial(play, tasks=tasks), repeats=3, has_jobs=True)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A method on a data set with a seed."""
+
+    title: str
+    method: str
+    scale: str
+    seed: int
+    protocol: Protocol
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """The key of its cell; cells of another protocol, perhaps from another machine, are other cells."""
+        protocol = hashlib.sha256(repr(self.protocol).encode()).hexdigest()[:8]
+        named = {"data": self.title, "method": self.method, "scale": self.scale, "seed": self.seed}
+        return named | {"protocol": protocol}
+
+    @property
+    def names(self) -> set[str]:
+        """What ``--only`` may call it: as in the tables, or all θ of a game together."""
+        return {name.casefold() for name in (self.method, label_of(self.method), self.method.split(",")[0])}
+
+
+def _jobs(settings: Settings, titles: Sequence[str]) -> Iterator[Job]:
+    for seed in range(settings.repeats):
+        for title in titles:
+            protocol = _protocol(settings, title)
+            for method in methods(TASKS[title], protocol):
+                yield Job(title, method, settings.scale, seed, protocol)
+
+
+def _protocol(settings: Settings, title: str) -> Protocol:
+    return TASKS[title].small if settings.scale == "small" else TASKS[title].paper
+
+
+def _check_only(settings: Settings, jobs: Sequence[Job]) -> None:
+    names = sorted({name for job in jobs for name in job.names})
+    for name in settings.only:
+        if name.casefold() not in names:
+            raise ValueError(
+                f"--only: no method {name!r} here; {did_you_mean(name, names)}methods are {', '.join(names)}"
+            )
+
+
+def play(settings: Settings, name: str, tasks: tuple[str, ...]) -> Report:
+    """Compute what is missing and wanted for the data sets that are there, and read it."""
+    there, absent = _present(settings, tasks)
+    jobs = list(_jobs(settings, there))
+    _check_only(settings, jobs)
+    cells, left = _computed(settings, name, jobs)
+    if left and settings.max_time is not None:
+        settings.say(f"{len(left)} of {len(jobs)} cells are left; the same call goes on from here")
+    found = {title: by_method(cells, title, _protocol(settings, title).thetas) for title in there}
+    text = [about(settings), *(table(title, found[title], settings) for title in there), *absent]
+    return Report(
+        "\n\n".join([*text, *_left(left)]),
+        {
+            "settings": {"scale": settings.scale, "repeats": settings.repeats, "alphas": ALPHAS},
+            "protocols": {title: vars(_protocol(settings, title)) for title in there},
+            "budgets": BUDGETS,
+            "results": {title: summarised(of) for title, of in found.items()},
+            "published: worst / mean, %": {title: PUBLISHED[title] for title in there if title in PUBLISHED},
+            "left out": absent,
+            "not computed": [f"{job.title}, {job.method}, {job.seed}" for job in left],
+        },
+        partial(picture, {title: of for title, of in found.items() if of}),
+    )
+
+
+def _computed(settings: Settings, name: str, jobs: Sequence[Job]) -> tuple[Found, list[Job]]:
+    """Return the cells that are there, computed now or before, and the jobs that are not done."""
+    wanted = {name.casefold() for name in settings.only}
+    cells = Cells(settings, name, total=len(jobs))
+    prepared = functools.lru_cache(maxsize=2)(partial(_prepared, settings))  # the two splits of a seed
+    found: Found = {}
+    left: list[Job] = []
+    for job in jobs:
+        chosen = (not wanted or wanted & job.names) and settings.seed in (None, job.seed)
+        if job.key not in cells and (settings.late or not chosen):
+            left.append(job)
+            continue
+        data = partial(prepared, job.title, job.seed, job.method == GAME)
+        cell = partial(_cell, settings, f"{name}-{job.title}", job.protocol, data, job.method, job.seed)
+        try:
+            found[job.title, job.method, job.seed] = cells.get(job.key, cell)
+        except OutOfTime:
+            left.append(job)
+    return found, left
+
+
+def _prepared(settings: Settings, title: str, seed: int, game: bool) -> Data:
+    return prepare(TASKS[title], _protocol(settings, title), settings.folder, seed, game=game)
+
+
+def _present(settings: Settings, tasks: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the data sets that are there, and why others are not."""
+    there, absent = [], []
+    for title in tasks:
+        try:
+            TASKS[title].read(settings.folder, "test")
+            there.append(title)
+        except ValueError as error:
+            absent.append(f"{title}: left out ({error})")
+    if not there:
+        raise ValueError("--data: none of the data sets is there; " + "; ".join(absent))
+    for line in absent:
+        settings.say(line)
+    return there, absent
+
+
+def _left(left: Sequence[Job]) -> list[str]:
+    """Return a sentence that names the cells that are not there."""
+    if not left:
+        return []
+    seeds: dict[tuple[str, str], list[int]] = {}
+    for job in left:
+        seeds.setdefault((job.title, label_of(job.method)), []).append(job.seed)
+    words = [f"{title}, {label} (seed {', '.join(map(str, of))})" for (title, label), of in seeds.items()]
+    return [f"Not computed: {'; '.join(words)}."]
+
+
+EXPERIMENTS = (
+    _experiment("cifar10", "CIFAR-10: tail and worst class with nets", ("CIFAR-10",)),
+    _experiment(
+        "cifar10-imbalanced",
+        "CIFAR-10 made imbalanced: tail and worst class with nets",
+        ("CIFAR-10, imbalanced",),
+    ),
+    _experiment(
+        "mnist-imbalanced",
+        "MNIST and Fashion-MNIST made imbalanced, PneumoniaMNIST as it is: tail and worst class with nets",
+        ("MNIST, imbalanced", "Fashion-MNIST, imbalanced", "PneumoniaMNIST"),
+    ),
+    _experiment("tissuemnist", "TissueMNIST: tail and worst class with nets", ("TissueMNIST",)),
+)

@@ -1,0 +1,251 @@
+"""What is said of the rows that λ was chosen on, beside what comes true on fresh rows, on fifteen sets.
+
+Stratified random halves, at most 1,000 rows to fit on and 4,000 to test on; classes of fewer than eight rows
+are left out. Optimism is the value on the test rows minus the value said: above 0 too much was promised.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from experiments._experiment import (
+    Cells,
+    Experiment,
+    Report,
+    Settings,
+    markdown,
+    mean_and_half_width,
+    with_standard_error,
+)
+from experiments._tables import Data, Split, load_common_classes, split
+from tailboost import metrics
+from tailboost.classifiers import (
+    AdaLPBoostClassifier,
+    GroupDROBoostClassifier,
+    WorstClassBoostClassifier,
+)
+from tailboost.confidence import clopper_pearson_interval
+
+# Cells by method and set.
+Found = dict[str, dict[str, list[dict[str, Any]]]]
+
+MAX_TRAIN, MAX_TEST, TEST_SIZE = 1_000, 4_000, 0.5
+ALPHA, TARGET = 0.5, 0.3
+TABLES = (
+    "ecoli", "glass", "yeast", "wine, red", "image segmentation", "page blocks", "wine, white",
+    "credit default", "adult", "bank", "COMPAS", "spambase", "wine (178 rows)", "breast cancer", "digits",
+)  # fmt: skip
+# Classes by their rows.
+ROWS = (
+    ("fewer than 10", 0, 10), ("10 to 29", 10, 30), ("30 to 99", 30, 100), ("100 and more", 100, 10**9),
+    ("all", 0, 10**9),
+)  # fmt: skip
+UNITS_HEADER = (
+    "rows of the class", "classes", "optimism", "left by the estimate", "width", "test error inside",
+    "inside but for the test's noise", "above but for it",
+)  # fmt: skip
+GROUPS, WORST, AIMED = "group DRO over classes", "worst class", "worst class, target .3"
+INTERVALS = (
+    (GROUPS, "drawn", "the randomised classifier"),
+    (WORST, "drawn", "the randomised classifier"),
+    (WORST, "predict", "`predict`"),
+    (AIMED, "predict", "`predict`"),
+)
+TOLERANCE = 1e-9
+METHODS: dict[str, Callable[..., Any]] = {
+    "AdaLPBoost, CVaR at .5": partial(AdaLPBoostClassifier, alpha=ALPHA),
+    GROUPS: GroupDROBoostClassifier,
+    WORST: WorstClassBoostClassifier,
+    AIMED: partial(WorstClassBoostClassifier, max_error=TARGET),
+}
+
+
+def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict[str, Any]:
+    """Return what was said, the estimate for fresh rows, and what came true."""
+    train, test = rows.train, rows.test
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = make(random_state=seed, n_jobs=n_jobs).fit(train.X, train.y)
+        said, labels, shares = clf.guarantee_, clf.predict(test.X), clf.predict_proba(test.X)
+        found: dict[str, Any] = {"said": said.achieved, "estimate": said.estimate}
+        expected = max(metrics.expected_class_errors(test.y, shares).values())
+        if isinstance(clf, AdaLPBoostClassifier):
+            return found | {"true": metrics.cvar_zero_one_loss(test.y, shares, ALPHA)}
+        found["true"] = expected
+        found["units"] = _units(clf, test, labels, shares)
+        if not isinstance(clf, WorstClassBoostClassifier):
+            return found
+        of_predict = max(metrics.class_errors(test.y, labels).values())
+        found |= {"said of predict": float(np.nanmax(clf.unit_errors_)), "true of predict": of_predict}
+        if clf.max_error != "auto":
+            found |= {"bound met": bool(clf.bound_met_), "kept": bool(of_predict <= TARGET)}
+        return found
+
+
+def _units(clf: Any, test: Data, labels: Any, shares: Any) -> list[dict[str, Any]]:
+    """Return what was said of each class on the rows of the choice, the estimate, and what came true."""
+    drawn = metrics.expected_class_errors(test.y, shares)
+    predicted = metrics.class_errors(test.y, labels)
+    found = []
+    for line in clf.guarantee_.units.lines:
+        n_test = int((test.y == line.name).sum())
+        if n_test and line.randomised is not None:
+            found.append(
+                {
+                    "rows": line.rows, "test rows": n_test,
+                    "drawn": [line.randomised, line.randomised_elsewhere, line.randomised_interval,
+                              drawn[line.name]],
+                    "predict": [line.predict, line.predict_elsewhere, line.predict_interval,
+                                predicted[line.name]],
+                }
+            )  # fmt: skip
+    return found
+
+
+def _covers(unit: dict[str, Any], who: str) -> tuple[bool, bool, bool]:
+    """Whether an interval has the test error in it; whether it is no farther off than by chance; and above.
+
+    A test error has noise of its own: the difference of two errors has the limits of the method that adds
+    the squares of the distances to theirs (Newcombe 1998).
+    """
+    _, estimate, ends, true = unit[who]
+    low, high = (float(end) for end in clopper_pearson_interval(true, unit["test rows"]))
+    above = true - estimate > np.hypot(ends[1] - estimate, true - low) + TOLERANCE
+    below = estimate - true > np.hypot(estimate - ends[0], high - true) + TOLERANCE
+    inside = ends[0] - TOLERANCE <= true <= ends[1] + TOLERANCE
+    return inside, not (above or below), bool(above)
+
+
+def _coverage(cells: list[dict[str, Any]], who: str) -> list[list[str]]:
+    """Return what became of the classes' intervals: by their rows, then of all."""
+    units = [u for cell in cells for u in cell["units"] if u[who][1] is not None]
+    body = []
+    for title, low, high in ROWS:
+        some = [u for u in units if low <= u["rows"] < high]
+        if not some:
+            continue
+        told = np.array([_covers(u, who) for u in some])
+        before = np.mean([u[who][3] - u[who][0] for u in some])
+        after = np.mean([u[who][3] - u[who][1] for u in some])
+        width = np.mean([u[who][2][1] - u[who][2][0] for u in some])
+        inside, fair, above = told.mean(axis=0)
+        body.append(
+            [title, f"{len(some)}", f"{before:+.3f}", f"{after:+.3f}", f"{width:.2f}", f"{inside:.3f}",
+             f"{fair:.3f}", f"{above:.3f}"]
+        )  # fmt: skip
+    return body
+
+
+def play(settings: Settings, name: str) -> Report:
+    """Compute what is missing and read it."""
+    data = load_common_classes(settings.folder, TABLES)
+    cells = Cells(settings, name, len(data) * settings.repeats * len(METHODS))
+    found: Found = {title: {table: [] for table in data} for title in METHODS}
+    for seed in range(settings.repeats):
+        for table, of in data.items():
+            rows = split(of, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
+            for title, make in METHODS.items():
+                key = {"set": table, "seed": seed, "method": title}
+                found[title][table].append(cells.get(key, partial(_cell, rows, make, seed, settings.n_jobs)))
+    return _report(settings, found)
+
+
+def _gap(cells: list[dict[str, Any]], said: str, true: str = "true") -> float:
+    """Return the mean of what came true minus what was said, over the splits where it was said."""
+    gaps = [cell[true] - cell[said] for cell in cells if cell[said] is not None]
+    return float(np.mean(gaps)) if gaps else float("nan")
+
+
+def _over_sets(by_table: dict[str, list[dict[str, Any]]], said: str, true: str = "true") -> list[float]:
+    gaps = [_gap(cells, said, true) for cells in by_table.values()]
+    return [gap for gap in gaps if np.isfinite(gap)]
+
+
+def _of_set(cells: list[dict[str, Any]], who: str) -> str:
+    of_splits = [[u for u in cell["units"] if u[who][1] is not None] for cell in cells]
+    told = [_covers(u, who)[1] for units in of_splits for u in units]
+    if not told:
+        return "–"
+    worst = [max(units, key=lambda u: u[who][3])[who] for units in of_splits if units]
+    return f"{np.mean([w[3] - w[1] for w in worst]):+.3f}, {np.mean(told):.2f}"
+
+
+def _of_methods(found: Found) -> tuple[str, dict[str, Any]]:
+    """Return how far what was said is off, and how far the estimate: the table, and the summary by method."""
+    body, summary = [], dict[str, Any]()
+    for title, by_table in found.items():
+        # Both columns are about the sets that have an estimate.
+        estimated = {
+            table: cells
+            for table, cells in by_table.items()
+            if all(cell["estimate"] is not None for cell in cells)
+        }
+        said, estimate = _over_sets(estimated, "said"), _over_sets(estimated, "estimate")
+        body.append(
+            [title, len(said), with_standard_error(said, 3), with_standard_error(estimate, 3),
+             f"{np.mean(np.abs(said)):.3f}", f"{np.mean(np.abs(estimate)):.3f}"]
+        )  # fmt: skip
+        summary[title] = {"sets": len(said), "optimism": mean_and_half_width(said)[0],
+                          "after the estimate": mean_and_half_width(estimate)[0]}  # fmt: skip
+    header = ["method", "sets", "optimism", "left by the estimate", "mean distance", "its distance"]
+    return markdown(header, body), summary
+
+
+def _of_targets(found: Found) -> tuple[str, dict[str, int]]:
+    """Return how often the target was met on the rows of the choice, and kept on the test rows."""
+    aimed = [cell for cells in found[AIMED].values() for cell in cells]
+    met = [cell["kept"] for cell in aimed if cell["bound met"]]
+    missed = [cell["kept"] for cell in aimed if not cell["bound met"]]
+    text = (
+        f"`bound_met_` with the target {TARGET:g}: met in {len(met)} of {len(aimed)} fits, and kept on "
+        f"the test rows in {sum(met)} of them; missed in {len(missed)}, of which {sum(missed)} were "
+        "kept all the same."
+    )
+    counts = {"met": len(met), "kept": sum(met), "missed": len(missed), "kept though": sum(missed)}
+    return text, counts
+
+
+def _report(settings: Settings, found: Found) -> Report:
+    table, summary = _of_methods(found)
+    targets, counts = _of_targets(found)
+    of_predict = [
+        [title, with_standard_error(_over_sets(found[title], "said of predict", "true of predict"), 3)]
+        for title in (WORST, AIMED)
+    ]
+    tables = list(found[WORST])
+    each = [[name, *(f"{_gap(found[title][name], 'said'):+.3f}" for title in METHODS)] for name in tables]
+    parts = [
+        table,
+        "Of `unit_errors_`, which is about `predict`:\n\n" + markdown(["method", "optimism"], of_predict),
+        targets,
+        "Optimism of `guarantee_.achieved` on each set:\n\n" + markdown(["set", *METHODS], each),
+    ]
+    for title, who, words in INTERVALS:
+        by_rows = _coverage([cell for of_set in found[title].values() for cell in of_set], who)
+        parts.append(f"Classes and their intervals, {title}, {words}:\n\n" + markdown(UNITS_HEADER, by_rows))
+        summary[title][f"intervals of {who}"] = [
+            {UNITS_HEADER[0]: rows, **dict(zip(UNITS_HEADER[1:], map(float, numbers), strict=True))}
+            for rows, *numbers in by_rows
+        ]
+    by_set = [[name, *(_of_set(found[title][name], who) for title, who, _ in INTERVALS)] for name in tables]
+    heads = [f"{title}, {who}" for title, who, _ in INTERVALS]
+    parts.append(
+        "On each set: test minus estimate of the class with the largest test error, mean over the splits, "
+        "and the share of all classes whose interval covers:\n\n" + markdown(["set", *heads], by_set)
+    )
+    return Report("\n\n".join(parts), {"repeats": settings.repeats} | summary | {"bound met": counts})
+
+
+EXPERIMENTS = (
+    Experiment(
+        "optimism",
+        "What is said of the rows of the choice, and what comes true on fresh rows",
+        play,
+        repeats=3,
+    ),
+)

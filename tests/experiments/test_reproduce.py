@@ -1,0 +1,132 @@
+"""The experiments by command: they run, resume, and refuse what they cannot do.
+
+Tests without the marker ``experiments`` are in the fast suite: they show that experiments run at all.
+"""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+for module in ("typer", "rich", "pandas", "jinja2", "skops", "matplotlib"):
+    pytest.importorskip(module)
+
+from typer.testing import CliRunner
+
+from experiments import EXPERIMENTS, Settings, credit_default, domain_shift
+from experiments._experiment import Cells, Experiment, Report, plus_minus
+from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier, cli
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["reproduce", *(str(a) for a in arguments)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["credit"], "unknown experiment 'credit'; did you mean 'credit-default'"),
+        (["domain-shift"], "--data: domain-shift needs a folder of data sets"),
+        (["domain-shift", "--data", "/nowhere"], "--data: '/nowhere' is not a folder"),
+    ],
+)
+def test_refused(arguments, says):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_only_files_that_were_written_are_named(tmp_path, monkeypatch):
+    made = Experiment("made", "made up", lambda settings, name: Report("| a |", {"a": 1}), needs_data=False)
+    monkeypatch.setitem(EXPERIMENTS, "made", made)
+    result = run("made", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert f"Results: {tmp_path / 'made.json'}, {tmp_path / 'made.md'}\n" in result.output
+
+
+def test_listed():
+    output = CliRunner().invoke(cli.app, ["list"]).output
+    assert all(name in output for name in EXPERIMENTS)
+
+
+@pytest.mark.parametrize("cut", ['{"key": {"split": 2}, "val', '{"key": {"split": 2}'])
+def test_finished_cells_are_kept(tmp_path, cut):
+    told = []
+    settings = Settings(tmp_path, say=told.append)
+    cells = Cells(settings, "cells")
+    assert cells.get({"split": 1}, lambda: {"error": 0.5}) == {"error": 0.5}
+    with (tmp_path / "cells.jsonl").open("a") as file:
+        file.write(cut)  # interrupted while writing
+    again = Cells(settings, "cells")
+    assert again.get({"split": 1}, pytest.fail) == {"error": 0.5}
+    assert again.get({"split": 2}, lambda: {"error": 0.1}) == {"error": 0.1}
+    assert len(told) == 2
+    third = Cells(settings, "cells")
+    assert [third.get({"split": k}, pytest.fail) for k in (1, 2)] == [{"error": 0.5}, {"error": 0.1}]
+
+
+def test_interval():
+    assert plus_minus([1.0, 2.0, 3.0], 2) == "2.00 ± 2.48"
+    assert plus_minus([1.0]) == "1.000"  # a single repeat says nothing about the spread
+
+
+def test_credit_default(tmp_path, monkeypatch):
+    monkeypatch.setattr(credit_default, "N_ROUNDS", 2)
+    makers = credit_default.methods(1)
+    del makers["random forest"]
+    pytest.importorskip("xgboost")
+    monkeypatch.setattr(credit_default, "methods", lambda n_jobs: makers)
+    result = run("credit-default", "--repeats", 1, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "credit-default.json").read_text())
+    assert set(kept["methods"]) == set(makers)
+    zero, plain = (kept["methods"][name]["test"] for name in ("DRO, δ = 0", "AdaBoost"))
+    assert zero["exponential"]["mean"] == pytest.approx(plain["exponential"]["mean"])
+    assert (zero["exponential"]["low"], zero["exponential"]["n"]) == (None, 1)
+    assert "| DRO, δ = 0.2 |" in (tmp_path / "credit-default.md").read_text()
+    assert (tmp_path / "credit-default.png").stat().st_size > 10_000
+
+
+def test_best_scale_is_the_least_over_scales():
+    m = np.random.default_rng(0).normal(0.5, 1, 500)
+    least = min(np.exp(-c * m).mean() for c in np.linspace(0, 5, 2001))
+    for factor in (0.01, 1, 30):
+        assert credit_default.best_scale(np.exp(-factor * m)) == pytest.approx(least, rel=1e-5)
+
+
+@pytest.mark.experiments
+@pytest.mark.skipif(not DATA.exists(), reason="needs the shared data sets")
+def test_domain_shift(tmp_path, monkeypatch):
+    chosen = {name: domain_shift.SHIFTS[name] for name in ("wine, white to red", "COMPAS by race")}
+    monkeypatch.setattr(domain_shift, "SHIFTS", chosen)
+    small = {"n_estimators": 2, "n_jobs": 1}
+    makers = {
+        "AdaBoost": partial(AdaBoostClassifier, **small),
+        "DRO": partial(DROBoostClassifier, **small),
+        "group DRO": partial(GroupDROBoostClassifier, **small),
+    }
+    monkeypatch.setattr(domain_shift, "methods", lambda n_jobs: makers)
+    monkeypatch.setattr(domain_shift, "MOST_TRAINING_ROWS", 300)
+    result = run("domain-shift", "--repeats", 1, "--out", tmp_path, "--data", DATA)
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "domain-shift.json").read_text())
+    assert set(kept["results"]) == set(domain_shift.SHIFTS)
+    for found in kept["results"].values():
+        for name, figures in found["methods"].items():
+            assert 0 < figures["error"]["worst domain"]["mean"] < 1
+            assert ("exponential" in figures) == (name != "group DRO")
+
+
+@pytest.mark.experiments
+def test_data_sets_that_are_not_there_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(domain_shift, "methods", lambda n_jobs: {"AdaBoost": AdaBoostClassifier})
+    monkeypatch.setattr(domain_shift, "MOST_TRAINING_ROWS", 200)
+    (tmp_path / "data").mkdir()
+    result = run("domain-shift", "--repeats", 1, "--out", tmp_path, "--data", tmp_path / "data")
+    assert result.exit_code == 0, result.output
+    assert list(json.loads((tmp_path / "domain-shift.json").read_text())["results"]) == ["credit by age"]
+    assert "adult by education: left out" in result.output
