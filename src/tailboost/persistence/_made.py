@@ -258,10 +258,8 @@ def _bit_losses(parts: Any) -> BitLosses:
 
 
 MADE: dict[str, Made] = {
-    "xgboost.core.Booster": Made(_booster_bytes, _booster),
     "xgboost.sklearn.XGBClassifier": Made(_xgb_state, _xgb),
     "tailboost.learners.named.PlainXGBoost": Made(_plain_xgb_state, _plain_xgb),
-    "lightgbm.basic.Booster": Made(lambda booster: booster.model_to_string(), _lgbm_booster),
     "lightgbm.sklearn.LGBMClassifier": Made(_lgbm_state, _lgbm),
     "catboost.core.CatBoostClassifier": Made(_catboost_state, _catboost),
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Made(_predictor_state, _predictor),

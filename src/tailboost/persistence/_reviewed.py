@@ -94,6 +94,12 @@ def _with_neighbours(model: Any) -> None:
         )
 
 
+def _asked_for_answers(model: Any) -> None:
+    """Refuse a stack that asks its models by another method than those that answer: it calls them by name."""
+    if not set(model.stack_method_) <= {"predict_proba", "decision_function", "predict"}:
+        raise ValueError(f"a stack that calls {str(model.stack_method_)[:50]}")
+
+
 def _boosted_bytes(model: Any) -> None:
     """Refuse a booster that is not in XGBoost's own format; it is read when it is first asked."""
     if vars(model).get("backend_") == "xgboost" and not (
@@ -113,7 +119,6 @@ _FIT_ONLY = {"checkpoint_dir": None}
 SKLEARN: dict[str, Reviewed] = {
     **_names("sklearn.pipeline", "Pipeline", "FeatureUnion", held_at={"memory": None}),
     **_names("sklearn.compose._column_transformer", "ColumnTransformer", "make_column_selector"),
-    **_names("sklearn.compose._column_transformer", "_RemainderColsList"),
     **_names("sklearn.frozen._frozen", "FrozenEstimator"),
     **_names("sklearn.dummy", "DummyClassifier"),
     **_names(
@@ -208,7 +213,7 @@ SKLEARN: dict[str, Reviewed] = {
     **_names("sklearn.ensemble._weight_boosting", "AdaBoostClassifier"),
     **_names("sklearn.ensemble._bagging", "BaggingClassifier"),
     **_names("sklearn.ensemble._voting", "VotingClassifier"),
-    **_names("sklearn.ensemble._stacking", "StackingClassifier"),
+    **_names("sklearn.ensemble._stacking", "StackingClassifier", finish=_asked_for_answers),
     **_names("sklearn.calibration", "CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
     **_names("sklearn.isotonic", "IsotonicRegression"),
     **_names("sklearn.multiclass", "OneVsRestClassifier", "_ConstantPredictor"),
