@@ -44,16 +44,16 @@ def test_mutations(name, tally, tmp_path):
 
 
 @pytest.mark.parametrize("shard", range(4))
-def test_forged_schemas(shard, tally, tmp_path):
+def test_forged_structures(shard, tally, tmp_path):
     """Changed and sealed anew: refused, or at least the probe rows are answered as they were."""
     path = tmp_path / "m.skops"
     save_model(damage.adalp().fit(damage.X, damage.Y), path)
     files = damage.parts(path.read_bytes())
-    schema = json.loads(files["schema.json"])
+    structure = json.loads(files["parts.json"])
     draw = random.Random(100 + shard)
     for _ in range(150):
-        changed = damage.changed_schema(schema, draw)
-        path.write_bytes(damage.sealed(files | {"schema.json": changed}))
+        changed = damage.changed_structure(structure, draw)
+        path.write_bytes(damage.sealed(files | {"parts.json": changed}))
         model, message = damage.loaded(path)
         if path.name in message:
             tally.refused()

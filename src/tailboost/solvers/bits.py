@@ -98,11 +98,12 @@ class BitLosses:
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self._n, self._rows, self._planes)
+        return type(self).restored, (self._n, self._rows, self._planes)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # What is stored with a model need not hold what can be made again.
-        return self.__dict__ | {"_pairs": None, "_packed": None}
+    @classmethod
+    def restored(cls, n: int, rows: int, planes: Sequence[Bytes]) -> Self:
+        """Return the losses of ``rows`` hypotheses on n units with these `planes`, which are copied."""
+        return cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
 
     def __repr__(self) -> str:
         return f"BitLosses(T={self._rows}, n={self._n})"
@@ -290,10 +291,6 @@ def _words(units: Mask) -> npt.NDArray[np.uint64]:
     words = np.zeros(-(-units.size // 64), dtype=np.uint64)
     words.view(np.uint8)[: -(-units.size // 8)] = np.packbits(units)
     return words
-
-
-def _restore(cls: type[BitLosses], n: int, rows: int, planes: tuple[Bytes, ...]) -> BitLosses:
-    return cls(n)._with(tuple(np.array(plane) for plane in planes), rows)
 
 
 class DenseLosses:
