@@ -24,6 +24,7 @@ from tailboost._checks import (
     refuse_missing,
 )
 from tailboost._rows import hash_rows
+from tailboost._sparse import summed
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
@@ -113,7 +114,7 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     tags = input_tags(learner)
     return validate_data(
         classifier,
-        X,
+        summed(X),
         reset=reset,
         accept_sparse=["csr", "csc"] if tags.sparse else False,
         ensure_all_finite="allow-nan" if tags.allow_nan else True,

@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost._checks import check_labelled_rows, refuse_empty
+from tailboost._sparse import summed
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import last
 from tailboost.learners._mean import Averaged, shares
@@ -392,6 +393,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             return validate_data(
                 self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
             )
+        X = summed(X)
         options: dict[str, Any] = {
             "accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan",
         }  # fmt: skip

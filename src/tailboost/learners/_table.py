@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tailboost._rows import hash_rows
+from tailboost._sparse import summed
 from tailboost._typing import Hashes
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
@@ -48,8 +49,8 @@ class TableReader:
             If a number does not fit float32.
         """
         if self.sparse_ or sp.issparse(X):
-            table = sp.csr_matrix(X, dtype=np.float32)
-            table.eliminate_zeros()
+            table = sp.csr_matrix(summed(X), dtype=np.float32, copy=True)
+            table.eliminate_zeros()  # in place
             return table if self.sparse_ else table.toarray()
         if not hasattr(X, "iloc"):
             return np.asarray(X, dtype=np.float32)
