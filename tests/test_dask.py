@@ -201,6 +201,63 @@ def test_data_frames_are_read_as_on_one_machine(client):
     np.testing.assert_allclose(np.asarray(many.predict_proba(Xd).compute()), one.predict_proba(X), atol=1e-12)
 
 
+def test_columns_of_several_files_stay_beside_each_other(client, tmp_path):
+    """Dask reads the one column y of several files as one partition, and the table of all in several."""
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = frame()
+    whole = X.assign(y=y, **{f"more{j}": 0.0 for j in range(6)})
+    for i in range(4):
+        whole[i::4].to_parquet(tmp_path / f"{i}.parquet")
+    stored = dd.read_parquet(str(tmp_path / "*.parquet"))
+    Xd, yd = stored.drop(columns="y"), stored["y"]
+    args = {
+        "n_estimators": 2,
+        "alpha": 0.7,
+        "validation": "train",
+        "n_iter_no_change": None,
+        "random_state": 0,
+    }
+    one = tb.AdaLPBoostClassifier(TREES, **args).fit(whole.drop(columns="y"), y)
+    many = td.AdaLPBoostClassifier(TREES, **args).fit(Xd, yd, client=client)
+    np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
+    fresh, labels = frame(seed=8)
+    fresh = fresh.assign(**{f"more{j}": 0.0 for j in range(6)})
+    for i in range(4):
+        fresh.assign(y=labels)[i::4].to_parquet(tmp_path / f"{i}.parquet")
+    again = dd.read_parquet(str(tmp_path / "*.parquet"))
+    with client.as_current():
+        told = td.certify(many, again.drop(columns="y"), again["y"]).bound("mean")
+    assert told == tb.certify(many.to_local(), fresh, labels).bound("mean")
+
+
+def test_a_partition_with_columns_in_another_order(client):
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = frame()
+    parts = [X[300 * i : 300 * (i + 1)] for i in range(3)]
+    turned = [parts[0], parts[1][["z", "size", "town", "x"]], parts[2]]
+    yd = dd.from_map(lambda i: y[300 * i : 300 * (i + 1)], range(3), meta=y[:0])
+
+    def collection(parts):
+        return dd.from_map(lambda i: parts[i], range(3), meta=X[:0], enforce_metadata=False)
+
+    args = {
+        "n_estimators": 2,
+        "alpha": 0.7,
+        "validation": "train",
+        "n_iter_no_change": None,
+        "random_state": 0,
+    }
+    one, other = (
+        td.AdaLPBoostClassifier(TREES, **args).fit(collection(p), yd, client=client) for p in (parts, turned)
+    )
+    same_fit(one, other, X)
+    with client.as_current():
+        np.testing.assert_array_equal(other.predict(collection(turned)).compute(), one.predict(X))
+    strange = [parts[0], parts[1].rename(columns={"z": "w"}), parts[2]]
+    with pytest.raises(ValueError, match=r"a partition has the columns \['x', 'town', 'size', 'w'\]"):
+        td.AdaLPBoostClassifier(TREES, **args).fit(collection(strange), yd, client=client)
+
+
 def test_class_weights_and_rows_of_weight_0(client):
     X, y, _, w = table(8, n=600)
     w[::3] = 0

@@ -45,7 +45,7 @@ __all__ = [
     "loss_vector",
     "n_rows_of",
     "positions",
-    "refuse_empty",
+    "refuse_frame",
     "refuse_missing",
     "relative_weights",
 ]
@@ -85,8 +85,16 @@ def refuse_missing(values: Any, name: str) -> None:
         )
 
 
-def refuse_empty(frame: Any) -> None:
-    """Raise if a data frame, which no other check looks at, has no rows or no columns."""
+def refuse_frame(frame: Any) -> None:
+    """Raise if a data frame, which no other check looks at, is one row alone, empty, or has a name twice."""
+    if frame.ndim != 2:
+        raise ValueError(
+            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a data frame "
+            "give X.iloc[[i]], for one column X[[name]]"
+        )
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()].tolist()
+        raise ValueError(f"X has more than one column called {twice[0]!r}; names must differ")
     for size, what in zip(frame.shape, ("row", "column"), strict=True):
         if size == 0:
             raise ValueError(f"X has no {what}s, shape {frame.shape}; at least one {what} is needed")

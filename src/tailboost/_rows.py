@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tailboost._sparse import summed
 from tailboost._typing import Floats, Hashes, Ints
 
 # Fingerprints kept with a model, of four bytes each.
@@ -91,8 +92,7 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
         Equal rows have equal hashes at any position; different rows almost surely different ones.
     """
     if sp.issparse(X):
-        rows = sp.csr_matrix(X)
-        rows.sum_duplicates()
+        rows = sp.csr_matrix(summed(X))
         terms = _mix(_words(rows.data)) * _multipliers(rows.shape[1])[rows.indices]
         sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
         h = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # wraps around, as it should

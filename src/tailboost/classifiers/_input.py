@@ -20,12 +20,14 @@ from tailboost._checks import (
     check_weights,
     n_rows_of,
     positions,
-    refuse_empty,
+    refuse_frame,
     refuse_missing,
 )
 from tailboost._rows import hash_rows
+from tailboost._sparse import summed
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
+from tailboost.classifiers._columns import learn_columns, read_columns
 from tailboost.classifiers._warn import warn_user
 from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
 from tailboost.learners._sklearn import FOR_FITTED, is_skorch, weight_parameter
@@ -108,12 +110,19 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     X = as_pandas(X)  # learners know pandas' columns
     check_row_shape(classifier, X, reset)
     if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
-        refuse_empty(X)
-        return validate_data(classifier, X, reset=reset, skip_check_array=True, **given)
+        refuse_frame(X)
+        checked = validate_data(classifier, X, reset=reset, skip_check_array=True, **given)
+        if reset:
+            classifier._known_values, X = learn_columns(X)
+            return X, checked[1]
+        known = getattr(classifier, "_known_values", None)
+        return X if known is None else read_columns(X, known)
+    if reset:
+        classifier._known_values = None
     tags = input_tags(learner)
     return validate_data(
         classifier,
-        X,
+        summed(X),
         reset=reset,
         accept_sparse=["csr", "csc"] if tags.sparse else False,
         ensure_all_finite="allow-nan" if tags.allow_nan else True,

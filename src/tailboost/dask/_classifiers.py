@@ -19,6 +19,7 @@ from tailboost._rows import Sketch
 from tailboost._typing import Labels, Mask
 from tailboost.checkpoints import Checkpoints
 from tailboost.classifiers._base import Run
+from tailboost.classifiers._columns import known_values
 from tailboost.classifiers._grouped import GroupedBoostClassifier
 from tailboost.classifiers._input import ValidationRows, checked_table, class_factors
 from tailboost.classifiers._mixture import ValidatedMixtureClassifier
@@ -127,6 +128,8 @@ class OnCluster(ValidatedMixtureClassifier):
             numbers = shifted[0] if len(shifted) == 1 else np.column_stack(shifted)
         sample = _worker.smallest([(seen.given, seen.given_hashes) for seen in looks], _worker.PROBED)
         checked_table(self, self._learner(), sample, np.zeros(n_rows_of(sample)))  # takes the columns' names
+        kinds = reading.reader.categories_
+        self._known_values = [None if values is None else known_values(values) for values in kinds]
         problem = ClusterProblem(
             sample,
             Table((code, half), tally),

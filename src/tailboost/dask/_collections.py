@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 
@@ -65,9 +66,34 @@ def partitions(X: Any, *others: Column, name: str = "X") -> list[tuple[Any, ...]
     return [(block, *(None if c is None else c[j] for c in columns)) for j, block in enumerate(rows)]
 
 
+def frame_blocks(frame: Any) -> list[Any]:
+    """Return the partitions of a data frame or column as delayed objects, cut where Dask says they are.
+
+    Where few of their columns are needed Dask reads several files as one partition, which are then other rows
+    than the partitions of another selection of columns: such an optimisation is left out.
+    """
+    blocks = list(frame.to_delayed())
+    if len(blocks) != frame.npartitions:
+        blocks = list(frame.to_delayed(optimize_graph=False))
+    if frame.ndim == 1:
+        return blocks
+    in_order, names = dask.delayed(_in_order, pure=False), list(frame.columns)
+    return [in_order(block, names) for block in blocks]
+
+
+def _in_order(block: Any, names: list[Any]) -> Any:
+    """Return a partition with the columns in the order of the collection."""
+    own = list(block.columns)
+    if own == names:
+        return block
+    if set(own) != set(names) or len(own) != len(names):
+        raise ValueError(f"a partition has the columns {own}, but its data frame has {names}")
+    return block[names]
+
+
 def _blocks(X: Any) -> list[Any]:
     if _is_frame(X):
-        return list(X.to_delayed())
+        return frame_blocks(X)
     rows = X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
     return list(rows.to_delayed().ravel())
 
@@ -119,7 +145,8 @@ def over_rows(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
         return function(block) if block.shape[0] else meta  # a filter leaves partitions without rows
 
     if _is_frame(X):
-        return X.map_partitions(answer, meta=meta)
+        names = list(X.columns)
+        return X.map_partitions(lambda block: answer(_in_order(block, names)), meta=meta)
     rows = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     if meta.ndim == 1:
         return rows.map_blocks(answer, drop_axis=1, dtype=meta.dtype, meta=meta)

@@ -170,6 +170,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             words += f" ({self.n_threshold_rows_:,} of them for the thresholds)"
         rows = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
         sample, aim = seen.sample(reader, words), self._aimed(rows)
+        sample.check_order(self.classes_)
         sampled = aim.rows(sample.rows)
         members, chances = self._members(aim, sample, sampled), None
         if aim.over_units:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tailboost._typing import Floats
-from tailboost.dask._collections import whole
+from tailboost.dask._collections import frame_blocks, whole
 from tailboost.datasets import ColumnSchema, TableSchema
 from tailboost.datasets._files import is_csv
 from tailboost.io import TableEncoder
@@ -97,7 +97,7 @@ def read_parquet(
     if not features:
         raise ValueError(f"there are no feature columns besides the target {target!r}")
     described = dask.delayed(_describe, pure=False)
-    parts = dask.compute(*(described(block, target) for block in frame[[*features, target]].to_delayed()))
+    parts = dask.compute(*(described(block, target) for block in frame_blocks(frame[[*features, target]])))
     if not (filled := [part for part in parts if part[1]]):
         raise ValueError(f"{str(path)!r} has no rows")
     columns, counts, gaps = reduce(_joined, filled)
@@ -108,7 +108,7 @@ def read_parquet(
     shared = dask.delayed(encoder)
     blocks = [
         da.from_delayed(encode(shared, block), shape=(np.nan, width), dtype=np.float64)
-        for block in frame[features].to_delayed()
+        for block in frame_blocks(frame[features])
     ]
     return ClusterTable(
         whole(blocks),

@@ -56,6 +56,8 @@ class ColumnSchema:
     def of(cls, column: Any) -> ColumnSchema:
         """Describe a column by its dtype: numbers, truth values, and text for everything else."""
         types = import_pandas("TableSchema").api.types
+        if column.dtype == object:  # numbers may come as objects, as from a transposed table
+            column = column.infer_objects()
         name, dtype = str(column.name), column.dtype
         if types.is_bool_dtype(dtype) and not hasattr(dtype, "categories"):
             return cls(name, "truth", str(dtype))

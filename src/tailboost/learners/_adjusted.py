@@ -19,7 +19,8 @@ from sklearn.utils import (
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost._checks import check_labelled_rows, refuse_empty
+from tailboost._checks import check_labelled_rows, refuse_frame
+from tailboost._sparse import summed
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant
 from tailboost.learners._forest import ForestSession, TableForest, reweighed
@@ -412,10 +413,11 @@ class LogitAdjustedClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, y: Any = None) -> Any:
         if hasattr(X, "iloc"):
-            refuse_empty(X)
+            refuse_frame(X)
             return validate_data(
                 self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
             )
+        X = summed(X)
         options: dict[str, Any] = {
             "accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan",
         }  # fmt: skip

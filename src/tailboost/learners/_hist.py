@@ -19,7 +19,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost._checks import check_labelled_rows, refuse_empty
+from tailboost._checks import check_labelled_rows, refuse_frame
+from tailboost._sparse import summed
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import last
 from tailboost.learners._mean import Averaged, shares
@@ -388,10 +389,11 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, y: Any = None) -> Any:
         if hasattr(X, "iloc"):  # a data frame keeps its categories; TableReader checks its columns
-            refuse_empty(X)
+            refuse_frame(X)
             return validate_data(
                 self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
             )
+        X = summed(X)
         options: dict[str, Any] = {
             "accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan",
         }  # fmt: skip

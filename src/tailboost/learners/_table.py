@@ -10,7 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tailboost._rows import hash_rows
+from tailboost._sparse import summed
 from tailboost._typing import Hashes
+from tailboost.datasets._schema import text
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 
@@ -45,13 +47,19 @@ class TableReader:
         Raises
         ------
         ValueError
-            If a number does not fit float32.
+            If a number does not fit float32, or an array is given where categories were fitted.
         """
         if self.sparse_ or sp.issparse(X):
-            table = sp.csr_matrix(X, dtype=np.float32)
-            table.eliminate_zeros()
+            table = sp.csr_matrix(summed(X), dtype=np.float32, copy=True)
+            table.eliminate_zeros()  # in place
             return table if self.sparse_ else table.toarray()
         if not hasattr(X, "iloc"):
+            if "c" in self.feature_types:
+                place = self.feature_types.index("c")
+                raise ValueError(
+                    f"X is an array, but column {place} (from 0) of the data frame in fit held categories: "
+                    "give a data frame, since the numbers of an array could be values or codes"
+                )
             return np.asarray(X, dtype=np.float32)
         table = np.empty(X.shape, dtype=np.float32)
         for j, categories in enumerate(self.categories_):
@@ -59,8 +67,7 @@ class TableReader:
             if categories is None:
                 table[:, j] = column.to_numpy(dtype=np.float32, na_value=np.nan)
             else:
-                code = {c: float(i) for i, c in enumerate(categories)}
-                table[:, j] = column.astype(object).map(code).to_numpy(dtype=np.float32)
+                table[:, j] = _codes(column, categories)
         if np.isinf(table).any():
             names = [str(X.columns[j]) for j in np.flatnonzero(np.isinf(table).any(axis=0))]
             raise ValueError(f"X holds infinity or a value too large for float32 in column(s) {names}")
@@ -140,11 +147,23 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
         return list(column.dtype.categories)
     if kind in "fiub":
         return None
-    values = column.dropna().unique()
+    present = column.dropna().infer_objects()
+    if len(present) and getattr(present.dtype, "kind", "O") in "fiub":
+        return None  # numbers that came as objects, as from a transposed table
+    values = present.unique()
     try:
         return sorted(values)
     except TypeError:
         raise ValueError(f"column {name!r} mixes kinds of values that cannot be ordered") from None
+
+
+def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:
+    """Return each value's place among the categories, by itself or else by its spelling; NaN for none."""
+    code = {value: float(i) for i, value in enumerate(categories)}
+    spelled = {text(value): float(i) for i, value in enumerate(categories)}
+    numbers, values = column.factorize()
+    found = [code.get(value, spelled.get(text(value), np.nan)) for value in values]
+    return np.array([*found, np.nan], dtype=np.float32)[numbers]  # missing values have the number −1
 
 
 def cuts(table: Table, max_bins: int, hashes: Hashes | None = None) -> list[NDArray[np.float32]]:

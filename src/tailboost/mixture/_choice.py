@@ -84,7 +84,9 @@ class ProbabilityMixture(MixtureAnswers):
                 rows = self._noting_seen(X, rows, "the probabilities kept with the model")
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
-        return Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
+        judged = Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
+        judged.check_order(self.classes_)
+        return judged
 
     def _given(
         self, models: Models, probabilities: Any, y: Any, groups: Any, sample_weight: Any, words: str

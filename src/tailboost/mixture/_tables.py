@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
+from tailboost.classifiers._warn import warn_user
 from tailboost.combiners.elsewhere import Wrong, wrong_answers
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows
+from tailboost.mixture._order import better_order
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -91,17 +93,28 @@ def in_class_order(probabilities: Any, name: str, classes: NDArray[Any]) -> Any:
     Raises
     ------
     ValueError
-        If only some columns are named by labels.
+        If only some columns are named by labels, or the only one by the first of two classes.
     """
+    if (only := getattr(probabilities, "name", None)) is not None and len(classes) == 2:
+        first, second = classes.tolist()
+        if _spelling(only, _numbers([first, second])) == _spelling(first, _numbers([first, second])):
+            raise ValueError(
+                f"{name}: the column is named {only!r}, which is the first class; of two classes the "
+                f"probabilities of the second, {second!r}, are taken where one column is given"
+            )
     columns = [c.item() if isinstance(c, np.generic) else c for c in getattr(probabilities, "columns", [])]
     labels = classes.tolist()
-    numeric = all(isinstance(label, (bool, int, float)) for label in labels)
+    numeric = _numbers(labels)
     said, wanted = ([_spelling(value, numeric) for value in values] for values in (columns, labels))
-    if columns == list(range(len(columns))) or not set(said) & set(wanted):
-        return probabilities  # no names, or names of something else: by position
     if sorted(said, key=str) != sorted(wanted, key=str):
+        if columns == list(range(len(columns))) or not set(said) & set(wanted):
+            return probabilities  # no names, or names of something else: by position
         raise ValueError(f"{name}: its columns are {columns}, the classes are {labels}: one column for each")
     return np.asarray(probabilities)[:, [said.index(label) for label in wanted]]
+
+
+def _numbers(labels: list[Any]) -> bool:
+    return all(isinstance(label, (bool, int, float)) for label in labels)
 
 
 def _spelling(value: Any, numeric: bool) -> Any:
@@ -231,6 +244,20 @@ class Judged:
         keys = np.column_stack([hash_rows(np.hstack(logs)), who.astype(np.uint64)])
         _, number = np.unique(keys, axis=0, return_inverse=True)
         return cls(models, tuple(logs), replace(rows, lots=(number.ravel() % LOTS).astype(np.uint16)))
+
+    def check_order(self, classes: NDArray[Any]) -> None:
+        """Warn of models whose probabilities fit the labels better in another order of the columns."""
+        y = self.rows.y
+        for name, logs in zip(self.models.names, self.logs, strict=True):
+            if (order := better_order(logs, y)) is None:
+                continue
+            said = logs.argmax(axis=1)
+            warn_user(
+                f"probabilities[{name!r}]: the label has the largest probability in {np.mean(said == y):.0%} "
+                f"of {self.rows.words} with columns in the order {classes.tolist()}, and in "
+                f"{np.mean(said == order[y]):.0%} with {classes[np.argsort(order)].tolist()}: "
+                "is `classes=` right?"
+            )
 
     @property
     def table(self) -> LogTable:

@@ -1,0 +1,56 @@
+"""One sparse table in all the ways in which SciPy may hold it, for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+#: Which of the attributes of a sparse matrix are arrays of it.
+PARTS = ("data", "indices", "indptr", "row", "col", "offsets", "rows")
+
+
+def layouts(Z):
+    """Return the table as sparse matrices by name; its values must be multiples of 1/4 (exact sums)."""
+    (n, d), whole = Z.shape, sp.csr_matrix(Z)
+    ends, places = np.arange(0, d * n + 1, d), np.tile(np.arange(d), n)
+    backward = np.concatenate(
+        [np.arange(a, b)[::-1] for a, b in zip(whole.indptr[:-1], whole.indptr[1:], strict=True)]
+    )
+    zeros = sp.csr_matrix((Z.ravel().copy(), places, ends), shape=Z.shape)
+    repeats = sp.csr_matrix(
+        (np.stack([Z - 1, np.ones_like(Z)], 2).ravel(), np.repeat(places, 2), 2 * ends), shape=Z.shape
+    )
+    unsorted = sp.csr_matrix(
+        (whole.data[backward], whole.indices[backward], whole.indptr.copy()), shape=Z.shape
+    )
+    columns = sp.csr_matrix(Z.T)
+    turned = sp.csr_matrix(repeats.toarray().T)  # the columns' own rows, to repeat entries in csc too
+    twice = sp.csr_matrix(
+        (np.repeat(turned.data / 2, 2), np.repeat(turned.indices, 2), 2 * turned.indptr), shape=Z.T.shape
+    )
+    coo = repeats.tocoo()
+    return {
+        "csr": whole,
+        "csr, zeros stored": zeros,
+        "csr, entries repeated": repeats,
+        "csr, not sorted": unsorted,
+        "csr_array, zeros stored": sp.csr_array(zeros),
+        "csc": columns.T.tocsc(),
+        "csc, entries repeated": sp.csc_matrix((twice.data, twice.indices, twice.indptr), shape=Z.shape),
+        "coo, entries repeated": sp.coo_matrix((coo.data, (coo.row, coo.col)), shape=Z.shape),
+        "bsr": sp.bsr_matrix(Z),
+        "lil": sp.lil_matrix(Z),
+    }
+
+
+def locked(matrix):
+    """Make the arrays of a matrix read-only, as memory-mapped ones of other processes are; return it."""
+    for part in PARTS:
+        if hasattr(matrix, part) and getattr(matrix, part).dtype != object:
+            getattr(matrix, part).flags.writeable = False
+    return matrix
+
+
+def content(matrix):
+    """Return the arrays of a matrix as bytes."""
+    return {part: getattr(matrix, part).tobytes() for part in PARTS if hasattr(matrix, part)}
