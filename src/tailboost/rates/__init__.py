@@ -5,7 +5,7 @@ reported or certified. Rates are values: they compare equal, are hashed, pickled
 """
 
 from tailboost.rates._grammar import from_dict, parse, to_dict
-from tailboost.rates._limit import Largest, Limit, Objective, Row, Spread, checked_limits
+from tailboost.rates._kinds import wrong
 from tailboost.rates._make import (
     answered_error,
     cost,
@@ -20,7 +20,8 @@ from tailboost.rates._make import (
     selected,
 )
 from tailboost.rates._measure import measure
-from tailboost.rates._rate import Rate, Sample, Terms, wrong
+from tailboost.rates._objective import Largest, Objective, Spread, checked_limits
+from tailboost.rates._rate import Limit, Rate, Row, Sample, Terms
 from tailboost.rates.strata import Strata
 
 __all__ = [

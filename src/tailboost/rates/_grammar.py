@@ -9,8 +9,9 @@ from typing import Any
 
 from tailboost._near import did_you_mean
 from tailboost.rates import _make
-from tailboost.rates._limit import Largest, Limit, Spread
-from tailboost.rates._rate import KINDS, Rate
+from tailboost.rates._kinds import KINDS
+from tailboost.rates._objective import Largest, Spread
+from tailboost.rates._rate import Limit, Rate
 
 # More than anybody writes; a longer or deeper text is refused instead of exhausting the stack.
 LONGEST, DEEPEST = 10_000, 20

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.rates._limit import GAP, RATIO, Largest, Spread
-from tailboost.rates._rate import Matrix, Rate
+from tailboost.rates._objective import Largest, Spread
+from tailboost.rates._rate import GAP, RATIO, Rate
 
 
 def error(by: Any = None) -> Rate:
@@ -265,19 +265,3 @@ def _by(by: Any) -> Any:
     if None in plain or len(set(plain)) < len(plain) or {"group", "cell"} & set(plain):
         raise ValueError(f"by={by!r}: a tuple names different columns of groups, and 'class' for the label")
     return plain
-
-
-__all__ = [
-    "Matrix",
-    "answered_error",
-    "cost",
-    "deferred",
-    "error",
-    "false_alarm",
-    "gap",
-    "largest",
-    "miss",
-    "precision",
-    "ratio",
-    "selected",
-]
