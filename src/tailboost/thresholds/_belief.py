@@ -18,6 +18,8 @@ from tailboost.thresholds._tally import Singles
 
 # Folds of the models of groups, and the rows of a class by which they are doubted.
 FOLDS, PRIOR_ROWS = 3, 20.0
+# Trust in a model of groups at most: how near to 0 a probability is says nothing that holds on other rows.
+MOST_TRUST = 0.95
 # Probabilities below are as good as this one to the calibration.
 LEAST = 1e-4
 # Rows a calibration is fitted on at most, and strata up to which it is one.
@@ -82,7 +84,7 @@ class GroupModel:
         model = None
         if len(present) > 1:
             model = group_learner().fit(with_class(X, y, n_classes), index, sample_weight=weight)
-        return cls(n_classes, n_values, model, present, prior, rows / (rows + PRIOR_ROWS))
+        return cls(n_classes, n_values, model, present, prior, np.minimum(rows / (rows + PRIOR_ROWS), MOST_TRUST))
 
     def predict(self, X: Any) -> Floats:
         """Return p(g | x, y) for every class, shape (K, n_values, n)."""
