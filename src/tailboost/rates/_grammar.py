@@ -1,0 +1,321 @@
+"""Rates and limits as text and as plain data: ``gap(selected(yes, by=sex)) <= .02``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailboost._near import did_you_mean
+from tailboost.rates import _make
+from tailboost.rates._kinds import KINDS
+from tailboost.rates._objective import Largest, Spread
+from tailboost.rates._rate import Limit, Rate
+
+# More than anybody writes; a longer or deeper text is refused instead of exhausting the stack.
+LONGEST, DEEPEST = 10_000, 20
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
+      | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | (?P<word>[^\W\d][\w.\-]*)
+      | (?P<sign><=|>=|[()\[\]{},:=])
+    )""",
+    re.VERBOSE,
+)
+_WORDS = {"None": None, "True": True, "False": False}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(_make, name) for name in (*KINDS, "largest", "gap", "ratio")
+}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def parse(text: str) -> Rate | Largest | Limit:
+    """Read a rate, an objective or a limit from text, by a grammar of its own: nothing is evaluated.
+
+    Parameters
+    ----------
+    text : str
+        As a rate prints with ``repr``; text that is one word needs no quotes. Numbers are numbers: the label
+        "1" of text is written in quotes.
+
+    Returns
+    -------
+    Rate, Largest or Limit
+
+    Raises
+    ------
+    ValueError
+        If the text is none; the message names the place.
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> rates.parse("gap(selected(yes, by=sex)) <= .02")
+    gap(selected('yes', by='sex')) <= 0.02
+    >>> rates.parse("error(by=class) <= {yes: .3, None: .5}")
+    error(by='class') <= {'yes': 0.3, None: 0.5}
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a rate is read from text, got {text!r}")
+    if len(text) > LONGEST:
+        raise ValueError(f"a rate is written in at most {LONGEST:,} characters, got {len(text):,}")
+    return _Reader(text).read()
+
+
+@dataclass
+class _Token:
+    kind: str
+    value: Any
+    at: int
+
+
+@dataclass
+class _Reader:
+    """Reads one text from left to right, by recursive descent."""
+
+    text: str
+    tokens: list[_Token] = field(default_factory=list)
+    place: int = 0
+
+    def __post_init__(self) -> None:
+        at, end = 0, len(self.text.rstrip())
+        while at < end:
+            found = _TOKEN.match(self.text, at)
+            if found is None or found.lastgroup is None:
+                raise self._error("is not understood", at)
+            value: Any = found[found.lastgroup]
+            if found.lastgroup == "number":
+                value = int(value) if re.fullmatch(r"[-+]?\d{1,300}", value) else float(value)
+            elif found.lastgroup == "text":
+                value = self._unescaped(value[1:-1])
+            self.tokens.append(_Token(found.lastgroup, value, found.start(found.lastgroup)))
+            at = found.end()
+        self.tokens.append(_Token("end", "", end))
+
+    @staticmethod
+    def _unescaped(text: str) -> str:
+        coded = r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|.)"
+
+        def plain(found: re.Match[str]) -> str:
+            said = found[1]
+            return chr(int(said[1:], 16)) if len(said) > 1 else _ESCAPES.get(said, said)
+
+        return re.sub(coded, plain, text, flags=re.DOTALL)
+
+    # -- tokens --------------------------------------------------------------------------------------
+
+    @property
+    def next(self) -> _Token:
+        return self.tokens[self.place]
+
+    def take(self) -> _Token:
+        token = self.tokens[self.place]
+        self.place += 1
+        return token
+
+    def took(self, sign: str) -> bool:
+        if self.next.kind == "sign" and self.next.value == sign:
+            self.place += 1
+            return True
+        return False
+
+    def expect(self, sign: str) -> None:
+        if not self.took(sign):
+            raise self._error(f"expected {sign!r}", self.next.at)
+
+    def _error(self, words: str, at: int) -> ValueError:
+        rest = self.text[at : at + 30] or "the end"
+        return ValueError(f"{self.text!r}: {words} at {rest!r}")
+
+    # -- grammar -------------------------------------------------------------------------------------
+
+    def read(self) -> Rate | Largest | Limit:
+        start = self.next.at
+        found = self.call(0)
+        if self.took("<="):
+            found = self._compared(found, lambda one, bound: one <= bound, start)
+        elif self.took(">="):
+            found = self._compared(found, lambda one, bound: one >= bound, start)
+        if self.next.kind != "end":
+            raise self._error("expected the end", self.next.at)
+        if isinstance(found, Spread):
+            raise self._error(f"{found!r} must be compared with a number", start)
+        return found
+
+    def _compared(self, one: Any, compare: Callable[[Any, Any], Any], start: int) -> Any:
+        bound = self.value(0)
+        if isinstance(one, Largest):
+            raise self._error("a largest rate is an objective; to limit each rate leave 'largest' out", start)
+        try:
+            return compare(one, bound)
+        except TypeError as error:
+            raise self._error(str(error), start) from None
+
+    def call(self, depth: int) -> Any:
+        if depth > DEEPEST:
+            raise self._error("is nested too deeply", self.next.at)
+        name = self.take()
+        if name.kind != "word" or name.value not in _FUNCTIONS:
+            near = did_you_mean(str(name.value), _FUNCTIONS)
+            raise self._error(f"no rate is called so: {near}there are {', '.join(_FUNCTIONS)};", name.at)
+        self.expect("(")
+        given: list[Any] = []
+        named: dict[str, Any] = {}
+        while not self.took(")"):
+            after = self.tokens[min(self.place + 1, len(self.tokens) - 1)]
+            if self.next.kind == "word" and after.kind == "sign" and after.value == "=":
+                key = self.take()
+                self.expect("=")
+                if key.value in named:
+                    raise self._error("stands twice", key.at)
+                named[key.value] = self.value(depth + 1)
+            elif named:
+                raise self._error("expected name=", self.next.at)
+            else:
+                given.append(self.value(depth + 1))
+            if not self.took(","):
+                self.expect(")")
+                break
+        labels = named.pop("labels", None) if name.value == "cost" else None
+        try:
+            made = _FUNCTIONS[name.value](*given, **named)
+            return made if labels is None else _with_labels(made, labels)
+        except (TypeError, ValueError) as error:
+            raise self._error(str(error), name.at) from None
+
+    def value(self, depth: int) -> Any:
+        if depth > DEEPEST:
+            raise self._error("is nested too deeply", self.next.at)
+        token = self.next
+        if token.kind == "word":
+            after = self.tokens[self.place + 1]
+            if after.kind == "sign" and after.value == "(":
+                return self.call(depth)
+            self.place += 1
+            return _WORDS.get(token.value, token.value)
+        if token.kind in ("number", "text"):
+            self.place += 1
+            return token.value
+        if self.took("("):
+            return tuple(self._listed(")", depth))
+        if self.took("["):
+            return self._listed("]", depth)
+        if self.took("{"):
+            return self._mapped(depth)
+        raise self._error("expected a value", token.at)
+
+    def _listed(self, end: str, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while not self.took(end):
+            found.append(self.value(depth + 1))
+            if not self.took(","):
+                self.expect(end)
+                break
+        return found
+
+    def _mapped(self, depth: int) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        while not self.took("}"):
+            at, key = self.next.at, self.value(depth + 1)
+            self.expect(":")
+            if isinstance(key, (list, dict)):
+                raise self._error("a unit is text, a number or a tuple of them", at)
+            found[key] = self.value(depth + 1)
+            if not self.took(","):
+                self.expect("}")
+                break
+        return found
+
+
+def _with_labels(rate: Rate, labels: Any) -> Rate:
+    if rate.matrix is None or not isinstance(labels, (list, tuple)) or len(labels) != len(rate.matrix):
+        raise ValueError("labels= names each row of a matrix of costs")
+    return Rate(rate.kind, rate.label, rate.by, rate.matrix, tuple(map(_make.checked_label, labels)))
+
+
+# -- plain data --------------------------------------------------------------------------------------
+
+
+def to_dict(given: Rate | Largest | Limit) -> dict[str, Any]:
+    """Return a rate, an objective or a limit as plain data that JSON holds.
+
+    Parameters
+    ----------
+    given : Rate, Largest or Limit
+        What to write.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> rates.to_dict(rates.error(by="sex") <= 0.3)
+    {'limit': 'at most', 'rate': {'rate': 'error', 'by': 'sex'}, 'bound': 0.3}
+    """
+    if isinstance(given, Largest):
+        return {"largest": to_dict(given.rate)}
+    if isinstance(given, Limit):
+        bound = [list(pair) for pair in given.bound] if isinstance(given.bound, tuple) else given.bound
+        return {"limit": given.form, "rate": to_dict(given.rate), "bound": bound}
+    if not isinstance(given, Rate):
+        raise TypeError(f"a rate, an objective or a limit is needed, got {given!r}")
+    said = {
+        "rate": given.kind,
+        "label": given.label,
+        "matrix": given.matrix,
+        "labels": given.labels,
+        "by": given.by,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def from_dict(data: Mapping[str, Any]) -> Rate | Largest | Limit:
+    """Return what `to_dict` wrote.
+
+    Parameters
+    ----------
+    data : dict
+        Plain data, as from a JSON file: lists stand for tuples.
+
+    Returns
+    -------
+    Rate, Largest or Limit
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is none.
+    """
+    try:
+        if "largest" in data:
+            return _make.largest(_rate(data["largest"]))
+        if "limit" in data:
+            bound = data["bound"]
+            if isinstance(bound, list):
+                bound = {_tuples(name): value for name, value in bound}
+            if data["limit"] not in ("at most", "at least", "gap", "ratio"):
+                raise ValueError(f"no limit is called {data['limit']!r}")
+            return Limit.of(data["limit"], _rate(data["rate"]), bound)
+        return _rate(data)
+    except KeyError as error:
+        raise ValueError(f"{data!r} is no rate: it has no {error}") from None
+
+
+def _rate(data: Mapping[str, Any]) -> Rate:
+    name = data["rate"]
+    if name not in KINDS:
+        raise ValueError(
+            f"no rate is called {name!r}: {did_you_mean(str(name), KINDS)}there are {list(KINDS)}"
+        )
+    given = {key: _tuples(data[key]) for key in ("label", "matrix", "by") if key in data}
+    rate: Rate = _FUNCTIONS[name](**given)
+    return _with_labels(rate, data["labels"]) if data.get("labels") is not None else rate
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value

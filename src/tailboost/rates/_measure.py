@@ -1,0 +1,121 @@
+"""Rates of answers that are there: what a user measures on rows of his own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailboost._checks import check_length, check_weights, columns_by_name, label_column, positions
+from tailboost._typing import Floats, Ints
+from tailboost.rates._rate import Rate
+from tailboost.rates.strata import Strata
+
+
+def tally_of(
+    stratum: Ints, actions: Ints, share: Floats, strata: Strata, costs: Floats | None = None
+) -> Floats:
+    """Return the tally of answers: the weight of each stratum that gets each action, shape (W, A).
+
+    Parameters
+    ----------
+    stratum, actions : ndarray of int, shape (n,)
+        The stratum and the answer of each row.
+    share : ndarray of shape (n,)
+        Weights; those of all rows sum to 1.
+    strata : Strata
+        What the numbers mean.
+    costs : ndarray of shape (n, A), optional
+        What each action costs in each row: the tally then goes on with the costs met, W = 2 S.
+    """
+    n_strata, A = len(strata.mass), strata.n_actions
+    cell = stratum * A + actions
+    tally: Floats = np.bincount(cell, share, n_strata * A).astype(np.float64).reshape(n_strata, A)
+    if costs is None:
+        return tally
+    met = share * costs[np.arange(len(actions)), actions]
+    return np.concatenate([tally, np.bincount(cell, met, n_strata * A).reshape(n_strata, A)])
+
+
+def measure(
+    rate: Rate,
+    y_true: Any,
+    answers: Any,
+    *,
+    groups: Any = None,
+    deferred: Any = None,
+    costs: Any = None,
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> dict[Any, float]:
+    """Measure a rate of some answers, by counting.
+
+    Parameters
+    ----------
+    rate : Rate
+        What to measure.
+    y_true, answers : array-like of shape (n,)
+        The labels, and what was answered.
+    groups : array-like of shape (n,), dict or data frame, optional
+        Groups of the rows.
+    deferred : array-like of bool, shape (n,), optional
+        Rows that were passed on instead of answered.
+    costs : array-like of shape (n, K), optional
+        What each answer costs in each row, for ``cost()`` without a matrix.
+    sample_weight : array-like of shape (n,), optional
+        Weights; 2 counts as the row twice, 0 not at all.
+    labels : array-like of shape (K,), optional
+        All labels; by default those in ``y_true`` and ``answers``, sorted.
+
+    Returns
+    -------
+    dict
+        The rate of each unit by its name (None for all rows), NaN where there are no rows to count among.
+
+    Raises
+    ------
+    ValueError
+        If something has another length, or the rate speaks of what is not there.
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> rates.measure(rates.miss("b", by="group"), ["a", "b", "b"], ["a", "a", "b"], groups=[1, 1, 2])
+    {1: 1.0, 2: 0.0}
+    """
+    truth, said = label_column(y_true, "y_true"), label_column(answers, "answers")
+    n = len(truth)
+    check_length(said, "answers", n, "y_true")
+    classes = np.unique(np.concatenate([truth, said])) if labels is None else label_column(labels, "labels")
+    weight = check_weights(sample_weight, n)
+    used = weight > 0
+    y, actions = positions(truth, classes, "y_true"), positions(said, classes, "answers")
+    numbers: Ints | None = None
+    columns: tuple[Any, ...] = ()
+    values: tuple[Any, ...] = ()
+    if groups is not None:
+        table = {
+            name: label_column(column, "groups") for name, column in columns_by_name(groups, "groups").items()
+        }
+        for column in table.values():
+            check_length(column, "groups", n, "y_true")
+        columns, values = tuple(table), tuple(np.unique(column[used]) for column in table.values())
+        numbers = np.column_stack(
+            [positions(column[used], of, "groups") for column, of in zip(table.values(), values, strict=True)]
+        )
+    if deferred is not None:
+        check_length(deferred, "deferred", n, "y_true")
+        actions = np.where(np.asarray(deferred, dtype=bool), len(classes), actions)
+    each = None
+    if costs is not None:
+        each = np.asarray(costs, dtype=np.float64)
+        if each.shape != (n, len(classes)):
+            raise ValueError(f"costs must have the shape {(n, len(classes))}, got {each.shape}")
+        each = np.column_stack([each, np.zeros(n)])[used] if deferred is not None else each[used]
+    share = weight[used] / weight[used].sum()
+    strata, stratum = Strata.of(
+        y[used], numbers, share, classes, columns, values, defers=deferred is not None, costs=each
+    )
+    terms = rate.terms(strata)
+    found = terms.values(tally_of(stratum, actions[used], share, strata, each))
+    return dict(zip(terms.names, found.tolist(), strict=True))

@@ -1,0 +1,128 @@
+"""Gaps, ratios and largest rates, and what is made small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailboost._typing import Floats
+from tailboost.rates._rate import GAP, RATIO, Limit, Rate
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The gap or the ratio of a family, which becomes a limit when it is compared. Made by `gap`, `ratio`.
+
+    Parameters
+    ----------
+    form : {"gap", "ratio"}
+        Which.
+    rate : Rate
+        The family.
+    """
+
+    form: str
+    rate: Rate
+
+    def __le__(self, bound: Any) -> Limit:
+        return self._limit(GAP, bound, "ratio(...) is limited from below: ratio(...) >= 0.8")
+
+    def __ge__(self, bound: Any) -> Limit:
+        return self._limit(RATIO, bound, "gap(...) is limited from above: gap(...) <= 0.02")
+
+    def _limit(self, form: str, bound: Any, otherwise: str) -> Limit:
+        if form != self.form:
+            raise ValueError(otherwise)
+        return Limit.of(form, self.rate, bound)
+
+    def __repr__(self) -> str:
+        return f"{self.form}({self.rate!r})"
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest rate of a family, to be made small. Made by `largest`.
+
+    Parameters
+    ----------
+    rate : Rate
+        The family.
+    """
+
+    rate: Rate
+
+    def __str__(self) -> str:
+        return f"largest {self.rate}"
+
+    def __repr__(self) -> str:
+        return f"largest({self.rate!r})"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is made small: one rate, or the largest of a family.
+
+    Parameters
+    ----------
+    rate : Rate
+        The rate or family.
+    worst : bool
+        Whether it is the largest of the family.
+    """
+
+    rate: Rate
+    worst: bool
+
+    @classmethod
+    def of(cls, given: Any) -> Objective:
+        """Return the objective that a rate, or the largest of a family, stands for.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is none.
+        """
+        worst = isinstance(given, Largest)
+        rate = given.rate if isinstance(given, Largest) else given
+        if not isinstance(rate, Rate):
+            raise TypeError(f"objective must be a rate or the largest of a family of rates, got {given!r}")
+        if rate.is_ratio:
+            raise ValueError(
+                f"objective={given!r}: the rows that it counts among depend on the answers; make "
+                "another rate small and limit this one"
+            )
+        if not worst and rate.by is not None:
+            raise ValueError(f"objective={given!r} is a family: say largest({rate!r})")
+        return cls(rate, worst)
+
+    def value(self, values: Floats) -> float:
+        """Return what is made small, of the rates of all units."""
+        known = values[~np.isnan(values)]
+        return float(known.max()) if len(known) else float("nan")
+
+    def __str__(self) -> str:
+        return f"largest {self.rate}" if self.worst else str(self.rate)
+
+
+def checked_limits(limits: Any) -> tuple[Limit, ...]:
+    """Return limits as a tuple.
+
+    Raises
+    ------
+    TypeError
+        If something is no limit.
+    """
+    found = (limits,) if isinstance(limits, Limit) else limits
+    if not isinstance(found, Iterable) or isinstance(found, (str, Mapping)):
+        raise TypeError(f"limits must be a list of limits on rates, got {limits!r}")
+    found = tuple(found)
+    for limit in found:
+        if not isinstance(limit, Limit):
+            raise TypeError(
+                f"limits: {limit!r} is no limit; compare a rate with a number, as "
+                "rates.error(by='class') <= 0.3"
+            )
+    return found

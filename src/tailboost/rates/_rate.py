@@ -1,0 +1,437 @@
+"""Linear rates of a decision rule and limits on them: their arithmetic over tallies, and their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tailboost._near import did_you_mean
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.rates._kinds import KINDS
+from tailboost.rates.strata import Strata
+
+Matrix = tuple[tuple[float, ...], ...]
+
+AT_MOST, AT_LEAST, GAP, RATIO = "at most", "at least", "gap", "ratio"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A family of rates: the same count on each unit. Made by `error`, `miss` and others.
+
+    It is compared with a number to state a limit: ``selected("yes") <= 0.3``, or with a dict by unit.
+
+    Parameters
+    ----------
+    kind : str
+        What is counted: the name of the function that makes it.
+    label : str, int, float or bool, optional
+        The label it is about.
+    by : None, "class", "group", "cell", name of a column of groups, or tuple of names
+        The units: all rows, each class, each group, each class within each group, or the groups of columns
+        ("class" among several names stands for the label).
+    matrix : tuple of tuples of float, optional
+        Costs: row = truth, column = answer, and one more column for passing on if wanted.
+    labels : tuple, optional
+        The labels of the rows and columns of the matrix; in the order of ``classes_`` where there are none.
+    """
+
+    kind: str
+    label: Any = None
+    by: Any = None
+    matrix: Matrix | None = None
+    labels: tuple[Any, ...] | None = None
+
+    # -- limits --------------------------------------------------------------------------------------
+
+    def __le__(self, bound: Any) -> Limit:
+        return self._limit("at most", bound)
+
+    def __ge__(self, bound: Any) -> Limit:
+        return self._limit("at least", bound)
+
+    def _limit(self, form: str, bound: Any) -> Limit:
+        return Limit.of(form, self, bound)
+
+    # -- arithmetic ----------------------------------------------------------------------------------
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the rows among which it counts depend on the rule, as for a precision."""
+        return KINDS[self.kind].ratio
+
+    @property
+    def needs_deferral(self) -> bool:
+        """Whether it speaks of rows that are passed on to a person."""
+        return self.kind == "deferred"
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether it is a mean of costs that are known row by row."""
+        return self.kind == "cost" and self.matrix is None
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether its units are groups."""
+        names = self.by if isinstance(self.by, tuple) else (self.by,)
+        return any(name not in (None, "class") for name in names)
+
+    def tables(self, strata: Strata) -> tuple[Floats, Floats]:
+        """Return for each class and action what counts, and among what, shape (K, A) each."""
+        kind, K, A = KINDS[self.kind], strata.n_classes, strata.n_actions
+        number = strata.label(self.label) if kind.labelled else -1
+        counted, among = kind.table(K, A, number)
+        if self.matrix is not None:
+            counted = self._costs(strata)
+        return counted, among
+
+    def _costs(self, strata: Strata) -> Floats:
+        assert self.matrix is not None
+        costs, K = np.array(self.matrix, dtype=np.float64), strata.n_classes
+        if costs.shape not in ((K, K), (K, K + 1)):
+            raise ValueError(
+                f"cost: the matrix has the shape {costs.shape}, but there are {K} classes: one row for each "
+                "true label, one column for each answer, and at most one more for passing on"
+            )
+        if costs.shape[1] > strata.n_actions:
+            costs = costs[:, :K]
+        if self.labels is not None:
+            order = np.array([strata.label(label) for label in self.labels])
+            if len(set(order.tolist())) != K:
+                raise ValueError(
+                    f"cost: the matrix is of the labels {list(self.labels)}, the classes are "
+                    f"{list(strata.classes)}"
+                )
+            place = np.argsort(order)
+            costs = costs[place][:, [*place, *range(K, costs.shape[1])]]
+        if costs.shape[1] < strata.n_actions:
+            costs = np.column_stack([costs, np.zeros(K)])
+        return costs
+
+    def scale(self, strata: Strata) -> float:
+        """Return the size of what is counted: 1, or the largest cost."""
+        if self.kind != "cost":
+            return 1.0
+        sizes = strata.mean_costs if self.needs_costs else self.tables(strata)[0]
+        return max(float(np.abs(sizes).max()), 1e-300) if sizes is not None else 1.0
+
+    def terms(self, strata: Strata) -> Terms:
+        """Return numerators and denominators over tallies, for each unit.
+
+        Raises
+        ------
+        ValueError
+            If the label, the groups or the costs that it speaks of are not there.
+        """
+        names, inside = strata.units(self.by)
+        counted, among = (table[strata.y] for table in self.tables(strata))
+        top, bottom = (inside[:, :, None] * table[None] for table in (counted, among))
+        nothing = np.zeros_like(top)
+        if strata.mean_costs is None:
+            if self.needs_costs:
+                raise ValueError(f"{self!r} is a mean of costs of the rows: give costs=, one of each answer")
+        elif self.needs_costs:
+            top, bottom = (np.concatenate(pair, axis=1) for pair in ((nothing, top), (bottom, nothing)))
+        else:
+            top, bottom = (np.concatenate([each, nothing], axis=1) for each in (top, bottom))
+        fixed = inside @ strata.mass if self.is_ratio else bottom[:, : len(strata.mass), 0] @ strata.mass
+        return Terms(names, top, bottom, fixed, self.is_ratio)
+
+    def samples(
+        self, strata: Strata, stratum: Ints, actions: Ints, costs: Floats | None = None
+    ) -> list[Sample]:
+        """Return the rows that each rate is a mean over, with what each contributes.
+
+        Parameters
+        ----------
+        strata : Strata
+            What the numbers mean.
+        stratum, actions : ndarray of int, shape (n,)
+            The stratum and the answer of each row.
+        costs : ndarray of shape (n, A), optional
+            What each action costs in each row.
+
+        Returns
+        -------
+        list of Sample
+            One for each unit: a rate is the weighted mean of the values, which lie between ``low`` and
+            ``high``; that is all a certificate of a bounded mean has to know.
+        """
+        names, inside = strata.units(self.by)
+        counted, among = self.tables(strata)
+        y = strata.y[stratum]
+        values, there = counted[y, actions], among[y, actions] > 0
+        low, high = float(counted.min()), float(counted.max())
+        if self.needs_costs:
+            assert costs is not None
+            values = costs[np.arange(len(actions)), actions]
+            low, high = float(costs.min()), float(costs.max())
+        rows = [np.flatnonzero(there & unit[stratum]) for unit in inside]
+        return [Sample(name, row, values[row], low, high) for name, row in zip(names, rows, strict=True)]
+
+    # -- words ---------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> str:
+        """What is counted, without the units."""
+        return KINDS[self.kind].words.format(label=repr(self.label))
+
+    @property
+    def units_words(self) -> str:
+        """The units, for people: " by sex and race"; empty for all rows."""
+        names = self.by if isinstance(self.by, tuple) else (self.by,)
+        return "" if self.by is None else f" by {' and '.join(map(str, names))}"
+
+    def __str__(self) -> str:
+        return self.words + self.units_words
+
+    def __repr__(self) -> str:
+        said = [] if self.label is None else [repr(self.label)]
+        if self.matrix is not None:
+            said.append(repr([list(row) for row in self.matrix]))
+        if self.labels is not None:
+            said.append(f"labels={list(self.labels)!r}")
+        if self.by is not None:
+            said.append(f"by={self.by!r}")
+        return f"{self.kind}({', '.join(said)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Rates over tallies: ⟨top, N⟩ / ⟨bottom, N⟩ for each unit.
+
+    Parameters
+    ----------
+    names : list
+        The units.
+    top, bottom : ndarray of shape (m, W, A)
+        W is S, or 2 S where tallies also hold costs.
+    mass : ndarray of shape (m,)
+        Share of the weight among which each rate counts; of a ratio that of the unit.
+    is_ratio : bool
+        Whether ``bottom`` depends on the answers.
+    """
+
+    names: list[Any]
+    top: Floats
+    bottom: Floats
+    mass: Floats
+    is_ratio: bool
+
+    def values(self, tally: Floats) -> Floats:
+        """Return the rates of a tally of shape (W, A), NaN where nothing is counted, shape (m,)."""
+        top, bottom = (np.tensordot(each, tally, axes=2) for each in (self.top, self.bottom))
+        there = bottom > 0
+        return np.where(there, top / np.where(there, bottom, 1.0), np.nan)
+
+    @property
+    def defined(self) -> Mask:
+        """Which units have rows to count among."""
+        there: Mask = self.mass > 0
+        return there
+
+    @property
+    def linear(self) -> Floats:
+        """Matrices C with rate = ⟨C, N⟩, shape (m, W, A); 0 for a unit without rows."""
+        return self.top / self._scale
+
+    def beyond(self, level: Floats) -> Floats:
+        """Return matrices C with ⟨C, N⟩ ≤ 0 exactly where the rates of units are at most ``level`` each.
+
+        Of linear rates too, so that both kinds are treated alike; they are scaled by the mass of the unit.
+        """
+        return (self.top - level[:, None, None] * self.bottom) / self._scale
+
+    @property
+    def _scale(self) -> Floats:
+        return np.where(self.mass > 0, self.mass, 1.0)[:, None, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows that a rate of one unit is the mean over.
+
+    Parameters
+    ----------
+    name : object
+        The unit.
+    rows : ndarray of int
+        Their numbers.
+    values : ndarray
+        What each contributes.
+    low, high : float
+        Between which values lie, whatever is answered.
+    """
+
+    name: Any
+    rows: Ints
+    values: Floats
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One inequality of a program: ``⟨matrix, N⟩ + free z ≤ bound``.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (W, A)
+        Over tallies.
+    free : float
+        Coefficient of the limit's free variable; 0 where it has none.
+    bound : float
+        The right side.
+    """
+
+    matrix: Floats
+    free: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit on a family of rates.
+
+    Parameters
+    ----------
+    form : {"at most", "at least", "gap", "ratio"}
+        Whether each rate is limited from above or below, the largest less the smallest from above, or the
+        smallest over the largest from below.
+    rate : Rate
+        The family.
+    bound : float or tuple of (unit, float) pairs
+        The number; of units by name, where None stands for the rest and units not named are free.
+    """
+
+    form: str
+    rate: Rate
+    bound: Any
+
+    @classmethod
+    def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
+        """Return the limit, checked as far as it can be without rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the bound is no number, or is one that nothing or everything keeps.
+        """
+        if isinstance(bound, Mapping) and form in (AT_MOST, AT_LEAST):
+            if not bound:
+                raise ValueError(f"{rate!r}: a dict of bounds must name a unit, got {{}}")
+            pairs = tuple((_plain(name), _number(rate, value)) for name, value in bound.items())
+            return cls(form, rate, pairs)
+        value = _number(rate, bound)
+        if form in (GAP, RATIO):
+            if rate.is_ratio:
+                raise ValueError(
+                    f"{form}({rate!r}): the rows that {rate.words!r} counts among depend on the answers, so "
+                    "that its differences are no linear program; limit it in each unit instead"
+                )
+            if rate.by is None:
+                raise ValueError(f"{form}({rate!r}) compares units: say which, as by='group'")
+            most = np.inf if form == GAP else 1.0
+            if not 0.0 <= value <= most:
+                raise ValueError(f"{form}({rate!r}): the bound must be from 0 to {most:g}, got {value:g}")
+        return cls(form, rate, value)
+
+    def bounds(self, names: list[Any]) -> Floats:
+        """Return the bound of each unit, NaN for one that is free, shape (m,).
+
+        Raises
+        ------
+        ValueError
+            If a unit is named that there is not.
+        """
+        if not isinstance(self.bound, tuple):
+            return np.full(len(names), float(self.bound))
+        known = {_plain(name): i for i, name in enumerate(names)}
+        given = dict(self.bound)
+        found = np.full(len(names), given.pop(None, np.nan)) if names != [None] else np.full(1, np.nan)
+        for name, value in given.items():
+            if name not in known:
+                near = did_you_mean(str(name), map(str, known))
+                raise ValueError(f"{self!r}: no unit is called {name!r}: {near}there are {names[:20]}")
+            found[known[name]] = value
+        return found
+
+    def rows(self, strata: Strata) -> list[Row]:
+        """Return the inequalities of the limit, scaled to rates of about 1.
+
+        Rates without rows to count among have none.
+        """
+        terms, scale = self.rate.terms(strata), self.rate.scale(strata)
+        there = terms.defined
+        if self.form in (GAP, RATIO):
+            each = terms.linear[there] / scale
+            if len(each) < 2:
+                return []
+            level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
+            return [Row(C, -1.0, level) for C in each] + [Row(-C, least, 0.0) for C in each]
+        bounds = self.bounds(terms.names)
+        there &= ~np.isnan(bounds)
+        sign = 1.0 if self.form == AT_MOST else -1.0
+        if terms.is_ratio:
+            return [Row(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[there]]
+        pairs = zip(terms.linear[there] / scale, bounds[there] / scale, strict=True)
+        return [Row(sign * C, 0.0, sign * b) for C, b in pairs]
+
+    def excess(self, names: list[Any], values: Floats) -> float:
+        """Return by how much rates break the limit, 0 where they keep it; undefined rates break nothing."""
+        known = values[~np.isnan(values)]
+        if self.form == GAP:
+            return max(0.0, float(np.ptp(known)) - self.bound) if len(known) else 0.0
+        if self.form == RATIO:
+            return max(0.0, self.bound * float(known.max()) - float(known.min())) if len(known) else 0.0
+        over = values - self.bounds(names)
+        return float(np.nan_to_num(over if self.form == AT_MOST else -over).max(initial=0.0))
+
+    def said_of(self, values: Floats) -> float:
+        """Return the number the limit is about: the gap, the ratio, the largest or the least of the rates."""
+        known = values[~np.isnan(values)]
+        if not len(known):
+            return float("nan")
+        if self.form == GAP:
+            return float(np.ptp(known))
+        if self.form == RATIO:
+            return float(known.min() / known.max()) if known.max() > 0 else 1.0
+        return float(known.max() if self.form == AT_MOST else known.min())
+
+    def terms(self, strata: Strata) -> Terms:
+        """Return the terms of its rates."""
+        return self.rate.terms(strata)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"a limit is neither true nor false; write two limits instead of a chain: {self!r}")
+
+    def __str__(self) -> str:
+        if isinstance(self.bound, tuple):
+            each = [f"{'else' if name is None else name} {value:g}" for name, value in self.bound]
+            return f"{self.rate}: {self.form} {', '.join(each)}"
+        sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
+        return f"{self.rate}: {sense} {self.bound:g}"
+
+    def __repr__(self) -> str:
+        sign = "<=" if self.form in (AT_MOST, GAP) else ">="
+        left = f"{self.form}({self.rate!r})" if self.form in (GAP, RATIO) else repr(self.rate)
+        right = dict(self.bound) if isinstance(self.bound, tuple) else self.bound
+        return f"{left} {sign} {right!r}"
+
+
+def _number(rate: Rate, bound: Any) -> float:
+    if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
+        raise TypeError(f"{rate!r}: a bound must be a number or a dict of numbers by unit, got {bound!r}")
+    if not np.isfinite(float(bound)):
+        raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
+    return float(bound)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_plain(v) for v in value)
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,249 @@
+"""Strata: the combinations of class and groups that rows are in, and the units that rates are measured on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost._near import did_you_mean
+from tailboost._typing import Floats, Ints, Mask
+
+# What `by` may be beside names of columns of `groups`.
+EVERYTHING, CLASS, GROUP, CELL = None, "class", "group", "cell"
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """The combinations (class, groups) of some judged rows, numbered ``class × G + combination``.
+
+    Parameters
+    ----------
+    classes : tuple of length K
+        The labels.
+    columns : tuple of length c
+        Names of the columns of groups; empty without groups, (None,) for one column without a name.
+    values : tuple of c tuples
+        The groups of each column.
+    combinations : ndarray of int, shape (G, c)
+        The combinations of groups that there are, as numbers of values; shape (1, 0) without groups.
+    mass : ndarray of shape (S,)
+        Share of the weight of each stratum, S = K × G; they sum to 1.
+    size : ndarray of shape (S,)
+        How many rows of equal weight tell as much: (Σw)²/Σw² of the stratum's rows.
+    defers : bool
+        Whether "pass on to a person" is an action, the last one.
+    mean_costs : ndarray of shape (S, A), optional
+        Mean cost of each action by stratum, where rows have costs of their own.
+    """
+
+    classes: tuple[Any, ...]
+    columns: tuple[Any, ...]
+    values: tuple[tuple[Any, ...], ...]
+    combinations: Ints
+    mass: Floats
+    size: Floats
+    defers: bool = False
+    mean_costs: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        y: Ints,
+        groups: Ints | None,
+        weight: Floats,
+        classes: Any,
+        columns: tuple[Any, ...] = (),
+        values: Any = (),
+        *,
+        defers: bool = False,
+        costs: Floats | None = None,
+    ) -> tuple[Strata, Ints]:
+        """Return the strata of rows, and the number of each row's own.
+
+        Parameters
+        ----------
+        y : ndarray of int, shape (n,)
+            Class numbers.
+        groups : ndarray of int, shape (n, c), or None
+            Number of each row's value in each column.
+        weight : ndarray of shape (n,)
+            Positive weights.
+        classes, columns, values
+            As in the class.
+        defers : bool
+            Whether rows may be passed on.
+        costs : ndarray of shape (n, A), optional
+            What each action costs in each row.
+
+        Returns
+        -------
+        strata : Strata
+        stratum : ndarray of int, shape (n,)
+        """
+        labels = tuple(_plain(label) for label in classes)
+        if groups is None:
+            combinations, combination = np.zeros((1, 0), dtype=np.intp), np.zeros(len(y), dtype=np.intp)
+        else:
+            combinations, combination = np.unique(groups, axis=0, return_inverse=True)
+        stratum = y * len(combinations) + combination.ravel()
+        n_strata = len(labels) * len(combinations)
+        share = weight / weight.sum()
+        mass = np.bincount(stratum, share, n_strata).astype(np.float64)
+        squares = np.bincount(stratum, share**2, n_strata)
+        mean_costs = None
+        if costs is not None:
+            sums = np.stack([np.bincount(stratum, share * column, n_strata) for column in costs.T], axis=1)
+            mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]
+        return cls(
+            labels,
+            tuple(_plain(c) for c in columns),
+            tuple(tuple(_plain(v) for v in of) for of in values),
+            combinations.astype(np.intp),
+            mass,
+            mass**2 / np.where(squares > 0, squares, 1.0),
+            defers,
+            mean_costs,
+        ), stratum
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+    @property
+    def n_combinations(self) -> int:
+        """G."""
+        return len(self.combinations)
+
+    @property
+    def n_actions(self) -> int:
+        """A: the labels, and passing on where rows may be."""
+        return self.n_classes + self.defers
+
+    @property
+    def y(self) -> Ints:
+        """Class number of each stratum, shape (S,)."""
+        return np.repeat(np.arange(self.n_classes), self.n_combinations)
+
+    @property
+    def combination(self) -> Ints:
+        """Number of the combination of groups of each stratum, shape (S,)."""
+        return np.tile(np.arange(self.n_combinations), self.n_classes)
+
+    @property
+    def names(self) -> list[tuple[Any, ...]]:
+        """What each stratum is: its label, then its groups."""
+        of = [tuple(v[i] for v, i in zip(self.values, row, strict=True)) for row in self.combinations]
+        return [(self.classes[k], *of[g]) for k, g in zip(self.y, self.combination, strict=True)]
+
+    def label(self, label: Any) -> int:
+        """Return the number of a label.
+
+        Raises
+        ------
+        ValueError
+            If no class is called so.
+        """
+        for number, known in enumerate(self.classes):
+            if known == label and isinstance(known, str) == isinstance(label, str):
+                return number
+        near = did_you_mean(str(label), map(str, self.classes))
+        raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")
+
+    def units(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
+        """Return the names of the units that ``by`` means, and which strata are in them, shape (m, S).
+
+        Raises
+        ------
+        ValueError
+            If there are no such groups.
+        """
+        y = self.y
+        if by is EVERYTHING:
+            return [None], np.ones((1, len(y)), dtype=bool)
+        if by == CLASS:
+            return list(self.classes), y == np.arange(self.n_classes)[:, None]
+        if not self.columns:
+            raise ValueError(f"by={by!r} needs groups, and none were given")
+        if isinstance(by, tuple):
+            return self._crossed(by)
+        if by in (GROUP, CELL):
+            named = len(self.columns) > 1
+            groups = [
+                ((column, value) if named else value, self._inside(j, i))
+                for j, column in enumerate(self.columns)
+                for i, value in enumerate(self.values[j])
+            ]
+            if by == CELL:
+                of_class = y == np.arange(self.n_classes)[:, None]
+                groups = [
+                    ((self.classes[k], name), inside & of_class[k])
+                    for name, inside in groups
+                    for k in range(self.n_classes)
+                ]
+        else:
+            j = self._column(by)
+            groups = [(value, self._inside(j, i)) for i, value in enumerate(self.values[j])]
+        return [name for name, _ in groups], np.array([inside for _, inside in groups])
+
+    def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
+        """Return the combinations that occur of several columns, or of the class and columns."""
+        columns = [None if name == CLASS else self._column(name) for name in by]
+        keys = np.column_stack(
+            [self.y if j is None else self.combinations[self.combination, j] for j in columns]
+        )
+        there, of = np.unique(keys[self.mass > 0], axis=0, return_inverse=False), keys
+        names = [
+            tuple(
+                self.classes[i] if j is None else self.values[j][i] for j, i in zip(columns, key, strict=True)
+            )
+            for key in there
+        ]
+        return names, np.array([(of == key).all(axis=1) for key in there])
+
+    def _column(self, name: Any) -> int:
+        if name in self.columns:
+            return self.columns.index(name)
+        if self.columns == (None,):
+            raise ValueError(
+                f"by={name!r}: groups came without a name; say by='group', or give groups as a dict or data "
+                "frame with a column of this name"
+            )
+        near = did_you_mean(str(name), map(str, self.columns))
+        raise ValueError(f"by={name!r}: groups have no such column: {near}there are {_few(self.columns)}")
+
+    def _inside(self, column: int, value: int) -> Mask:
+        inside: Mask = self.combinations[self.combination, column] == value
+        return inside
+
+    def number(self, y: Ints, combination: Ints) -> Ints:
+        """Return the strata of rows from their classes and combinations of groups, shape (n,)."""
+        return y * self.n_combinations + combination
+
+    def find(self, groups: Ints) -> Ints:
+        """Return the combinations of rows from their groups, numbers of values in each column.
+
+        Parameters
+        ----------
+        groups : ndarray of int, shape (n, c)
+            Number of each row's value in each column.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+            −1 for a combination that is not among these.
+        """
+        known = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
+        different, of = np.unique(groups, axis=0, return_inverse=True)
+        return np.array([known.get(tuple(row), -1) for row in different.tolist()], dtype=np.intp)[of.ravel()]
+
+
+def _few(names: tuple[Any, ...]) -> str:
+    return str(list(names[:20])) + (" …" if len(names) > 20 else "")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

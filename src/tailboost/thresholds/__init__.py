@@ -1,0 +1,27 @@
+"""Thresholds on models' probabilities for any linear rate: strata, belief, members, pool and choice."""
+
+from tailboost.thresholds._belief import Belief, Calibration, GroupModel
+from tailboost.thresholds._choice import SLIGHT, Choice, shared, single
+from tailboost.thresholds._pool import Growth, Pool, grow, restricted
+from tailboost.thresholds._program import Master, Program, mixed
+from tailboost.thresholds._tally import Member, Table, Tally
+
+__all__ = [
+    "SLIGHT",
+    "Belief",
+    "Calibration",
+    "Choice",
+    "GroupModel",
+    "Growth",
+    "Master",
+    "Member",
+    "Pool",
+    "Program",
+    "Table",
+    "Tally",
+    "grow",
+    "mixed",
+    "restricted",
+    "shared",
+    "single",
+]

@@ -1,0 +1,193 @@
+"""The choice: shares of several members, or the one that does best alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailboost._typing import Floats, Ints
+from tailboost.thresholds._pool import Growth, Pool
+from tailboost.thresholds._program import Program, mixed
+from tailboost.thresholds._tally import Member, charges, contrasts, decide
+
+# Members with less share have none.
+LEAST_SHARE = 1e-6
+# By how much one member may break a limit, where a mixture breaks none, before better ones are looked for.
+SLIGHT = 2e-3
+# A violation is charged this, and this much times the prices of the limits, and never more than the last.
+CHARGE, CHARGE_PER_PRICE, MOST_CHARGE = 2.0, 2.0, 1e4
+# Members of largest share between which segments are tried, and where on them.
+ENDS, PLACES = 4, (0.1, 0.25, 0.5, 0.75, 0.9)
+# Random moves of the local search, from how many starts.
+MOVES, STARTS = 600, 3
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Members of a pool with their shares.
+
+    Parameters
+    ----------
+    numbers : ndarray of int
+        Members with a share.
+    weights : ndarray
+        The shares; they sum to 1.
+    value : float
+        What is made small, as read from blended tallies.
+    bound : float
+        The least value that shares of the pool's members reach within the limits.
+    excesses : ndarray of shape (n_limits,)
+        By how much limits are broken on the rows of the choice.
+    drawn : ndarray of shape (n_limits,)
+        By how much the best shares break them: 0 where a draw keeps what one member cannot.
+    """
+
+    numbers: Ints
+    weights: Floats
+    value: float
+    bound: float
+    excesses: Floats
+    drawn: Floats
+
+    @property
+    def gap(self) -> float:
+        """What sharing would gain on the rows of the choice."""
+        return max(0.0, self.value - self.bound)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all limits hold on the rows of the choice, up to what is slight."""
+        return bool((self.excesses <= SLIGHT).all())
+
+
+def shared(pool: Pool, growth: Growth, doubt: Floats) -> Choice:
+    """Return the shares that are best within the limits."""
+    program = growth.program
+    weights = np.where(growth.solved.weights > LEAST_SHARE, growth.solved.weights, 0.0)
+    used = np.flatnonzero(weights)
+    numbers = np.array(growth.numbers, dtype=np.intp)[used]
+    of = weights[used] / weights[used].sum()
+    tally = mixed(of, [pool.tallies[i].blended(doubt) for i in numbers])
+    value, excesses = program.judge(tally)[0] * program.scale, program.excesses(tally)
+    return Choice(numbers, of, value, value, excesses, excesses)
+
+
+def single(pool: Pool, growth: Growth, doubt: Floats, *, repair: bool = True) -> Choice:
+    """Return the one member that does best, a violation of a limit being charged.
+
+    First among the pool, then between its members of the largest shares; only where a limit is still broken
+    is a member looked for nearby, and taken if it breaks the limits less by more than chance explains.
+
+    Parameters
+    ----------
+    pool : Pool
+        The members; one that is found nearby joins.
+    growth : Growth
+        The program and its solution over the members.
+    doubt : ndarray of shape (S,)
+        Share of the expected tally by stratum.
+    repair : bool
+        Whether members between and nearby are looked for.
+    """
+    program, best = growth.program, shared(pool, growth, doubt)
+    charge = min(CHARGE + CHARGE_PER_PRICE * float(growth.solved.duals.sum()), MOST_CHARGE)
+
+    def key(tally: Floats) -> float:
+        value, excess = program.judge(tally)
+        return value + charge * max(excess - SLIGHT, 0.0)
+
+    read = [tally.blended(doubt) for tally in pool.tallies]
+    keys = [key(tally) for tally in read]
+    chosen = int(np.argmin(keys))
+    if repair:
+        between = [pool.add(member) for member in _between(pool, best)]
+        keys += [key(tally.blended(doubt)) for tally in pool.tallies[len(keys) :]]
+        # Earlier members win ties.
+        chosen = int(np.argmin(keys))
+        broken = float(program.excesses(pool.tallies[chosen].blended(doubt)).max(initial=0.0))
+        if broken > SLIGHT and (best.excesses <= SLIGHT).all():
+            starts = list(dict.fromkeys([*np.argsort(keys)[:STARTS].tolist(), *between[:1]]))[:STARTS]
+            found = _searched(pool, program, starts, key)
+            if found is not None and _repairs(pool, program, chosen, found):
+                number = pool.add(found)
+                if key(pool.tallies[number].blended(doubt)) < keys[chosen]:
+                    chosen = number
+    tally = pool.tallies[chosen].blended(doubt)
+    value = program.judge(tally)[0] * program.scale
+    return Choice(
+        np.array([chosen]), np.ones(1), value, min(best.value, value), program.excesses(tally), best.excesses
+    )
+
+
+def _between(pool: Pool, best: Choice) -> list[Member]:
+    """Return members whose prices lie between those of the largest shares, of one source each."""
+    order = np.argsort(-best.weights, kind="stable")[:ENDS]
+    ends = [pool.members[i] for i in best.numbers[order]]
+    found = []
+    for source in dict.fromkeys(member.source for member in ends):
+        of = [(w, m) for w, m in zip(best.weights[order], ends, strict=True) if m.source == source]
+        if len(of) > 1:
+            found.append(Member.of(source, np.sum([w * m.prices for w, m in of], axis=0)))
+    for i, one in enumerate(ends):
+        for other in ends[i + 1 :]:
+            if one.source == other.source:
+                found += [Member.of(one.source, t * one.prices + (1 - t) * other.prices) for t in PLACES]
+    return found
+
+
+def _searched(
+    pool: Pool, program: Program, starts: Sequence[int], key: Callable[[Floats], float]
+) -> Member | None:
+    """Return the best member that random moves of the prices reach."""
+    table, rng = pool.table, np.random.default_rng(0)
+    best: tuple[float, Member | None] = (np.inf, None)
+    for start in starts:
+        member = pool.members[start]
+        belief, prices = table.beliefs[member.source], contrasts(member.prices).copy()
+        charged = charges(belief, member.prices)
+        reached = key(table.counted(decide(charged)).sum(axis=0))
+        step = 0.3
+        for _ in range(MOVES // len(starts)):
+            size = np.abs(prices)
+            size = size + 0.3 * size.max(axis=1, keepdims=True) + 0.02 * size.max()
+            moves = rng.random(prices.shape) < max(0.15, 2.0 / prices.size)
+            change = np.where(moves, step * size * rng.normal(size=prices.shape), 0.0)
+            other = charged.copy()
+            for s, a in zip(*np.nonzero(change), strict=True):
+                other[a] += change[s, a] * belief[s]
+            value = key(table.counted(decide(other)).sum(axis=0))
+            if value < reached:
+                reached, prices, charged = value, prices + change, other
+                step = min(step * 1.5, 1.0)
+            else:
+                step = max(step * 0.96, 0.005)
+        if reached < best[0]:
+            best = reached, Member.of(member.source, _whole(prices))
+    return best[1]
+
+
+def _whole(prices: Floats) -> Floats:
+    """Return prices of all actions from what has to be charged to decide."""
+    return np.column_stack([np.zeros(len(prices)), prices[:, 0]]) if prices.shape[1] == 1 else prices
+
+
+def _repairs(pool: Pool, program: Program, chosen: int, found: Member) -> bool:
+    """Whether a member breaks limits less than another by more than a standard error of the difference."""
+    table = pool.table
+    before, after = table.answers(pool.members[chosen]), table.answers(found)
+    tallies = [table.counted(actions).sum(axis=0) for actions in (before, after)]
+    excess = [program.excesses(tally) for tally in tallies]
+    worst = int(excess[0].argmax())
+    gain = float(excess[0].max() - excess[1].max())
+    limits = program.of == worst
+    # What each row whose answer changes adds to the limit's rows of the program.
+    n_strata = len(table.strata.mass)
+    matrix = program.matrix[limits].reshape(int(limits.sum()), -1, table.strata.n_actions)[:, :n_strata]
+    changed = np.flatnonzero(before != after)
+    moved = (
+        matrix[:, table.stratum[changed], after[changed]] - matrix[:, table.stratum[changed], before[changed]]
+    )
+    noise = np.sqrt(((table.share[changed] * moved) ** 2).sum(axis=1)).max(initial=0.0)
+    return gain > float(noise)

@@ -1,0 +1,351 @@
+"""The pool of members, and its growth: best answers to the prices of a program over those seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tailboost._typing import Floats, Mask
+from tailboost.rates import error
+from tailboost.thresholds._program import SLACK, Master, Program, Solved
+from tailboost.thresholds._tally import Member, Table, Tally, charges, contrasts, decide
+
+# Relative gap at which growth by expected tallies ends, and the most rounds of each kind of growth.
+TOLERANCE, EXPECTED_ROUNDS, COUNTED_ROUNDS = 1e-4, 200, 60
+# Share of the best duals so far in those that are answered (Wentges' smoothing).
+SMOOTHING = 0.5
+# Rows that expected tallies are taken over; beyond that more rows move no price that matters.
+EXPECTED_ROWS = 50_000
+# Strata whose prices are tried larger and smaller in a round of growth by counting, and how much.
+POLISHED, FACTORS = 12, (0.5, 0.8, 1.25, 2.0)
+# Rounds without a better member after which growth by counting ends, and random looks in each of them.
+IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 3, 0.25
+# Rounds and rate of the player whose iterates seed the pool, and the prices of the mean error beside it.
+HEDGE_ROUNDS, HEDGE_RATE, HEDGE_PRICES = 20, 1.0, (0.0, 0.5)
+
+
+@dataclass
+class Pool:
+    """Members that were made, each with its tally on the judged rows; none answers as another does.
+
+    Parameters
+    ----------
+    table : Table
+        The judged rows.
+    members, tallies : list
+        The members and what they do.
+    """
+
+    table: Table
+    members: list[Member] = field(default_factory=list)
+    tallies: list[Tally] = field(default_factory=list)
+    _number: dict[bytes, int] = field(default_factory=dict)
+
+    def add(self, member: Member) -> int:
+        """Return the number of a member that answers as this one does, which is new or was there."""
+        actions = self.table.answers(member)
+        key = np.packbits(actions) if self.table.strata.n_actions == 2 else actions.astype(np.uint16)
+        known = self._number.setdefault(key.tobytes(), len(self.members))
+        if known == len(self.members):
+            self.members.append(member)
+            self.tallies.append(self.table.tally(member, actions))
+        return known
+
+    def seed(self, sources: Sequence[int]) -> list[int]:
+        """Add what the sources answer by themselves, and the constants; return their numbers."""
+        strata = self.table.strata
+        plain = error().terms(strata).linear[0][: len(strata.mass)]
+        if strata.defers:
+            plain = plain.copy()
+            plain[:, -1] = 2.0 * np.abs(plain).max()
+        numbers = [self.add(Member.of(source, plain)) for source in sources]
+        for a in range(strata.n_actions):
+            prices = np.zeros((len(strata.mass), strata.n_actions))
+            prices[:, a] = -1.0
+            numbers.append(self.add(Member.of(sources[0], prices)))
+        return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """What growth of a pool found.
+
+    Parameters
+    ----------
+    program : Program
+        The program, with a limit on the mean error where there is a budget.
+    solved : Solved
+        The last solution; ``weights`` are of the members ``numbers``.
+    numbers : list of int
+        Members of the pool in the program.
+    bound : float
+        No mixture of rules of the sources is below, where tallies are the expected ones; −∞ where they are
+        counted.
+    contradicting : ndarray of bool, shape (n_limits,)
+        Which limits contradict each other; none where all can be kept.
+    """
+
+    program: Program
+    solved: Solved
+    numbers: list[int]
+    bound: float
+    contradicting: Mask
+
+    @property
+    def feasible(self) -> bool:
+        """Whether some mixture of the members keeps all limits."""
+        return self.solved.slack <= SLACK * 10
+
+
+def grow(
+    pool: Pool,
+    program: Program,
+    sources: Sequence[int],
+    pseudo_rows: float,
+    mean_budget: float | None = None,
+) -> tuple[Growth, Growth]:
+    """Add members to a pool until none that the sources have would lower a program.
+
+    Growth is first by expected tallies, where the best answer to prices is exact and the gap is known, then
+    by counted tallies blended with ``pseudo_rows`` expected rows in each stratum, where best answers are
+    looked for near those of the belief.
+
+    Parameters
+    ----------
+    pool : Pool
+        The pool, which has its seeds.
+    program : Program
+        The program.
+    sources : sequence of int
+        Whose beliefs are asked, the best first.
+    pseudo_rows : float
+        How much counts of few rows are doubted.
+    mean_budget : float, optional
+        How far the mean error may be above the least of what the sources answer by themselves.
+
+    Returns
+    -------
+    expected, counted : Growth
+        Each with its own program, which has the budget among its limits.
+    """
+    small = _thinned(pool, EXPECTED_ROWS)
+    seeds = small.seed(sources)[: len(sources)]
+    if program.objective.worst:
+        for prices in _played(small, program, sources[0]):
+            small.add(Member.of(sources[0], prices))
+    believed = np.ones(len(pool.table.strata.mass))
+    own = _within(small, program.over(small.table.strata), seeds, believed, mean_budget)
+    expected = _Growing(small, own, sources[:1], believed).by_expectation()
+    if small is not pool:
+        for number in expected.numbers:
+            pool.add(small.members[number])
+    seeds, doubt = pool.seed(sources)[: len(sources)], pool.table.doubt(pseudo_rows)
+    own = _within(pool, program, seeds, doubt, mean_budget)
+    return expected, _Growing(pool, own, sources, doubt).by_counting()
+
+
+def _within(
+    pool: Pool, program: Program, seeds: Sequence[int], doubt: Floats, mean_budget: float | None
+) -> Program:
+    """Return the program with a limit on the mean error, relative to the least of some members.
+
+    What is expected of them and what is counted differ by more than a budget may be: the limit is relative to
+    tallies that are read in the same way.
+    """
+    if mean_budget is None:
+        return program
+    mean = error().terms(program.strata)
+    least = min(float(mean.values(pool.tallies[i].blended(doubt))[0]) for i in seeds)
+    return program.with_bound(error() <= least + mean_budget)
+
+
+def restricted(pool: Pool, program: Program, doubt: Floats) -> Growth:
+    """Solve a program over the members that there are."""
+    growing = _Growing(pool, program, (), doubt)
+    solved = growing.settled()
+    return growing.found(solved, -np.inf)
+
+
+def _thinned(pool: Pool, most: int) -> Pool:
+    """Return a pool of the same members on at most so many of the rows, spread evenly over the strata."""
+    table = pool.table
+    n = len(table.stratum)
+    if n <= most:
+        return pool
+    order = np.argsort(table.stratum, kind="stable")
+    rows = np.sort(order[np.linspace(0, n - 1, most).round().astype(np.intp)])
+    share = table.share[rows] / table.share[rows].sum()
+    mass = np.bincount(table.stratum[rows], share, len(table.strata.mass))
+    strata = replace(table.strata, mass=mass.astype(np.float64))
+    part = Table(
+        strata,
+        table.stratum[rows],
+        share,
+        tuple(np.ascontiguousarray(belief[:, rows]) for belief in table.beliefs),
+        None if table.costs is None else table.costs[rows],
+    )
+    thin = Pool(part)
+    for member in pool.members:
+        thin.add(member)
+    return thin
+
+
+def _played(pool: Pool, program: Program, source: int) -> Iterator[Floats]:
+    """Yield the prices that Hedge plays on the units of a largest rate, with several prices of the mean."""
+    rows = program.matrix[program.of == -1]
+    shape = (-1, program.strata.n_actions)
+    n_strata = len(program.strata.mass)
+    mean = error().terms(program.strata).linear[0].reshape(shape)[:n_strata]
+    for price in HEDGE_PRICES:
+        scores = np.zeros(len(rows))
+        for _ in range(HEDGE_ROUNDS):
+            w = np.exp(scores - scores.max())
+            w /= w.sum()
+            duals = np.zeros(len(program.of))
+            duals[program.of == -1] = w
+            prices = (1.0 - price) * program.prices(duals) + price * mean
+            yield prices
+            number = pool.add(Member.of(source, prices))
+            scores += HEDGE_RATE * (rows @ pool.tallies[number].counted.ravel())
+
+
+class _Growing:
+    """One growth of a pool for a program, by one reading of tallies."""
+
+    def __init__(self, pool: Pool, program: Program, sources: Sequence[int], doubt: Floats) -> None:
+        self.pool, self.program, self.sources, self.doubt = pool, program, sources, doubt
+        self.master = Master(program)
+        self.numbers: list[int] = []
+        self.place: dict[int, int] = {}
+        self.rng = np.random.default_rng(0)
+        for number in range(len(pool.members)):
+            self._take(number)
+
+    def _take(self, number: int) -> bool:
+        """Take a member of the pool into the program; return whether it is new there."""
+        if number in self.place:
+            return False
+        self.place[number] = len(self.numbers)
+        self.numbers.append(number)
+        self.master.add(self.read(number))
+        return True
+
+    def read(self, number: int) -> Floats:
+        """Return the tally of a member, as it is read here."""
+        return self.pool.tallies[number].blended(self.doubt)
+
+    def found(self, solved: Solved, bound: float) -> Growth:
+        """Return what was found."""
+        slack = solved.slack > SLACK * 10
+        contradicting = self.master.contradicting(solved) & slack
+        return Growth(self.program, solved, self.numbers, bound, contradicting)
+
+    def settled(self) -> Solved:
+        """Solve, at a price at which no row is broken unless it must be."""
+        solved = self.master.solve()
+        while solved.slack > SLACK and self.master.charge_more():
+            solved = self.master.solve()
+        return solved
+
+    def _answer(self, duals: Floats) -> tuple[float, bool]:
+        """Take the best answers to duals; return the least Lagrangian value, and whether one is new."""
+        prices = self.program.prices(duals)
+        before, values = len(self.numbers), []
+        for source in self.sources:
+            number = self.pool.add(Member.of(source, prices))
+            self._take(number)
+            values.append(self._lagrangian(number, duals))
+        return min(values), len(self.numbers) > before
+
+    def _lagrangian(self, number: int, duals: Floats) -> float:
+        """Return what a member costs at some prices of the rows."""
+        charge = self.program.cost + duals @ self.program.matrix
+        return float(charge @ self.read(number).ravel()) - float(duals @ self.program.bound)
+
+    def by_expectation(self) -> Growth:
+        """Grow where tallies are the expected ones: the best answer is exact, and so is the bound."""
+        bound, best = -np.inf, None
+        solved = self.master.solve()
+        for _ in range(EXPECTED_ROUNDS):
+            new = False
+            trials = (
+                [solved.duals]
+                if best is None
+                else [SMOOTHING * best + (1 - SMOOTHING) * solved.duals, solved.duals]
+            )
+            for duals in trials:
+                value, added = self._answer(duals)
+                new |= added
+                if value > bound:
+                    bound, best = value, duals
+            solved = self.master.solve()
+            if solved.value - bound > TOLERANCE * max(1.0, abs(solved.value)) and new:
+                continue
+            if solved.slack <= SLACK or not self.master.charge_more():
+                break
+            bound, best = -np.inf, None  # bounds of another price of slack
+            solved = self.master.solve()
+        return self.found(solved, bound)
+
+    def by_counting(self) -> Growth:
+        """Grow where tallies are counted: the belief only guesses the best answer, so look around it."""
+        idle = 0
+        solved = self.master.solve()
+        for _ in range(COUNTED_ROUNDS):
+            before = len(self.numbers)
+            value, _ = self._answer(solved.duals)
+            member = self._polished(solved.duals)
+            self._take(self.pool.add(member))
+            charge = self.program.cost + solved.duals @ self.program.matrix
+            reached = float(charge @ self.read(self.numbers[-1]).ravel()) - float(
+                solved.duals @ self.program.bound
+            )
+            gain = solved.value - min(value, reached)
+            idle = (
+                idle + 1
+                if gain <= TOLERANCE * max(1.0, abs(solved.value)) or len(self.numbers) == before
+                else 0
+            )
+            if idle:
+                prices = self.program.prices(solved.duals)
+                for _ in range(LOOKS):
+                    spread = np.exp(self.rng.normal(scale=LOOK_SPREAD, size=(len(prices), 1)))
+                    self._take(self.pool.add(Member.of(self.sources[0], prices * spread)))
+            if idle >= IDLE_ROUNDS // 2 and solved.slack > SLACK and self.master.charge_more():
+                idle = 0
+            solved = self.master.solve()
+            if idle >= IDLE_ROUNDS:
+                break
+        return self.found(self.settled(), -np.inf)
+
+    def _polished(self, duals: Floats) -> Member:
+        """Scale rows of the prices, one stratum after the other, as long as the counted charge falls."""
+        program, table, source = self.program, self.pool.table, self.sources[0]
+        member = Member.of(source, program.prices(duals))
+        belief, prices = table.beliefs[source], member.prices.copy()
+        charge = (program.cost + duals @ program.matrix).ravel()
+        charged = charges(belief, prices)
+
+        def reached(scores: Floats) -> float:
+            halves = table.counted(decide(scores))
+            return float(charge @ (halves[0] + halves[1]).ravel())
+
+        least = reached(charged)
+        tried = np.flatnonzero(contrasts(prices).any(axis=1))
+        if len(tried) > POLISHED:
+            tried = self.rng.choice(tried, POLISHED, replace=False)
+        for s in tried:
+            of_stratum = contrasts(prices)[s]
+            used = np.flatnonzero(of_stratum)
+            for factor in FACTORS:
+                other = charged.copy()
+                for a in used:
+                    other[a] += (factor - 1.0) * of_stratum[a] * belief[s]
+                value = reached(other)
+                if value < least - 1e-9:
+                    least, charged = value, other
+                    prices[s] *= factor
+                    break
+        return Member.of(source, prices)

@@ -1,0 +1,288 @@
+"""The linear program of an objective within limits over tallies, and its restriction to some members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.rates import Limit, Objective, Strata, error
+
+# Price of the mean error beside a largest rate: among rules with the same largest one the more accurate.
+TIE_PRICE = 1e-3
+# What breaking a limit by 1 costs at first, and at most.
+SLACK_PRICE, MOST_SLACK_PRICE = 10.0, 1e6
+# A row of the program is part of a contradiction if its price is at least this share of that of slack.
+DEAR = 1e-3
+SLACK = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over tallies N of mixtures of members.
+
+    Parameters
+    ----------
+    strata : Strata
+        What tallies are over.
+    objective : Objective
+        What is made small; of a largest rate z_0 is the largest.
+    limits : tuple of Limit
+        What has to hold.
+    cost : ndarray of shape (W × A,)
+        The part of the objective that is linear.
+    matrix : ndarray of shape (J, W × A)
+        The rows.
+    bound : ndarray of shape (J,)
+        b.
+    free : ndarray of shape (J,)
+        Coefficient of the row's free variable.
+    variable : ndarray of int, shape (J,)
+        Which free variable, −1 for none.
+    of : ndarray of int, shape (J,)
+        Number of the limit behind each row, −1 for the objective.
+    scale : float
+        What the objective was divided by.
+    """
+
+    strata: Strata
+    objective: Objective
+    limits: tuple[Limit, ...]
+    cost: Floats
+    matrix: Floats
+    bound: Floats
+    free: Floats
+    variable: Ints
+    of: Ints
+    scale: float
+
+    @classmethod
+    def of_rates(cls, strata: Strata, objective: Objective, limits: Sequence[Limit]) -> Program:
+        """Return the program of an objective and limits.
+
+        Raises
+        ------
+        ValueError
+            If they speak of labels, groups, units or costs that are not there.
+        """
+        scale = objective.rate.scale(strata)
+        terms = objective.rate.terms(strata)
+        each = terms.linear[terms.defined] / scale
+        if not len(each):
+            raise ValueError(f"objective: there are no rows that {objective.rate!r} counts among")
+        rows: list[tuple[Floats, float, int, float, int]] = []
+        n_free = 0
+        if objective.worst:
+            cost = TIE_PRICE * error().terms(strata).linear[0]
+            rows = [(C, -1.0, 0, 0.0, -1) for C in each]
+            n_free = 1
+        else:
+            cost = each[0]
+        for number, limit in enumerate(limits):
+            shared = n_free
+            for row in limit.rows(strata):
+                variable = shared if row.free else -1
+                n_free = max(n_free, variable + 1)
+                rows.append((row.matrix, row.free, variable, row.bound, number))
+        return cls(
+            strata,
+            objective,
+            tuple(limits),
+            cost.ravel(),
+            np.array([row[0].ravel() for row in rows]).reshape(len(rows), cost.size),
+            np.array([row[3] for row in rows], dtype=np.float64),
+            np.array([row[1] for row in rows], dtype=np.float64),
+            np.array([row[2] for row in rows], dtype=np.intp),
+            np.array([row[4] for row in rows], dtype=np.intp),
+            scale,
+        )
+
+    @property
+    def n_free(self) -> int:
+        """Number of free variables."""
+        return int(self.variable.max(initial=-1)) + 1
+
+    def prices(self, duals: Floats) -> Floats:
+        """Return the prices Q of the best answer to duals of the rows, shape (S, A).
+
+        The charge for costs met is that of their mean in the stratum: a row's own costs are not known where
+        it is answered.
+        """
+        found = (self.cost + duals @ self.matrix).reshape(-1, self.strata.n_actions)
+        if self.strata.mean_costs is None:
+            return found
+        n_strata = len(self.strata.mass)
+        return found[:n_strata] + found[n_strata:] * self.strata.mean_costs
+
+    def value(self, tally: Floats) -> float:
+        """Return what is made small, in its own units."""
+        return self.objective.value(self.objective.rate.terms(self.strata).values(tally))
+
+    def judge(self, tally: Floats) -> tuple[float, float]:
+        """Return what is made small, as scaled and with its tie-break, and the largest excess of a limit."""
+        v = tally.ravel()
+        value = float(self.cost @ v)
+        lines = self.matrix @ v
+        if self.objective.worst:
+            value += float(lines[self.of == -1].max())
+        return value, float(self.excesses(tally).max(initial=0.0))
+
+    def excesses(self, tally: Floats) -> Floats:
+        """Return by how much a tally breaks each limit, in units of its rate's scale, shape (n_limits,)."""
+        found = np.zeros(len(self.limits))
+        for number, (limit, (names, top, bottom, scale)) in enumerate(
+            zip(self.limits, self._terms, strict=True)
+        ):
+            values = _ratio(top @ tally.ravel(), bottom @ tally.ravel())
+            found[number] = limit.excess(names, values) / scale
+        return found
+
+    @property
+    def _terms(self) -> list[tuple[list[Any], Floats, Floats, float]]:
+        if "_kept" not in self.__dict__:
+            kept = []
+            for limit in self.limits:
+                terms = limit.rate.terms(self.strata)
+                m = len(terms.names)
+                flat = (terms.top.reshape(m, -1), terms.bottom.reshape(m, -1))
+                kept.append((terms.names, *flat, limit.rate.scale(self.strata)))
+            object.__setattr__(self, "_kept", kept)
+        found: list[tuple[list[Any], Floats, Floats, float]] = self.__dict__["_kept"]
+        return found
+
+    def over(self, strata: Strata) -> Program:
+        """Return the same program over rows with other masses."""
+        return Program.of_rates(strata, self.objective, self.limits)
+
+    def with_bound(self, limit: Limit) -> Program:
+        """Return the program with one limit more."""
+        return Program.of_rates(self.strata, self.objective, (*self.limits, limit))
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    there = bottom > 0
+    return np.where(there, top / np.where(there, bottom, 1.0), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A solution of the restricted program.
+
+    Parameters
+    ----------
+    value : float
+        Its value, broken limits charged.
+    duals : ndarray of shape (J,)
+        Prices of the rows, ≥ 0.
+    weights : ndarray of shape (T,)
+        λ.
+    slack : float
+        By how much rows are broken, together.
+    """
+
+    value: float
+    duals: Floats
+    weights: Floats
+    slack: float
+
+
+class Master:
+    """The program over the members seen so far: HiGHS, which goes on from its last solution.
+
+    Every row may be broken at a price, so that there is a solution from the first member on; `charge_more`
+    raises it until no row is broken, or the price is so high that only what cannot be kept is broken.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.price = program, SLACK_PRICE
+        infinity = highspy.kHighsInf
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        highs.setOptionValue("threads", 1)
+        n_free, n_rows = program.n_free, len(program.bound)
+        for i in range(n_free):
+            of_objective = program.objective.worst and i == 0
+            highs.addCol(1.0 if of_objective else 0.0, -infinity, infinity, 0, [], [])
+        for _ in range(n_rows):
+            highs.addCol(self.price, 0.0, infinity, 0, [], [])
+        for j in range(n_rows):
+            places, entries = [n_free + j], [-1.0]
+            if program.variable[j] >= 0:
+                places, entries = [*places, int(program.variable[j])], [*entries, float(program.free[j])]
+            highs.addRow(
+                -infinity,
+                float(program.bound[j]),
+                len(places),
+                np.array(places, dtype=np.int32),
+                np.array(entries),
+            )
+        highs.addRow(1.0, 1.0, 0, [], [])
+        self.highs, self.first = highs, n_free + n_rows
+
+    def add(self, tally: Floats) -> None:
+        """Add a member by its tally."""
+        v = tally.ravel()
+        column = np.append(self.program.matrix @ v, 1.0)
+        places = np.arange(len(column), dtype=np.int32)
+        self.highs.addCol(float(self.program.cost @ v), 0.0, highspy.kHighsInf, len(column), places, column)
+
+    def charge_more(self) -> bool:
+        """Raise the price of broken rows; return whether it could be."""
+        if self.price >= MOST_SLACK_PRICE:
+            return False
+        self.price *= 10.0
+        for j in range(len(self.program.bound)):
+            self.highs.changeColCost(self.program.n_free + j, self.price)
+        return True
+
+    def solve(self) -> Solved:
+        """Return the best shares of the members.
+
+        Raises
+        ------
+        RuntimeError
+            If the solver gives up.
+        """
+        self.highs.run()
+        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            # A warm start can fail by rounding where a cold one does not.
+            self.highs.clearSolver()
+            self.highs.run()
+            if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                status = self.highs.modelStatusToString(self.highs.getModelStatus())
+                raise RuntimeError(f"the program over members was not solved: {status}")
+        solution = self.highs.getSolution()
+        x, duals = np.array(solution.col_value), -np.array(solution.row_dual)[:-1]
+        weights = np.maximum(x[self.first :], 0.0)
+        slack = float(x[self.program.n_free : self.first].sum())
+        total = weights.sum()
+        return Solved(
+            float(self.highs.getObjectiveValue()),
+            np.maximum(duals, 0.0),
+            weights / total,
+            slack,
+        )
+
+    def contradicting(self, solved: Solved) -> Mask:
+        """Return which limits contradict each other where some stay broken at the highest price."""
+        dear = self.program.of[solved.duals >= DEAR * self.price]
+        found: Mask = np.isin(np.arange(len(self.program.limits)), dear)
+        return found
+
+
+def mixed(weights: Floats, tallies: Sequence[Floats]) -> Floats:
+    """Return the tally of a mixture."""
+    used = np.flatnonzero(weights > 0).tolist()
+    total: Floats = np.zeros_like(tallies[0])
+    for i in used:
+        total += weights[i] * tallies[i]
+    return total

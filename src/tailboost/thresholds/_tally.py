@@ -1,0 +1,185 @@
+"""Members, which answer by thresholds on a belief, and tallies of what they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.rates import Strata
+
+Singles = NDArray[np.float32]
+"""Probabilities p(s | x), shape (S, n): a row of numbers for each stratum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """The decision rule ``argmin_a Σ_s p(s | x) Q[s, a]``.
+
+    Parameters
+    ----------
+    source : int
+        Whose belief p(s | x) is asked.
+    prices : ndarray of shape (S, A)
+        Q: what an action is charged in a stratum. Each row is centred, which changes no answer.
+    """
+
+    source: int
+    prices: Floats
+
+    @classmethod
+    def of(cls, source: int, prices: Floats) -> Member:
+        """Return the member of some prices, scaled and centred such that most of them are 0."""
+        usual = np.sort(prices, axis=1)[:, prices.shape[1] // 2]
+        centred = prices - usual[:, None]
+        return cls(source, centred / max(float(np.abs(centred).max()), 1e-300))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it gives every row the same answer, so that no belief need be asked."""
+        return bool((self.prices == self.prices[0]).all())
+
+    def answers(self, belief: Singles) -> Ints:
+        """Return the action of each row, shape (n,); equal charges fall to the first."""
+        return decide(charges(belief, self.prices))
+
+
+def contrasts(prices: Floats) -> Floats:
+    """Return what has to be charged to decide: for two actions the difference alone, shape (S, 1)."""
+    return prices[:, 1:] - prices[:, :1] if prices.shape[1] == 2 else prices
+
+
+def charges(belief: Singles, prices: Floats) -> Floats:
+    """Return Σ_s p(s | x) Q[s, a] for each action, shape (A, n); for two actions their difference, (1, n).
+
+    Rows are summed stratum by stratum, so that a row's charge does not depend on the rows beside it.
+    """
+    wanted = contrasts(prices)
+    found = np.zeros((wanted.shape[1], belief.shape[1]))
+    for s, a in zip(*np.nonzero(wanted), strict=True):
+        found[a] += wanted[s, a] * belief[s]
+    return found
+
+
+def decide(charged: Floats) -> Ints:
+    """Return the cheapest action of each row from its charges, shape (n,)."""
+    cheapest: Ints = (charged[0] < 0).astype(np.intp) if len(charged) == 1 else charged.argmin(axis=0)
+    return cheapest
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What a member does: the weight of each stratum that gets each action, and what it costs there.
+
+    Parameters
+    ----------
+    halves : ndarray of shape (2, W, A)
+        As counted in each half of the rows; W is S, or 2 S with costs of rows.
+    expected : ndarray of shape (W, A)
+        As the member's own belief expects of all rows, scaled to the true masses of the strata.
+    """
+
+    halves: Floats
+    expected: Floats
+
+    @cached_property
+    def counted(self) -> Floats:
+        """As counted in all rows, shape (W, A)."""
+        both: Floats = self.halves[0] + self.halves[1]
+        return both
+
+    def blended(self, doubt: Floats) -> Floats:
+        """Return ``(1 − k) counted + k expected`` with a share k for each stratum, shape (W, A)."""
+        k = np.tile(doubt, len(self.expected) // len(doubt))[:, None]
+        mixed: Floats = (1.0 - k) * self.counted + k * self.expected
+        return mixed
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows on which members are judged.
+
+    Parameters
+    ----------
+    strata : Strata
+        The strata, with the masses of these rows.
+    stratum : ndarray of int, shape (n,)
+        That of each row.
+    share : ndarray of shape (n,)
+        Weights, which sum to 1.
+    beliefs : tuple of float32 ndarray of shape (S, n)
+        p(s | x) of each source.
+    costs : ndarray of shape (n, A), optional
+        What each action costs in each row.
+    half : ndarray of bool, shape (n,), optional
+        Which half each row is in.
+    """
+
+    strata: Strata
+    stratum: Ints
+    share: Floats
+    beliefs: tuple[Singles, ...]
+    costs: Floats | None = None
+    half: Mask | None = None
+
+    @cached_property
+    def _cell(self) -> Ints:
+        """Place of each row's stratum and half in a flat tally."""
+        n_strata, A = len(self.strata.mass), self.strata.n_actions
+        half = 0 if self.half is None else self.half.astype(np.intp)
+        cell: Ints = (half * n_strata + self.stratum) * A
+        return cell
+
+    @cached_property
+    def _even(self) -> bool:
+        return bool(np.ptp(self.share) == 0)
+
+    @cached_property
+    def _believed(self) -> list[Floats]:
+        """The mass that each source believes each stratum to have, shape (S,) each."""
+        return [np.asarray(belief @ self.share, dtype=np.float64) for belief in self.beliefs]
+
+    def answers(self, member: Member) -> Ints:
+        """Return the actions of a member, shape (n,)."""
+        return member.answers(self.beliefs[member.source])
+
+    def counted(self, actions: Ints) -> Floats:
+        """Return the tally of actions as counted in each half, shape (2, W, A)."""
+        n_strata, A = len(self.strata.mass), self.strata.n_actions
+        size, place = 2 * n_strata * A, self._cell + actions
+        if self._even:
+            counts = np.bincount(place, minlength=size) * self.share[0]
+        else:
+            counts = np.bincount(place, self.share, size)
+        halves: Floats = counts.reshape(2, n_strata, A)
+        if self.costs is None:
+            return halves
+        met = np.bincount(place, self.share * self.costs[np.arange(len(actions)), actions], size)
+        return np.concatenate([halves, met.reshape(2, n_strata, A)], axis=1)
+
+    def expected(self, source: int, actions: Ints) -> Floats:
+        """Return the tally of actions as a belief expects it, shape (W, A)."""
+        belief, believed, A = self.beliefs[source], self._believed[source], self.strata.n_actions
+        found = np.empty((len(believed), A))
+        for a in range(1, A):
+            found[:, a] = belief @ np.where(actions == a, self.share, 0.0).astype(np.float32)
+        found[:, 0] = np.maximum(believed - found[:, 1:].sum(axis=1), 0.0)
+        there = believed > 0
+        scale = np.where(there, self.strata.mass / np.where(there, believed, 1.0), 0.0)
+        found *= scale[:, None]
+        if self.strata.mean_costs is not None:
+            found = np.concatenate([found, found * self.strata.mean_costs])
+        return found
+
+    def tally(self, member: Member, actions: Ints | None = None) -> Tally:
+        """Return what a member does."""
+        actions = self.answers(member) if actions is None else actions
+        return Tally(self.counted(actions), self.expected(member.source, actions))
+
+    def doubt(self, pseudo_rows: float) -> Floats:
+        """Return the share of the expected tally in a blend, ``s / (n + s)`` in a stratum of n rows."""
+        size = self.strata.size
+        return pseudo_rows / np.maximum(size + pseudo_rows, 1e-300)

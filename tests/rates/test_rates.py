@@ -1,0 +1,254 @@
+import json
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from tailboost import rates
+
+FAMILIES = {
+    "error": lambda y, a, k: (np.ones(len(y), bool), (a != y) & (a >= 0)),
+    "miss": lambda y, a, k: (y == k, (a != y) & (a >= 0)),
+    "false_alarm": lambda y, a, k: (y != k, a == k),
+    "selected": lambda y, a, k: (np.ones(len(y), bool), a == k),
+    "deferred": lambda y, a, k: (np.ones(len(y), bool), a < 0),
+    "precision": lambda y, a, k: (a == k, y == k),
+    "answered_error": lambda y, a, k: (a >= 0, a != y),
+}
+LABELLED = {"miss", "false_alarm", "selected", "precision"}
+NAMES = np.array(["no", "perhaps", "yes"])
+EVERY = [
+    rates.error(),
+    rates.error(by="cell") <= 0.3,
+    rates.miss("yes", by="sex") <= {"f": 0.3, None: 0.5},
+    rates.false_alarm(1, by=("class", "sex")) <= 0.25,
+    rates.gap(rates.selected(True, by="sex")) <= 0.02,
+    rates.ratio(rates.selected("it's > 50\\K\n", by=("sex", "race"))) >= 0.8,
+    rates.largest(rates.error(by="class")),
+    rates.cost([[0, 1, 0.5], [5, 0, 0.5]], by="group") <= 2,
+    rates.largest(rates.cost(by="sex")),
+    rates.deferred() <= 0.05,
+    rates.precision(-1.5) >= 0.6,
+    rates.answered_error(by="race") <= {("a", "b"): 0.1, 3: 0.2},
+]
+
+
+def rule_of(kind, label):
+    make = getattr(rates, kind)
+    return lambda by=None: make(label, by=by) if kind in LABELLED else make(by=by)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("by", [None, "class", "group", "cell", "sex", ("sex", "race"), ("class", "race")])
+def test_every_rate_is_what_counting_row_by_row_gives(kind, by):
+    rng = np.random.default_rng(len(kind))
+    n = 60
+    y, a = rng.integers(3, size=n), rng.integers(-1, 3, size=n)
+    sex, race, w = rng.choice(["f", "m"], n), rng.choice([1, 2, 7], n), rng.integers(0, 3, size=n)
+    found = rates.measure(
+        rule_of(kind, "yes")(by),
+        NAMES[y],
+        NAMES[np.maximum(a, 0)],
+        groups={"sex": sex, "race": race},
+        deferred=a < 0,
+        sample_weight=w,
+        labels=NAMES,
+    )
+    among, counted = FAMILIES[kind](y, a, 2)
+
+    def inside(name):
+        if by is None:
+            return np.ones(n, bool)
+        if by == "class":
+            return NAMES[y] == name
+        if by == "sex":
+            return sex == name
+        if by == ("sex", "race"):
+            return (sex == name[0]) & (race == name[1])
+        if by == ("class", "race"):
+            return (NAMES[y] == name[0]) & (race == name[1])
+        column, value = name[1] if by == "cell" else name
+        of_group = (sex if column == "sex" else race) == value
+        return of_group & (NAMES[y] == name[0]) if by == "cell" else of_group
+
+    assert len(found) == {None: 1, "class": 3, "group": 5, "cell": 15, "sex": 2}.get(by, len(found))
+    for name, value in found.items():
+        rows = inside(name) & among
+        if w[rows].sum() == 0:
+            assert np.isnan(value)
+        else:
+            assert value == pytest.approx(np.average(counted[rows], weights=w[rows]))
+
+
+def test_costs_by_matrix_and_by_row():
+    y, a = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 0, 0])
+    matrix = [[0.0, 1.0], [5.0, -1.0]]
+    assert rates.measure(rates.cost(matrix), y, a)[None] == pytest.approx((0 + 1 - 1 + 5 + 5) / 5)
+    by_class = rates.measure(rates.cost(matrix, by="class"), y, a)
+    assert by_class == pytest.approx({0: 0.5, 1: 3.0})
+    costs = np.arange(10.0).reshape(5, 2)
+    each = rates.measure(rates.cost(by="class"), y, a, costs=costs)
+    assert each == pytest.approx({0: (0 + 3) / 2, 1: (5 + 6 + 8) / 3})
+    with pytest.raises(ValueError, match="give costs="):
+        rates.measure(rates.cost(), y, a)
+
+
+def test_a_frame_of_costs_is_read_by_its_labels():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([[0, 7], [3, 0]], index=["yes", "no"], columns=["yes", "no"])
+    y, a = np.array(["yes", "no", "no"]), np.array(["no", "yes", "no"])
+    found = rates.measure(rates.cost(frame, by="class"), y, a)
+    assert found == pytest.approx({"yes": 7.0, "no": 1.5})
+    swapped = frame.loc[["no", "yes"], ["yes", "no"]]
+    assert rates.measure(rates.cost(swapped, by="class"), y, a) == pytest.approx(found)
+
+
+def test_a_rate_is_the_mean_of_its_samples():
+    rng = np.random.default_rng(0)
+    y, a, g, w = (
+        rng.integers(3, size=50),
+        rng.integers(4, size=50),
+        rng.integers(2, size=(50, 1)),
+        rng.random(50),
+    )
+    strata, stratum = rates.Strata.of(y, g, w, NAMES, ("sex",), (("f", "m"),), defers=True)
+    matrix = rng.normal(size=(3, 4))
+    for rate in (
+        rates.precision("yes", by="sex"),
+        rates.answered_error(by="class"),
+        rates.miss("no", by="cell"),
+        rates.cost(matrix, by="sex"),
+    ):
+        tally = np.zeros((6, 4))
+        np.add.at(tally, (stratum, a), w / w.sum())
+        values = rate.terms(strata).values(tally)
+        for sample, value in zip(rate.samples(strata, stratum, a), values, strict=True):
+            assert ((sample.values >= sample.low) & (sample.values <= sample.high)).all()
+            mean = np.average(sample.values, weights=w[sample.rows]) if len(sample.rows) else np.nan
+            assert mean == pytest.approx(value, nan_ok=True)
+
+
+@pytest.mark.parametrize("rate", EVERY, ids=repr)
+def test_rates_are_values(rate):
+    assert rates.parse(repr(rate)) == rate
+    assert rates.parse(repr(rates.parse(repr(rate)))) == rate
+    assert pickle.loads(pickle.dumps(rate)) == rate
+    assert rates.from_dict(json.loads(json.dumps(rates.to_dict(rate)))) == rate
+    assert clone(rate, safe=False) == rate
+    assert hash(rate) == hash(pickle.loads(pickle.dumps(rate)))
+    assert len({rate, rates.error(by="nothing")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "words"),
+    [
+        ("gap(selected(yes, by=sex)) <= .02", rates.gap(rates.selected("yes", by="sex")) <= 0.02, None),
+        ("largest(error(by=cell))", rates.largest(rates.error("cell")), "largest error by cell"),
+        ("deferred() <= 5e-2", rates.deferred() <= 0.05, "share passed on: at most 0.05"),
+        (
+            "error(by=(sex, race))<={('f', 1): .3, None: .5}",
+            rates.error(("sex", "race")) <= {("f", 1): 0.3, None: 0.5},
+            None,
+        ),
+        ("cost([[0, 1], [5, 0]])", rates.cost([[0, 1], [5, 0]]), "mean cost"),
+        (
+            "ratio(selected('>50K', by=sex)) >= .8",
+            rates.ratio(rates.selected(">50K", by="sex")) >= 0.8,
+            "share answered '>50K' by sex: ratio at least 0.8",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_user_writes_and_reads(text, rate, words):
+    assert rates.parse(text) == rate
+    assert words is None or str(rates.parse(text)) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("eror()", "did you mean 'error'"),
+        ("error", "expected '\\('"),
+        ("error(by=sex", "expected '\\)'"),
+        ("gap(error(by=sex))", "must be compared"),
+        ("gap(error(by=sex)) >= .1", "limited from above"),
+        ("largest(error(by=sex)) <= .1", "leave 'largest' out"),
+        ("error() <= yes", "must be a number"),
+        ("error() <= .1 <= .2", "expected the end"),
+        ("error(by=sex, by=race)", "twice"),
+        ("gap(precision(1, by=sex)) <= .1", "no linear program"),
+        ("__import__('os')", "no rate is called so"),
+        ("error(" * 100, "nested too deeply|no rate|expected"),
+        ("cost([[0, 1]])", "K × K"),
+        ("error() <= 1e999", "finite"),
+    ],
+)
+def test_text_that_is_no_rate_is_refused_by_name(text, words):
+    with pytest.raises(ValueError, match=words):
+        rates.parse(text)
+
+
+def test_texts_made_at_random_are_read_or_refused():
+    rng = np.random.default_rng(0)
+    pieces = [
+        *"()[]{},:=<> '\"\\.",
+        "error",
+        "gap",
+        "by",
+        "cost",
+        "None",
+        "1",
+        "-.5",
+        "1e9",
+        "yes",
+        "<=",
+        ">=",
+        "é",
+        "\x00",
+    ]
+    whole = [repr(rate) for rate in EVERY]
+    for _ in range(3000):
+        text = "".join(rng.choice(pieces, rng.integers(1, 15)))
+        if rng.random() < 0.7:
+            base = whole[rng.integers(len(whole))]
+            at = rng.integers(len(base) + 1)
+            text = base[:at] + text[: rng.integers(3)] + base[at + rng.integers(3) :]
+        try:
+            found = rates.parse(text)
+        except (ValueError, TypeError):
+            continue
+        assert rates.parse(repr(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        (rates.selected("ja"), "no class is called 'ja'"),
+        (rates.selected(1), "no class is called 1"),
+        (rates.error(by="race"), "no such column.*'sex'"),
+        (rates.cost([[0, 1, 2], [1, 0, 2], [1, 2, 0]]), "shape"),
+    ],
+)
+def test_names_that_are_not_there_are_named(rate, words):
+    with pytest.raises(ValueError, match=words):
+        rates.measure(rate, ["no", "yes"], ["no", "no"], groups={"sex": [1, 2]})
+
+
+def test_bounds_name_units():
+    strata, _ = rates.Strata.of(np.array([0, 1]), None, np.ones(2), ["no", "yes"])
+    limit = rates.error(by="class") <= {"yes": 0.3}
+    assert np.isnan(limit.bounds(["no", "yes"])[0])
+    assert len(limit.rows(strata)) == 1
+    with pytest.raises(ValueError, match="no unit is called 'ja'"):
+        (rates.error(by="class") <= {"ja": 0.3}).rows(strata)
+
+
+def test_a_chain_of_comparisons_is_refused():
+    with pytest.raises(TypeError, match="neither true nor false"):
+        0.1 <= rates.error() <= 0.2  # noqa: B015
+    with pytest.raises(TypeError, match="must be a number"):
+        rates.error() <= "much"  # noqa: B015
+    with pytest.raises(TypeError, match="must be a number"):
+        rates.error() <= True  # noqa: B015
+    with pytest.raises(ValueError, match="compares units"):
+        rates.gap(rates.error()) <= 0.1  # noqa: B015

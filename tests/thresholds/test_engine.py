@@ -1,0 +1,256 @@
+"""The engine against all deterministic rules of a small table, mixed by a generic solver."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from tailboost import rates
+from tailboost.rates import Objective, Strata
+from tailboost.thresholds import Member, Pool, Program, Table, grow, restricted, shared, single
+
+NAMES = np.array(["a", "b", "c"])
+
+
+def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
+    """A table in which the belief is right: x has few values, and p(s | x) are the frequencies there."""
+    rng = np.random.default_rng(seed)
+    x, s = rng.integers(n_atoms, size=n), None
+    chance = rng.dirichlet(np.full(K * G, 0.7), n_atoms)
+    s = np.array([rng.choice(K * G, p=chance[i]) for i in x])
+    w = rng.integers(1, 4, size=n).astype(float) if weights else np.ones(n)
+    y, g = s // G, s % G
+    groups = g[:, None] if G > 1 else None
+    columns, values = (("sex",), (tuple(range(G)),)) if G > 1 else ((), ())
+    costs = rng.random((n, K + more.get("defers", False))) * 5 if more.pop("costs", False) else None
+    strata, stratum = Strata.of(y, groups, w, NAMES[:K], columns, values, costs=costs, **more)
+    share = w / w.sum()
+    frequency = np.zeros((n_atoms, len(strata.mass)))
+    np.add.at(frequency, (x, stratum), share)
+    frequency /= frequency.sum(axis=1, keepdims=True)
+    belief = np.ascontiguousarray(frequency[x].T, dtype=np.float32)
+    half = rng.random(n) < 0.5
+    return Table(strata, stratum, share, (belief,), costs, half), x
+
+
+def every_rule(table, x):
+    """Tallies of all deterministic rules of x, by counting rows one by one."""
+    A, share = table.strata.n_actions, table.share
+    tallies = []
+    for rule in product(range(A), repeat=int(x.max()) + 1):
+        actions = np.array(rule)[x]
+        tally = np.zeros((len(table.strata.mass), A))
+        np.add.at(tally, (table.stratum, actions), share)
+        if table.costs is not None:
+            met = np.zeros_like(tally)
+            np.add.at(met, (table.stratum, actions), share * table.costs[np.arange(len(x)), actions])
+            tally = np.concatenate([tally, met])
+        tallies.append(tally)
+    return tallies
+
+
+def value_of(rate, strata, tally):
+    return rate.terms(strata).values(tally)
+
+
+def best_mixture(table, x, objective, limits):
+    """The optimum over mixtures of all rules by a generic solver, from rates of each rule, not from rows."""
+    tallies, strata = every_rule(table, x), table.strata
+    T = len(tallies)
+    rows, right = [], []
+    worst = isinstance(objective, rates.Largest)
+    n_more = worst + len(limits)
+    tie = np.array([value_of(rates.error(), strata, t)[0] for t in tallies])
+    cost = np.zeros(T + n_more)
+    scale = (objective.rate if worst else objective).scale(strata)
+    if worst:
+        cost[:T], cost[T] = 1e-3 * tie, 1.0
+        V = np.array([value_of(objective.rate, strata, t) for t in tallies]) / scale
+        for column in V.T[~np.isnan(V).any(axis=0)]:
+            rows.append(np.r_[column, -1.0, np.zeros(len(limits))])
+            right.append(0.0)
+    else:
+        cost[:T] = [value_of(objective, strata, t)[0] / scale for t in tallies]
+    for j, limit in enumerate(limits):
+        z = np.eye(n_more)[worst + j]
+        terms = limit.rate.terms(strata)
+        top = np.array([np.tensordot(terms.top, t, axes=2) for t in tallies])
+        bottom = np.array([np.tensordot(terms.bottom, t, axes=2) for t in tallies])
+        for u in np.flatnonzero(bottom.max(axis=0) > 0):
+            if limit.form in ("gap", "ratio"):
+                r = top[:, u] / bottom[:, u]
+                rows += [np.r_[r, -z], np.r_[-r, z * (1.0 if limit.form == "gap" else limit.bound)]]
+                right += [limit.bound if limit.form == "gap" else 0.0, 0.0]
+            else:
+                sign = 1.0 if limit.form == "at most" else -1.0
+                rows.append(np.r_[sign * (top[:, u] - limit.bound * bottom[:, u]), np.zeros(n_more)])
+                right.append(0.0)
+    bounds = [(0, None)] * T + [(None, None)] * n_more
+    found = linprog(
+        cost,
+        A_ub=np.array(rows) if rows else None,
+        b_ub=right if rows else None,
+        A_eq=np.r_[np.ones(T), np.zeros(n_more)][None],
+        b_eq=[1.0],
+        bounds=bounds,
+    )
+    return found.fun if found.status == 0 else None
+
+
+def solve(table, objective, limits, pseudo_rows=0.0, **more):
+    pool = Pool(table)
+    program = Program.of_rates(table.strata, Objective.of(objective), limits)
+    expected, counted = grow(pool, program, [0], pseudo_rows, **more)
+    return pool, program, expected, counted
+
+
+PROGRAMS = {
+    "error": (rates.error(), []),
+    "worst class": (rates.largest(rates.error(by="class")), []),
+    "worst cell": (rates.largest(rates.error(by="cell")), []),
+    "equal misses": (rates.error(), [rates.gap(rates.miss("b", by="sex")) <= 0.02]),
+    "equalised odds": (
+        rates.error(),
+        [rates.gap(rates.miss("b", by="sex")) <= 0.05, rates.gap(rates.false_alarm("b", by="sex")) <= 0.05],
+    ),
+    "four fifths": (rates.error(), [rates.ratio(rates.selected("a", by="sex")) >= 0.8]),
+    "parity of cost": (rates.cost([[0, 1], [5, 0]]), [rates.gap(rates.selected("a", by="sex")) <= 0.02]),
+    "precision": (rates.miss("b"), [rates.precision("b") >= 0.75]),
+    "precision in each": (rates.miss("b"), [rates.precision("b", by="sex") >= 0.6]),
+    "ceiling": (rates.largest(rates.error(by="sex")), [rates.selected("a") <= 0.35]),
+    "floor": (rates.error(), [rates.selected("a", by="sex") >= 0.45]),
+    "target": (rates.error(), [rates.error(by="class") <= 0.4]),
+    "cost of rows": (rates.cost(), []),
+    "cost of rows, limited": (rates.error(), [rates.cost(by="sex") <= 2.7]),
+    "pass on": (rates.error(), [rates.deferred(by="sex") <= 0.2]),
+    "pass on, answered": (rates.deferred(), [rates.answered_error(by="class") <= 0.3]),
+    "pass on, worst": (rates.largest(rates.error(by="class")), [rates.deferred() <= 0.15]),
+}
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
+    objective, limits = PROGRAMS[name]
+    defers, costs = name.startswith("pass on"), name.startswith("cost of rows")
+    n_atoms = 5 if defers else 8
+    solved = 0
+    for seed in range(3):
+        table, x = atoms(seed, 2, 2, n_atoms, weights=weights, defers=defers, costs=costs)
+        best = best_mixture(table, x, objective, limits)
+        pool, _, expected, counted = solve(table, objective, limits)
+        if best is None:
+            assert not counted.feasible
+            assert counted.contradicting.any()
+            continue
+        solved += 1
+        assert counted.feasible
+        if not costs:  # the belief knows a stratum's mean cost, not a row's
+            assert expected.solved.value == pytest.approx(best, abs=2e-4)
+            assert expected.bound <= best + 1e-6
+            assert counted.solved.value == pytest.approx(best, abs=1e-3)
+        assert counted.solved.value >= best - 1e-6
+        choice = shared(pool, counted, table.doubt(0.0))
+        assert (choice.excesses <= 1e-5).all()
+        alone = single(pool, counted, table.doubt(0.0))
+        assert len(alone.numbers) == 1
+        if alone.keeps:
+            assert alone.value >= alone.bound - 1e-9
+    assert solved
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_three_classes_and_three_groups(seed):
+    table, x = atoms(seed, 3, 3, 5, n=600)
+    for objective, limits in (
+        (rates.largest(rates.error(by="class")), []),
+        (rates.error(), [rates.gap(rates.selected("c", by="sex")) <= 0.1]),
+    ):
+        best = best_mixture(table, x, objective, limits)
+        _, _, expected, counted = solve(table, objective, limits)
+        if best is not None:
+            assert expected.solved.value == pytest.approx(best, abs=2e-4)
+            assert counted.solved.value == pytest.approx(best, abs=2e-3)
+
+
+def test_the_master_is_the_linear_program_of_its_columns():
+    """HiGHS, warm and grown column by column, against linprog over the same columns."""
+    table, _ = atoms(3, 2, 3, 8)
+    objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
+    pool, program, _, counted = solve(table, objective, limits)
+    doubt = table.doubt(0.0)
+    again = restricted(pool, program, doubt)
+    T = len(pool.tallies)
+    v = np.array([tally.blended(doubt).ravel() for tally in pool.tallies])
+    rows = np.column_stack([program.matrix @ v.T, program.free[:, None]])
+    found = linprog(
+        np.r_[v @ program.cost, 0.0],
+        A_ub=rows,
+        b_ub=program.bound,
+        A_eq=np.r_[np.ones(T), 0.0][None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * T + [(None, None)],
+    )
+    assert again.solved.value == pytest.approx(found.fun, abs=1e-8)
+    assert counted.solved.value == pytest.approx(found.fun, abs=1e-6)
+
+
+def test_limits_that_contradict_each_other_are_named():
+    table, _ = atoms(0, 2, 2, 8)
+    limits = [
+        rates.selected("a") <= 0.9,
+        rates.miss("a") <= 0.01,
+        rates.gap(rates.selected("b", by="sex")) <= 1.0,
+        rates.false_alarm("a") <= 0.01,
+    ]
+    _, _, _, counted = solve(table, rates.error(), limits)
+    assert not counted.feasible
+    assert counted.contradicting.tolist() == [False, True, False, True]
+
+
+def test_units_without_rows_limit_nothing():
+    rng = np.random.default_rng(0)
+    y, g = rng.integers(2, size=200), np.zeros((200, 1), dtype=int)
+    strata, stratum = Strata.of(y, g, np.ones(200), NAMES[:2], ("sex",), (("f", "m"),))
+    belief = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
+    table = Table(strata, stratum, np.full(200, 1 / 200), (belief,))
+    limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
+    _, _, _, counted = solve(table, rates.largest(rates.error(by="cell")), limits)
+    assert counted.feasible
+    assert counted.solved.value == pytest.approx(0.0, abs=1e-6)
+    assert np.isnan(rates.error(by="sex").terms(strata).values(np.ones((2, 2)))[1])
+
+
+def test_a_budget_limits_the_mean_error():
+    table, _ = atoms(1, 3, 1, 6)
+    errors = []
+    for budget in (0.0, 0.02, 1.0):
+        pool, _, _, counted = solve(table, rates.largest(rates.error(by="class")), [], mean_budget=budget)
+        tally = sum(
+            w * pool.tallies[i].counted for w, i in zip(counted.solved.weights, counted.numbers, strict=True)
+        )
+        plain = rates.error().terms(table.strata).values(pool.tallies[0].counted)[0]
+        mean = rates.error().terms(table.strata).values(tally)[0]
+        assert mean <= plain + budget + 1e-6
+        errors.append(counted.solved.value)
+    assert errors[0] >= errors[1] >= errors[2]
+
+
+def test_a_row_is_answered_alike_alone_and_in_its_table():
+    rng = np.random.default_rng(0)
+    belief = rng.dirichlet(np.ones(12), 500).T.astype(np.float32)
+    for A in (2, 3, 5):
+        member = Member.of(0, rng.normal(size=(12, A)))
+        together = member.answers(belief)
+        alone = [member.answers(np.ascontiguousarray(belief[:, [i]]))[0] for i in range(500)]
+        assert together.tolist() == alone
+
+
+def test_halves_add_up_and_expected_tallies_keep_the_masses():
+    table, _ = atoms(5, 3, 2, 6, weights=True)
+    member = Member.of(0, np.random.default_rng(1).normal(size=(6, 3)))
+    tally = table.tally(member)
+    np.testing.assert_allclose(tally.counted.sum(axis=1), table.strata.mass)
+    np.testing.assert_allclose(tally.expected.sum(axis=1), table.strata.mass, rtol=1e-5)
+    np.testing.assert_allclose(tally.halves[1].sum(), table.share[table.half].sum())
