@@ -22,6 +22,9 @@ Subset = Literal["train", "validation", "test"]
 _CIFAR = "https://www.cs.toronto.edu/~kriz/cifar.html"
 _MNIST = "https://yann.lecun.com/exdb/mnist (Fashion-MNIST: https://github.com/zalandoresearch/fashion-mnist)"
 _MEDMNIST = "https://medmnist.com"
+_EMNIST = "https://www.nist.gov/itl/products-and-services/emnist-dataset"
+_TINY = "https://cs231n.stanford.edu/tiny-imagenet-200.zip"
+_CELEBA = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
 
 
 def load_image_npz(path: str | Path, *, subset: Subset = "train", return_X_y: bool = False) -> Any:
@@ -125,7 +128,7 @@ def load_cifar10(path: str | Path, *, subset: Subset = "train", return_X_y: bool
     with _readable(
         "load_cifar10", Path(path), f"the folder unpacked from cifar-10-python.tar.gz of {_CIFAR}"
     ):
-        folder, binary = _cifar_folder(Path(path), batches[0])
+        folder, binary = _cifar_folder(Path(path), batches[0], "cifar-10-batches-py", "cifar-10-batches-bin")
         if binary:
             rows = np.concatenate([_records(folder / f"{name}.bin") for name in batches])
             pixels, labels = rows[:, 1:], rows[:, 0]
@@ -137,6 +140,167 @@ def load_cifar10(path: str | Path, *, subset: Subset = "train", return_X_y: bool
             names = _unpickled(folder / "batches.meta")["label_names"]
         images = _upright(pixels)
     return _bunch(path, subset, images, labels, names, return_X_y)
+
+
+def load_cifar100(path: str | Path, *, subset: Subset = "train", return_X_y: bool = False) -> Any:
+    """Load CIFAR-100 (32×32, colour, a hundred fine classes) from its python or binary files.
+
+    Parameters
+    ----------
+    path : path-like
+        The unpacked folder, ``cifar-100-python`` or ``cifar-100-binary``, or one that holds it.
+    subset : {"train", "test"}, default="train"
+        50,000 or 10,000 images, in the published order.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch or (data, target)
+        As from `load_image_npz`.
+
+    Raises
+    ------
+    ValueError
+        Files that are missing or damaged.
+    """
+    _check_subset("load_cifar100", subset, ("train", "test"))
+    with _readable(
+        "load_cifar100", Path(path), f"the folder unpacked from cifar-100-python.tar.gz of {_CIFAR}"
+    ):
+        folder, binary = _cifar_folder(Path(path), subset, "cifar-100-python", "cifar-100-binary")
+        if binary:
+            rows = _records(folder / f"{subset}.bin", labels=2)  # coarse, then fine
+            pixels, labels = rows[:, 2:], rows[:, 1]
+            names = (folder / "fine_label_names.txt").read_text().split()
+        else:
+            batch = _unpickled(folder / subset)
+            pixels, labels = batch["data"], np.asarray(batch["fine_labels"])
+            names = _unpickled(folder / "meta")["fine_label_names"]
+        images = _upright(pixels)
+    return _bunch(path, subset, images, labels, names, return_X_y)
+
+
+def load_emnist(path: str | Path, *, subset: Subset = "train", return_X_y: bool = False) -> Any:
+    """Load EMNIST by class (28×28, grey, 62 digits and letters of unequal frequency) from its idx files.
+
+    Parameters
+    ----------
+    path : path-like
+        Folder with ``emnist-byclass-train-images-idx3-ubyte``, ``…-labels-idx1-ubyte`` and the same of
+        ``test``, gzipped or not.
+    subset : {"train", "test"}, default="train"
+        697,932 or 116,323 images.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch or (data, target)
+        As from `load_image_npz`; the files hold images lying on their side, these are upright.
+
+    Raises
+    ------
+    ValueError
+        Files that are missing or damaged.
+    """
+    part = _check_subset("load_emnist", subset, ("train", "test"))
+    with _readable("load_emnist", Path(path), f"a folder with the idx files of {_EMNIST}"):
+        images, labels = _idx_pair(Path(path), f"emnist-byclass-{part}-")
+    names = [*map(str, range(10)), *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", *"abcdefghijklmnopqrstuvwxyz"]
+    return _bunch(path, subset, images.transpose(0, 2, 1), labels, names, return_X_y)
+
+
+def load_tiny_imagenet(path: str | Path, *, subset: Subset = "train", return_X_y: bool = False) -> Any:
+    """Load Tiny ImageNet (64×64, colour, 200 classes) from its unpacked folder; needs Pillow.
+
+    Parameters
+    ----------
+    path : path-like
+        ``tiny-imagenet-200``, or the folder that holds it.
+    subset : {"train", "test"}, default="train"
+        100,000 or 10,000 images; those of the test are the published validation rows, as the labels of the
+        published test rows are not public.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch or (data, target)
+        As from `load_image_npz`.
+
+    Raises
+    ------
+    ValueError
+        Files that are missing or damaged.
+    """
+    _check_subset("load_tiny_imagenet", subset, ("train", "test"))
+    with _readable("load_tiny_imagenet", Path(path), f"the folder unpacked from {_TINY}"):
+        inner = Path(path) / "tiny-imagenet-200"
+        folder = inner if inner.is_dir() else Path(path)
+        names = (folder / "wnids.txt").read_text().split()
+        number = {name: k for k, name in enumerate(names)}
+        if subset == "train":
+            found = [
+                (file, number[name])
+                for name in names
+                for file in sorted((folder / "train" / name).rglob("*.JPEG"))
+            ]
+        else:
+            lines = (folder / "val" / "val_annotations.txt").read_text().splitlines()
+            found = [
+                (folder / "val" / "images" / line.split("\t")[0], number[line.split("\t")[1]])
+                for line in lines
+            ]
+        if not found:
+            raise ValueError("it holds no images")
+        images = np.stack([_picture(file) for file, _ in found])
+        labels = np.array([k for _, k in found])
+    return _bunch(path, subset, images, labels, names, return_X_y)
+
+
+def load_celeba(
+    path: str | Path, *, subset: Subset = "train", size: int = 64, return_X_y: bool = False
+) -> Any:
+    """Load CelebA with hair colour as the label, from its aligned images; needs Pillow.
+
+    Parameters
+    ----------
+    path : path-like
+        Folder with ``img_align_celeba``, ``list_attr_celeba.txt`` and ``list_eval_partition.txt``.
+    subset : {"train", "validation", "test"}, default="train"
+        The published split.
+    size : int, default=64
+        Height and width that the middle square of an image is scaled to.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch or (data, target)
+        As from `load_image_npz`, ``target`` 1 where the hair is blond; the Bunch has ``groups``, shape (n,),
+        1 for men: (class, group) are the four cells of Sagawa et al. 2020.
+
+    Raises
+    ------
+    ValueError
+        Files that are missing or damaged.
+    """
+    _check_subset("load_celeba", subset)
+    part = str(("train", "validation", "test").index(subset))
+    folder = Path(path)
+    with _readable("load_celeba", folder, f"a folder with the aligned images and lists of {_CELEBA}"):
+        lines = (folder / "list_attr_celeba.txt").read_text().splitlines()
+        blond, male = (lines[1].split().index(name) + 1 for name in ("Blond_Hair", "Male"))
+        rows = (line.split() for line in lines[2:])
+        known = {row[0]: (int(row[blond] == "1"), int(row[male] == "1")) for row in rows if row}
+        parts = (line.split() for line in (folder / "list_eval_partition.txt").read_text().splitlines())
+        files = [row[0] for row in parts if row and row[1] == part]
+        images = np.stack([_picture(folder / "img_align_celeba" / file, size) for file in files])
+        labels, groups = np.array([known[file] for file in files]).T
+    bunch = _bunch(path, subset, images, labels, ["other", "blond"], False)
+    bunch.groups = groups
+    return (bunch.data, bunch.target) if return_X_y else bunch
 
 
 # -- what the loaders share ------------------------------------------------------------------------------
@@ -207,17 +371,26 @@ def _idx_pair(folder: Path, prefix: str) -> tuple[Bytes, Bytes]:
     return _read_idx(folder / f"{prefix}images-idx3-ubyte"), _read_idx(folder / f"{prefix}labels-idx1-ubyte")
 
 
-def _cifar_folder(path: Path, file: str) -> tuple[Path, bool]:
+def _cifar_folder(path: Path, file: str, *folders: str) -> tuple[Path, bool]:
     """Return the folder that holds the batches, and whether they are the binary ones."""
-    for folder in (path, path / "cifar-10-batches-py", path / "cifar-10-batches-bin"):
+    for folder in (path, *(path / name for name in folders)):
         for name in (file, f"{file}.bin"):
             if (folder / name).is_file():
                 return folder, name.endswith(".bin")
     raise FileNotFoundError(2, "no such file", str(path / file))
 
 
-def _records(path: Path) -> Bytes:
-    return np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, 1 + 3072)
+def _records(path: Path, labels: int = 1) -> Bytes:
+    return np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, labels + 3072)
+
+
+def _picture(file: Path, size: int | None = None) -> Bytes:
+    """Return an image's pixels in colour; with a size those of its middle square, scaled."""
+    from PIL import Image, ImageOps
+
+    with Image.open(file) as image:
+        colour = image.convert("RGB")
+    return np.asarray(colour if size is None else ImageOps.fit(colour, (size, size)), dtype=np.uint8)
 
 
 def _upright(pixels: NDArray[Any]) -> Bytes:

@@ -28,7 +28,15 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from experiments._experiment import Cells, Experiment, OutOfTime, Report, Settings
-from experiments._image_files import load_cifar10, load_image_npz, load_mnist
+from experiments._image_files import (
+    load_celeba,
+    load_cifar10,
+    load_cifar100,
+    load_emnist,
+    load_image_npz,
+    load_mnist,
+    load_tiny_imagenet,
+)
 from experiments._image_tables import (
     CE,
     GAME,
@@ -160,6 +168,13 @@ PAPER_CIFAR = Protocol(
     thetas=PAPER.thetas,
     augment=True,
 )  # fmt: skip
+PAPER_CIFAR100 = replace(
+    PAPER_CIFAR,
+    game_net="wrn_28_10",
+    game=PAPER_CIFAR.game | {"steps": 10_000, "warmup_epochs": 40},
+    rounds=50,
+)
+PAPER_TINY = replace(PAPER, single=PAPER.single | {"batch_size": 128})
 
 
 # -- data ------------------------------------------------------------------------------------------------
@@ -179,6 +194,8 @@ class Task:
         By scale.
     n_classes : int
         K; two classes have the class game with errors only.
+    groups : callable or None
+        ``groups(folder) -> ndarray`` gives a group of each test row: errors of class × group cells are shown.
     """
 
     read: Callable[[Path, Any], Sample | None]
@@ -186,6 +203,7 @@ class Task:
     small: Protocol
     paper: Protocol
     n_classes: int = 10
+    groups: Callable[[Path], NDArray[np.int64]] | None = None
 
 
 def _npz_or(name: str, load: Callable[..., Any], *folders: str) -> Callable[[Path, Any], Sample | None]:
@@ -206,6 +224,10 @@ def _medmnist(name: str) -> Callable[[Path, Any], Sample]:
     return lambda folder, subset: load_image_npz(folder / f"{name}.npz", subset=subset, return_X_y=True)
 
 
+def _celeba(folder: Path) -> Path:
+    return inner if (inner := folder / "celeba").is_dir() else folder
+
+
 _CIFAR10 = _npz_or("cifar10", load_cifar10)
 # Without augmentation: with it the small net cannot fit its training rows to θ = .9.
 _CIFAR_SMALL = replace(SMALL, largest=700, tested=2000, voter_epochs=90, thetas=(0.3, 0.6, 0.9))
@@ -218,6 +240,22 @@ TASKS: dict[str, Task] = {
     ),
     "PneumoniaMNIST": Task(_medmnist("pneumoniamnist"), 1.0, replace(SMALL, largest=None), PAPER, 2),
     "TissueMNIST": Task(_medmnist("tissuemnist"), 1.0, SMALL, PAPER, 8),
+    # The small net has a few steps an epoch here: a hundred classes of few rows each.
+    "CIFAR-100": Task(
+        _npz_or("cifar100", load_cifar100), 1.0, replace(_CIFAR_SMALL, largest=60), PAPER_CIFAR100, 100
+    ),
+    "EMNIST": Task(_npz_or("emnist", load_emnist, "emnist"), 1.0, replace(SMALL, largest=300), PAPER, 62),
+    "Tiny ImageNet": Task(
+        _npz_or("tiny-imagenet", load_tiny_imagenet), 1.0, replace(SMALL, largest=40), PAPER_TINY, 200
+    ),
+    "CelebA": Task(
+        lambda folder, subset: load_celeba(_celeba(folder), subset=subset, return_X_y=True),
+        1.0,
+        SMALL,
+        PAPER,
+        2,
+        lambda folder: load_celeba(_celeba(folder), subset="test").groups,
+    ),
 }
 
 
@@ -230,6 +268,7 @@ class Data:
     test: Sample
     weight: NDArray[np.float64]
     n_classes: int
+    groups: NDArray[np.int64] | None = None
 
 
 def prepare(task: Task, protocol: Protocol, folder: Path, seed: int, *, game: bool = False) -> Data:
@@ -246,11 +285,13 @@ def prepare(task: Task, protocol: Protocol, folder: Path, seed: int, *, game: bo
         size = protocol.game_held_out if game else protocol.held_out
         X, X_val, y, y_val = train_test_split(*train, test_size=size, stratify=train[1], random_state=seed)
         train, judged = (X, y), (X_val, y_val)
+    groups = None if task.groups is None else task.groups(folder)
     if protocol.tested is not None and protocol.tested < len(test[1]):
         rows = rng.permutation(len(test[1]))[: protocol.tested]
         test = test[0][rows], test[1][rows]
+        groups = None if groups is None else groups[rows]
     shares = np.bincount(train[1], minlength=K) / np.bincount(test[1], minlength=K)
-    return Data(train, judged, test, shares[test[1]], K)
+    return Data(train, judged, test, shares[test[1]], K, groups)
 
 
 def cut_classes(
@@ -295,7 +336,7 @@ def _cell(
     began = time.process_time()
     if method in TITLES:
         net = _single(protocol, data, method, seed)
-        found = {"test": _errors(data.test[1], net.predict(data.test[0]))}
+        found = {"test": _errors(data, net.predict(data.test[0]))}
         found["after"] = _after(net.predict_proba, data)
     else:
         with checkpoints(settings, name, method, seed) as folder, warnings.catch_warnings():
@@ -372,7 +413,7 @@ def _judged(classifier: Any, data: Data) -> dict[str, Any]:
     held = metrics.class_errors(data.judged[1], classifier.predict(data.judged[0]))
     return {
         "drawn": drawn,
-        "test": _errors(y, classifier.predict(X)),
+        "test": _errors(data, classifier.predict(X)),
         "worst held out": round(max(held.values()), 5),
         "after": _after(partial(_mean_probabilities, classifier), data),
     }
@@ -393,8 +434,13 @@ def _after(predict_proba: Callable[[NDArray[Any]], Any], data: Data) -> dict[str
     return {how: [[row["worst"], row["mean"]] for row in rows] for how, rows in found.items()}
 
 
-def _errors(y: NDArray[Any], answers: NDArray[Any]) -> dict[str, Any]:
-    return _summary(metrics.class_errors(y, answers), answers != y)
+def _errors(data: Data, answers: NDArray[Any]) -> dict[str, Any]:
+    y = data.test[1]
+    found = _summary(metrics.class_errors(y, answers), answers != y)
+    if data.groups is not None:
+        cells = metrics.group_errors(y, answers, y * (int(data.groups.max()) + 1) + data.groups)
+        found["worst cell"] = round(max(cells.values()), 5)
+    return found
 
 
 def _summary(class_errors: Mapping[Any, float], losses: NDArray[Any]) -> dict[str, Any]:
@@ -558,4 +604,8 @@ EXPERIMENTS = (
         ("MNIST, imbalanced", "Fashion-MNIST, imbalanced", "PneumoniaMNIST"),
     ),
     _experiment("tissuemnist", "TissueMNIST: tail and worst class with nets", ("TissueMNIST",)),
+    _experiment("cifar100", "CIFAR-100: tail and worst class with nets", ("CIFAR-100",)),
+    _experiment("emnist", "EMNIST by class, 62 classes: tail and worst class with nets", ("EMNIST",)),
+    _experiment("tiny-imagenet", "Tiny ImageNet: tail and worst class with nets", ("Tiny ImageNet",)),
+    _experiment("celeba", "CelebA, blond or not: tail, worst class and cell with nets", ("CelebA",)),
 )

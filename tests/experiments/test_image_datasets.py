@@ -65,6 +65,93 @@ def cifar10_binary(folder):
         (folder / f"{name}.bin").write_bytes(np.column_stack([y, as_rows(images)]).tobytes())
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_cifar100(tmp_path, binary):
+    """Fine labels, whatever the coarse ones are."""
+    images, fine = pictures(5, 32, 32, 3), np.array([1, 0, 2, 2, 1])
+    folder = tmp_path / ("cifar-100-binary" if binary else "cifar-100-python")
+    folder.mkdir()
+    for part in ("train", "test"):
+        if binary:
+            rows = np.column_stack([np.zeros(5, np.uint8), fine.astype(np.uint8), as_rows(images)])
+            (folder / f"{part}.bin").write_bytes(rows.astype(np.uint8).tobytes())
+        else:
+            batch = {b"data": as_rows(images), b"fine_labels": fine.tolist(), b"coarse_labels": [0] * 5}
+            dump(folder / part, batch)
+    (folder / "fine_label_names.txt").write_text("\n".join(CLASSES))
+    dump(folder / "meta", {b"fine_label_names": [c.encode() for c in CLASSES]})
+    read = image_files.load_cifar100(tmp_path, subset="test")
+    np.testing.assert_array_equal(read.data, images)
+    assert (read.target.tolist(), read.target_names.tolist()) == (fine.tolist(), CLASSES)
+
+
+def test_emnist_is_upright(tmp_path):
+    images, y = pictures(6, 28, 28), labels(6, 62)
+    write_idx(tmp_path / "emnist-byclass-test-images-idx3-ubyte", images.transpose(0, 2, 1), zipped=True)
+    write_idx(tmp_path / "emnist-byclass-test-labels-idx1-ubyte", y, zipped=True)
+    X, target = image_files.load_emnist(tmp_path, subset="test", return_X_y=True)
+    np.testing.assert_array_equal(X[..., 0], images)
+    assert target.tolist() == y.tolist()
+
+
+def write_tiny_imagenet(folder, names, shape=(64, 64, 3), n=4):
+    """JPEG files of one colour each, in the published folders; return the colours by class."""
+    image = pytest.importorskip("PIL.Image")
+    colours = {name: 40 * k + 30 for k, name in enumerate(names)}
+    (folder / "val" / "images").mkdir(parents=True)
+    (folder / "wnids.txt").write_text("\n".join(names))
+    told = []
+    for name, colour in colours.items():
+        of_class = folder / "train" / name / "images"
+        of_class.mkdir(parents=True)
+        for i in range(n):
+            pixels = np.full(shape, colour, np.uint8)
+            image.fromarray(pixels).save(of_class / f"{name}_{i}.JPEG")
+            image.fromarray(pixels[..., 0]).save(folder / "val" / "images" / f"{name}_{i}.JPEG")
+            told.append(f"{name}_{i}.JPEG\t{name}\t0\t0\t62\t62")
+    (folder / "val" / "val_annotations.txt").write_text("\n".join(told) + "\n")
+    return colours
+
+
+@pytest.mark.parametrize("subset", ["train", "test"])
+def test_tiny_imagenet(tmp_path, subset):
+    names = ["n02", "n01", "n03"]
+    colours = write_tiny_imagenet(tmp_path / "tiny-imagenet-200", names)
+    read = image_files.load_tiny_imagenet(tmp_path, subset=subset)
+    assert read.data.shape == (12, 64, 64, 3)
+    assert read.target_names.tolist() == names
+    shown = [abs(int(x.mean()) - colours[names[k]]) for x, k in zip(read.data, read.target, strict=True)]
+    assert max(shown) <= 2  # JPEG
+
+
+def write_celeba(folder, n=30):
+    """Images whose brightness tells the hair, of three parts; return hair, sex and part of each."""
+    image = pytest.importorskip("PIL.Image")
+    (folder / "img_align_celeba").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    blond, male, part = rng.integers(0, 2, n), rng.integers(0, 2, n), np.arange(n) % 3
+    lines, parts = [f"{n}", "Bald Blond_Hair Male"], []
+    for i in range(n):
+        file = f"{i + 1:06d}.jpg"
+        pixels = np.full((218, 178, 3), 60 + 120 * blond[i], np.uint8)
+        image.fromarray(pixels).save(folder / "img_align_celeba" / file)
+        lines.append(f"{file}  -1 {2 * blond[i] - 1:2d} {2 * male[i] - 1:2d}")
+        parts.append(f"{file} {part[i]}")
+    (folder / "list_attr_celeba.txt").write_text("\n".join(lines) + "\n")
+    (folder / "list_eval_partition.txt").write_text("\n".join(parts) + "\n")
+    return blond, male, part
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_celeba(tmp_path, number):
+    blond, male, part = write_celeba(tmp_path)
+    read = image_files.load_celeba(tmp_path, subset=("train", "validation", "test")[number], size=16)
+    assert read.data.shape == (10, 16, 16, 3)
+    assert read.target.tolist() == blond[part == number].tolist()
+    assert read.groups.tolist() == male[part == number].tolist()
+    assert ((read.data.mean(axis=(1, 2, 3)) > 100) == (read.target == 1)).all()
+
+
 @pytest.mark.parametrize(
     ("write", "name"), [(cifar10_python, "cifar-10-batches-py"), (cifar10_binary, "cifar-10-batches-bin")]
 )
