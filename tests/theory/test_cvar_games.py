@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from conftest import make, noisy
+from scipy.optimize import minimize
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.game import Game, Response, Turn, Units, play
@@ -296,3 +297,31 @@ def test_outliers_are_left_out_of_the_objective(name):
         left = max(0.0, left - mass)
     loss = clf.estimator_weights_ @ clf.combiner_.pool.ledger.pool().columns(np.arange(len(y))).T
     assert clf.guarantee_.achieved == pytest.approx(cvar(loss, 0.3, p), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("norm", [0.5, 2.0, 8.0])
+def test_regularised_lpboost_at_one_over_n_is_adaboost_of_bounded_norm(seed, norm):
+    """At α = 1/n no cap binds, and the dual is AdaBoost's exponential loss over ‖a‖₁ = β/2.
+
+    Shen and Li, "On the dual formulation of boosting algorithms" (2009), derive the dual. The truth is a generic
+    solver's minimum of the loss itself.
+    """
+    rng = np.random.default_rng(seed)
+    n, T = 30, 5
+    losses = (rng.random((T, n)) < 0.35).astype(float)
+    margins = 1.0 - 2.0 * losses
+
+    def exponential_loss(a):
+        return np.exp(-a @ margins).mean()
+
+    start = np.full(T, norm / T)
+    summed = {"type": "eq", "fun": lambda a: a.sum() - norm}
+    settings = {"ftol": 1e-14, "maxiter": 1000}
+    truth = minimize(exponential_loss, start, bounds=[(0, norm)] * T, constraints=summed, options=settings)
+    assert truth.success
+    solution = entropic_weights(losses, 1 / n, 2.0 * norm)
+    ours = norm * solution.mixture
+    assert exponential_loss(ours) == pytest.approx(truth.fun, rel=1e-6)
+    weights = np.exp(-ours @ margins)
+    np.testing.assert_allclose(solution.unit_weights, weights / weights.sum(), atol=1e-5)
