@@ -304,8 +304,8 @@ def test_outliers_are_left_out_of_the_objective(name):
 def test_regularised_lpboost_at_one_over_n_is_adaboost_of_bounded_norm(seed, norm):
     """At α = 1/n no cap binds, and the dual is AdaBoost's exponential loss over ‖a‖₁ = β/2.
 
-    Shen and Li, "On the dual formulation of boosting algorithms" (2009), derive the dual. The truth is a generic
-    solver's minimum of the loss itself.
+    Shen and Li, "On the dual formulation of boosting algorithms" (2009), derive the dual. The truth is a
+    generic solver's minimum of the loss itself.
     """
     rng = np.random.default_rng(seed)
     n, T = 30, 5
