@@ -8,6 +8,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
@@ -139,3 +140,18 @@ class TestFittedModels:
         alone, listed = (LogitAdjustedClassifier(e).fit(X, LABELS) for e in (forest, [forest]))
         np.testing.assert_array_equal(alone.predict_proba(X), listed.predict_proba(X))
         assert tb.WorstClassBoostClassifier(LogitAdjustedClassifier(forest), n_estimators=2).fit(X, LABELS)
+
+
+class ColumnOfAnswers(DecisionTreeClassifier):
+    """Answers of shape (n, 1), as CatBoost's for three classes."""
+
+    def predict(self, X):
+        return super().predict(X)[:, None]
+
+
+def test_answers_may_be_a_column():
+    fits = [
+        tb.AdaLPBoostClassifier(tree(max_depth=2), n_estimators=2, random_state=0).fit(X[::2], LABELS[::2])
+        for tree in (ColumnOfAnswers, DecisionTreeClassifier)
+    ]
+    np.testing.assert_array_equal(fits[0].predict_proba(X), fits[1].predict_proba(X))
