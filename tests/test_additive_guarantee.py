@@ -67,9 +67,9 @@ class TestErrors:
         if rows.startswith("X_val"):
             train, judged = np.arange(100), np.arange(100, 160)
             given = {"X_val": X[judged], "y_val": y[judged], "sample_weight_val": weight[judged]}
-            clf.fit(X[train], y[train], weight[train], **given)
+            clf.fit(X[train], y[train], sample_weight=weight[train], **given)
         else:
-            clf.fit(X, y, weight)
+            clf.fit(X, y, sample_weight=weight)
             judged = np.arange(len(y)) if rows == "train" else clf.combiner_.rows.given.index
         found = clf.guarantee_
         wrong = clf.predict(X[judged]) != y[judged]

@@ -9,7 +9,7 @@ pd = pytest.importorskip("pandas")
 
 
 def test_numbers_and_the_ends_of_their_range():
-    assert _checks.check_number("0.5", "x", 0, 1) == 0.5
+    assert _checks.check_number(np.float32(0.5), "x", 0, 1) == 0.5
     assert _checks.check_number(0, "x", 0, closed=True) == 0.0
     for value, options, interval in [
         (0, {"low": 0, "high": 1}, r"\(0, 1\]"),
@@ -23,7 +23,7 @@ def test_numbers_and_the_ends_of_their_range():
             _checks.check_number(value, "x", **options)
     with pytest.raises(ValueError, match=r"^x must be a number, got None"):
         _checks.check_number(None, "x", 0)
-    for value in (True, np.True_):
+    for value in (True, np.True_, "0.5", b"0.5", 1j):
         with pytest.raises(ValueError, match="x must be a number, got"):
             _checks.check_number(value, "x", 0, 1)
 

@@ -410,7 +410,7 @@ def test_bad_alpha(alpha):
         (lambda: metrics.group_errors(Y, Y, ["a", "b"]), "groups has 2 rows, y_true has 3"),
         (lambda: metrics.group_errors(Y, Y, ["a", None, "b"]), "groups contains NaN or None"),
         (lambda: metrics.group_errors(Y, Y, pd.Series(["a", None, "b"])), "groups contains NaN or None"),
-        (lambda: metrics.group_errors(Y, Y, np.ones((3, 2))), r"groups must have shape \(n,\)"),
+        (lambda: metrics.group_errors(Y, Y, np.ones((3, 2, 2))), "groups must be a 1d array or a table"),
         (lambda: metrics.expected_group_errors(Y, P, ["a"]), "groups has 1 rows, y_true has 3"),
     ],
 )

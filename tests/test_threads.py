@@ -1,6 +1,7 @@
 """Predictions and fits in several threads at once: no crash, no error, no other answer than alone."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,36 @@ def test_threads_of_joblib_share_the_cores(monkeypatch):
 def test_no_thread_at_all(learner):
     with pytest.raises(ValueError, match="'n_jobs' parameter"):
         clone(LEARNERS[learner]).set_params(n_jobs=0).fit([[0.0], [1.0]], [0, 1])
+
+
+FORK = """
+import multiprocessing, os, time
+import numpy as np
+import tailboost as tb
+
+X = np.random.default_rng(0).normal(size=(400, 5))
+y = (X[:, 0] > 0).astype(int)
+make = lambda: tb.WorstClassBoostClassifier(n_estimators=2, validation=0.3, random_state=0)
+want = make().fit(X, y).predict(X)
+
+def child():
+    os._exit(0 if (make().fit(X, y).predict(X) == want).all() else 1)
+
+process = multiprocessing.get_context("fork").Process(target=child)
+process.start()
+process.join(40)
+if process.exitcode is None:
+    process.kill()
+    print("hangs")
+else:
+    print("exit", process.exitcode)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fit_in_a_fork_after_a_fit_ends():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK],
+        env=os.environ | {"OMP_NUM_THREADS": "2"}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "exit 0", done.stderr[-500:]

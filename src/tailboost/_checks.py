@@ -68,7 +68,7 @@ def check_length(values: Any, name: str, n: int, of: str = "X") -> None:
 
 
 def refuse_missing(values: Any, name: str) -> None:
-    """Raise if a column of labels or groups has missing entries."""
+    """Raise if a column of labels or groups has missing entries, or is a list of text and other values."""
     # A list of text and NaN would become text, "nan" included.
     column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
@@ -83,6 +83,12 @@ def refuse_missing(values: Any, name: str) -> None:
             f"{name} contains NaN or None: {missing} of {column.size} entries are missing; name them or drop "
             "their rows"
         )
+    if hasattr(values, "dtype"):
+        return
+    text = next((v for v in entries if isinstance(v, str)), None)
+    other = next((v for v in entries if not isinstance(v, str)), None)
+    if text is not None and other is not None:  # NumPy would make one of 1 and "1"
+        raise ValueError(f"{name} mixes values that are text, such as {text!r}, with others, as {other!r}")
 
 
 def refuse_frame(frame: Any) -> None:

@@ -27,7 +27,7 @@ def check_number(
     ValueError
         If ``value`` is not such a number.
     """
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_, str, bytes)):
         raise ValueError(f"{name} must be a number, got {value!r}")
     try:
         number = float(value)
@@ -66,6 +66,14 @@ def finite(values: ArrayLike, name: str) -> Floats:
         If there are others.
     """
     array = np.asarray(values)
+    # NumPy would read the text "1" and drop the imaginary part of 1j.
+    others = [v for v in array.flat if isinstance(v, (str, bytes, complex))] if array.dtype == object else []
+    if others or array.dtype.kind not in "biufO":
+        raise ValueError(
+            f"{name} must be numbers, got {others[0]!r}"
+            if others
+            else f"{name} must be numbers, got dtype {array.dtype}"
+        )
     try:
         out = np.ascontiguousarray(array, dtype=float)
     except (TypeError, ValueError) as error:

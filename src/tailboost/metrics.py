@@ -20,6 +20,7 @@ from tailboost._checks import (
     check_length,
     check_probabilities,
     check_same_kind,
+    columns_by_name,
     distinct_labels,
     label_column,
     loss_vector,
@@ -304,7 +305,7 @@ def worst_class_error(
 def group_errors(
     y_true: ArrayLike,
     y_pred: ArrayLike,
-    groups: ArrayLike,
+    groups: Any,
     *,
     sample_weight: ArrayLike | None = None,
 ) -> dict[Any, float]:
@@ -314,15 +315,17 @@ def group_errors(
     ----------
     y_true, y_pred : array-like of shape (n,)
         True and predicted labels.
-    groups : array-like of shape (n,)
-        The group of each row: numbers or text, none missing.
+    groups : array-like of shape (n,), or table of n rows
+        The group of each row: numbers or text, none missing. Of a table (a data frame, a dict of columns, an
+        array of several) every column has its own groups.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
 
     Returns
     -------
     dict
-        Error rate in [0, 1] per group, keyed by the group (a Python number or str), in sorted order.
+        Error rate in [0, 1] per group, keyed by the group (a Python number or str), in sorted order; of a
+        table by (column, group), one column after the other.
 
     Raises
     ------
@@ -336,7 +339,7 @@ def group_errors(
 def expected_group_errors(
     y_true: ArrayLike,
     y_proba: ArrayLike,
-    groups: ArrayLike,
+    groups: Any,
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -367,7 +370,7 @@ def expected_group_errors(
 def worst_group_error(
     y_true: ArrayLike,
     y_pred: ArrayLike,
-    groups: ArrayLike,
+    groups: Any,
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -528,12 +531,17 @@ def _class_means(
     return _means(_codes(truth[weight > 0], names, "y_true"), names, losses, weight)
 
 
-def _group_means(groups: ArrayLike, losses: Floats, sample_weight: ArrayLike | None) -> dict[Any, float]:
-    membership = label_column(groups, "groups")
-    check_length(membership, "groups", len(losses), "y_true")
+def _group_means(groups: Any, losses: Floats, sample_weight: ArrayLike | None) -> dict[Any, float]:
     weight = relative_weights(sample_weight, len(losses))
-    names, codes = np.unique(membership[weight > 0], return_inverse=True)
-    return _means(codes, names, losses, weight)
+    means: dict[Any, float] = {}
+    for column, values in columns_by_name(groups, "groups").items():
+        name = "groups" if column is None else f"groups[{column!r}]"
+        membership = label_column(values, name)
+        check_length(membership, name, len(losses), "y_true")
+        names, codes = np.unique(membership[weight > 0], return_inverse=True)
+        own = _means(codes, names, losses, weight)
+        means |= own if column is None else {(column, group): error for group, error in own.items()}
+    return means
 
 
 def _means(codes: Ints, names: Labels, losses: Floats, weight: Floats) -> dict[Any, float]:

@@ -236,7 +236,9 @@ def test_perfect_hypothesis_joins_those_before_it(name, K):
     found = []
     for rows, weight in ((slice(None), s), (twice, None), (slice(None), s / 1e6)):
         Scripted.rounds = 0
-        found.append(PEERS[name](Scripted(), n_estimators=10, **options).fit(X[rows], y[rows], weight))
+        found.append(
+            PEERS[name](Scripted(), n_estimators=10, **options).fit(X[rows], y[rows], sample_weight=weight)
+        )
     for clf in found[1:]:
         np.testing.assert_allclose(clf.estimator_weights_, found[0].estimator_weights_, rtol=1e-12)
 

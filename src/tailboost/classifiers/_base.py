@@ -43,6 +43,7 @@ from tailboost.classifiers._input import (
     refuse_learner,
 )
 from tailboost.classifiers._known_rows import KnownRows
+from tailboost.classifiers._parameters import naming_near
 from tailboost.classifiers._plan import Plan, Schedule
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Combiner, Ensemble
@@ -141,6 +142,11 @@ class BaseBoostClassifier(
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = naming_near(cls.__init__)  # type: ignore[method-assign]
 
     # -- what a classifier defines -------------------------------------------------------------------
 

@@ -79,8 +79,8 @@ class _CVaRClassifier(ValidatedMixtureClassifier):
         self,
         X: Any,
         y: Any = None,
-        sample_weight: Any = None,
         *,
+        sample_weight: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
@@ -518,7 +518,7 @@ class AverageBoostClassifier(MixtureClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
     @documented
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Play the game and average the hypotheses.
 
         Parameters

@@ -125,7 +125,7 @@ class OCOBoostClassifier(MixtureClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
     @documented
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Play the game and let the hypotheses vote.
 
         Parameters

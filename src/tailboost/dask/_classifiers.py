@@ -336,7 +336,7 @@ class AdaLPBoostClassifier(OnCluster, local.AdaLPBoostClassifier):
     }
 
     @documented_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, client: Any = None) -> Self:
         """Play the game and combine the hypotheses.
 
         Parameters
@@ -345,7 +345,7 @@ class AdaLPBoostClassifier(OnCluster, local.AdaLPBoostClassifier):
         {{client}}
         """
         fit = super().fit
-        self._fit_on(client, X, y, sample_weight, None, lambda: fit(X, y, sample_weight))
+        self._fit_on(client, X, y, sample_weight, None, lambda: fit(X, y, sample_weight=sample_weight))
         return self
 
     def _units(self, problem: Problem, among: Mask | None) -> Units:
@@ -361,7 +361,7 @@ class _Grouped(OnCluster, GroupedBoostClassifier):
 
     @documented_fit
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, client: Any = None
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None, client: Any = None
     ) -> Self:
         """Play the game and combine the hypotheses.
 
@@ -374,7 +374,9 @@ class _Grouped(OnCluster, GroupedBoostClassifier):
         """
         own = y if groups is None and self._classes_are_groups else groups
         fit = super().fit
-        self._fit_on(client, X, y, sample_weight, own, lambda: fit(X, y, sample_weight, groups=groups))
+        self._fit_on(
+            client, X, y, sample_weight, own, lambda: fit(X, y, sample_weight=sample_weight, groups=groups)
+        )
         return self
 
     def _learner(self, problem: Problem | None = None) -> Any:

@@ -26,7 +26,7 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
         if table is None:
             for member in run:
                 said = np.asarray(member.predict(X))
-                yield said if is_real(said) and is_regressor(member) else said.astype(np.intp)
+                yield said if is_real(said) and is_regressor(member) else said.astype(np.intp).ravel()
             continue
         if table not in prepared:
             prepared[table] = table.transform(X)

@@ -130,7 +130,7 @@ class _OnPresentClasses:
         self.model, self.present = model, present
 
     def predict(self, X: Any) -> Ints:
-        return self.present[np.asarray(self.model.predict(X)).astype(np.intp)]
+        return self.present[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
 
 
 class SklearnSession:
@@ -209,4 +209,4 @@ class SklearnSession:
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:
         """Predict the opened rows."""
         X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
-        return np.asarray(model.predict(X)).astype(np.intp)
+        return np.asarray(model.predict(X)).astype(np.intp).ravel()  # CatBoost's have shape (n, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,11 +36,11 @@ N_JOBS: list[Any] = [
 def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     """Return how many threads work on a table of this shape.
 
-    One if the table is small. Else ``n_jobs``; None and −1 stand for all cores that this process may use (or
-    the number in ``OMP_NUM_THREADS``, which joblib sets in its processes), −2 for all but one, and so on. In
-    one of several threads of joblib these negative numbers and None stand for one.
+    One if the table is small, or in a forked process. Else ``n_jobs``; None and −1 stand for all cores that
+    this process may use (or the number in ``OMP_NUM_THREADS``, which joblib sets in its processes), −2 for
+    all but one, and so on. In one of several threads of joblib these negative numbers and None stand for one.
     """
-    if shape[0] * shape[1] < CELLS_FOR_THREADS:
+    if _fork.is_child or shape[0] * shape[1] < CELLS_FOR_THREADS:
         return 1
     if (n_jobs is None or n_jobs < 0) and _in_joblibs_thread():
         return 1
@@ -78,3 +79,25 @@ def sklearn_threads(n_threads: int) -> Iterator[None]:
     """Have scikit-learn's estimators use that many threads, those started in this thread."""
     with _openmp().limit(limits=n_threads), parallel_config(backend="threading", n_jobs=n_threads):
         yield
+
+
+class _Fork:
+    """Have one thread in a child that was forked: GNU's OpenMP waits there for threads of the parent."""
+
+    def __init__(self) -> None:
+        self.is_child = False
+        self._openmp: Any = None
+        if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+            os.register_at_fork(before=self._before, after_in_child=self._after)
+
+    def _before(self) -> None:
+        # Found by the parent: in the child a lock of the loader may be held for ever.
+        self._openmp = ThreadpoolController().select(user_api="openmp")
+
+    def _after(self) -> None:
+        self.is_child = True
+        if self._openmp is not None:
+            self._openmp.limit(limits=1)
+
+
+_fork = _Fork()

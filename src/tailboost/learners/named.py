@@ -57,6 +57,36 @@ if XGBClassifier is not None:
             return self.labels_[super().predict(X, **params)]
 
 
+def plain_lightgbm(**params: Any) -> Any:
+    """Return LightGBM's own classifier with its own defaults, silent.
+
+    Raises
+    ------
+    ImportError
+        If LightGBM is not installed.
+    """
+    try:
+        from lightgbm import LGBMClassifier
+    except ImportError as error:
+        raise ImportError("'lightgbm' needs LightGBM: pip install lightgbm") from error
+    return LGBMClassifier(**{"verbose": -1, **params})
+
+
+def plain_catboost(**params: Any) -> Any:
+    """Return CatBoost's own classifier with its own defaults, silent and without files.
+
+    Raises
+    ------
+    ImportError
+        If CatBoost is not installed.
+    """
+    try:
+        from catboost import CatBoostClassifier
+    except ImportError as error:
+        raise ImportError("'catboost' needs CatBoost: pip install catboost") from error
+    return CatBoostClassifier(**{"verbose": False, "allow_writing_files": False, **params})
+
+
 #: What makes a learner of a name. Those that are methods by themselves have the same name in the registry.
 LEARNERS: dict[str, Callable[..., Any]] = {
     "erm": HistBoostClassifier,  # what None is in most classifiers
@@ -65,6 +95,8 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "forest": RandomForestClassifier,
     "extra": ExtraTreesClassifier,
     "xgboost": plain_xgboost,
+    "lightgbm": plain_lightgbm,
+    "catboost": plain_catboost,
 }
 
 
@@ -73,9 +105,9 @@ def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None
 
     Parameters
     ----------
-    name : {"erm", "tree", "stump", "forest", "extra", "xgboost"}
+    name : {"erm", "tree", "stump", "forest", "extra", "xgboost", "lightgbm", "catboost"}
         `HistBoostClassifier`, `HistTreeClassifier`, `StumpClassifier`, scikit-learn's
-        ``RandomForestClassifier`` and ``ExtraTreesClassifier``, XGBoost's ``XGBClassifier``.
+        ``RandomForestClassifier`` and ``ExtraTreesClassifier``, and what the last three projects call theirs.
     parameter : str
         Whose value it is, for the message.
     n_jobs : int, optional
@@ -90,7 +122,7 @@ def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None
     ValueError
         If there is no such learner; the message names near ones.
     ImportError
-        If it is XGBoost, which is not installed.
+        If its project is not installed.
     """
     if name not in LEARNERS:
         raise ValueError(

@@ -28,6 +28,7 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
+from tailboost.classifiers._parameters import naming_near
 from tailboost.io import TableEncoder
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
@@ -51,7 +52,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     Parameters
     ----------
-    estimators : list of (str, classifier or str), optional
+    estimators : list of (str, classifier or str) or dict, optional
         Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
         ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
@@ -180,9 +181,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "random_state": ["random_state"],
     }
 
+    @naming_near
     def __init__(
         self,
-        estimators: list[tuple[str, Any]] | None = None,
+        estimators: list[tuple[str, Any]] | dict[str, Any] | None = None,
         *,
         objective: str = "worst_class",
         alpha: float | None = None,
@@ -199,7 +201,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
-        self.estimators = estimators
+        self.estimators = _pairs(estimators)
         self.objective = objective
         self.alpha = alpha
         self.max_error = max_error
@@ -244,6 +246,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         -------
         self
         """
+        if "estimators" in params:
+            params["estimators"] = _pairs(params["estimators"])
         self._set_params("estimators", **params)
         return self
 
@@ -270,8 +274,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self,
         X: Any,
         y: Any = None,
-        sample_weight: Any = None,
         *,
+        sample_weight: Any = None,
         groups: Any = None,
         X_val: Any = None,
         y_val: Any = None,
@@ -428,6 +432,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         tags.input_tags.sparse = all(own.sparse for own in each)
         tags.input_tags.allow_nan = all(own.allow_nan for own in each)
         return tags
+
+
+def _pairs(estimators: Any) -> Any:
+    return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
 
 
 def default_estimators(X: Any = None) -> list[tuple[str, Any]]:

@@ -100,8 +100,9 @@ def compare(
 
     Raises
     ------
-    ValueError
-        For unknown methods, numbers out of range, or labels or groups that cannot be split, before any fit.
+    ValueError, TypeError
+        For unknown methods, estimators instead of methods, numbers out of range, or labels or groups that
+        cannot be split, before any fit.
     """
     levels = checked_alphas("alphas", alphas)
     curve = sorted({*checked_alphas("curve_alphas", curve_alphas), *levels})
@@ -489,6 +490,12 @@ def _plain(value: Any) -> Any:
 def _chosen(
     methods: Sequence[str | Method] | None, n_classes: int, with_groups: bool
 ) -> tuple[list[Method], list[dict[str, str]]]:
+    for method in methods or ():
+        if not isinstance(method, (str, Method)):
+            raise TypeError(
+                f"methods must hold names or Method objects, got {method!r}; for an estimator of your own "
+                'Method("name", "Title", "in a few words", factory), where factory() makes one unfitted'
+            )
     asked = (
         METHODS.values() if methods is None else [get_method(m) if isinstance(m, str) else m for m in methods]
     )
