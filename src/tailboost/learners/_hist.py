@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost._checks import check_labelled_rows, refuse_empty
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import last
-from tailboost.learners._mean import Averaged, shares
+from tailboost.learners._mean import ClassProbabilities, Ranked, shares
 from tailboost.learners._sklearn import fit_whole, grow, set_seeds
 from tailboost.learners._table import BinnedReader, OpenTable, Table, TableReader, cuts
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
@@ -228,13 +228,6 @@ class HistSession:
             return self._by_sklearn(grow, weight, seed, rows)
         return self._by_xgboost(weight, rows, whole=False)
 
-    def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Averaged | None:
-        """Return the mean of boosted models, see `protocols.Averaging`; of single trees it were a forest."""
-        if not isinstance(self.template, HistBoostClassifier):
-            return None
-        sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
-        return Averaged(models, shares(np.array(sums) > 0.0))
-
     def _new_model(self) -> _HistClassifier:
         model: _HistClassifier = clone(self.template)
         model.classes_ = np.arange(self.n_classes)
@@ -302,6 +295,31 @@ class HistSession:
         return index if rows is None else index[rows]
 
 
+class BoostSession(HistSession):
+    """Fits of boosted trees, whose probabilities models of several parts and rounds can average."""
+
+    def together(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
+        """Return the mean of models, see `protocols.Accumulating`."""
+        sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
+        return Ranked(ClassProbabilities(models, shares(np.array(sums) > 0.0)))
+
+    def probabilities(self, model: _HistClassifier, rows: Mask) -> NDArray[np.float32]:
+        """Return class probabilities of some of the opened rows, shape (rows.sum(), K)."""
+        return model.predict_proba_table(self.table[rows]).astype(np.float32)
+
+
+class TwoClassBoostSession(BoostSession):
+    """The same for two classes, where the models of a cross-fit err less together than one of all rows.
+
+    With more classes they do not where there is little noise, and every model is a tree per class and
+    iteration: see benchmarks/README.md.
+    """
+
+    def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
+        """Return the mean of models, see `protocols.Averaging`."""
+        return self.together(models, weight, rows)
+
+
 class _HistClassifier(ClassifierMixin, BaseEstimator):
     """What the two binned learners share: data handling, backends, prediction."""
 
@@ -353,6 +371,10 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def _index(self, margin: NDArray[np.float32]) -> Ints:
         """Class numbers from XGBoost's output, (n,) or (n, K); a tie goes to the first class."""
 
+    def _session(self, n_classes: int) -> type[HistSession]:
+        """Return what holds the fits of one table."""
+        return HistSession
+
     def _choose_backend(self) -> Backend:
         if self.backend == "sklearn":
             return "sklearn"
@@ -384,7 +406,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     ) -> HistSession:
         """Do the same for rows that other learners read too."""
         self._validate_params()
-        return HistSession(self, opened, y, n_classes, sample_weight)
+        return self._session(n_classes)(self, opened, y, n_classes, sample_weight)
 
     def _checked(self, X: Any, y: Any = None) -> Any:
         if hasattr(X, "iloc"):  # a data frame keeps its categories; TableReader checks its columns
@@ -708,6 +730,9 @@ class HistBoostClassifier(_HistClassifier):
         self.backend = backend
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def _session(self, n_classes: int) -> type[HistSession]:
+        return TwoClassBoostSession if n_classes == 2 else BoostSession
 
     def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
         return y.astype(np.float32)
