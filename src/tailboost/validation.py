@@ -247,7 +247,7 @@ class Fold:
         question = np.packbits(self.rows).tobytes() + self.weight.tobytes() + str(self.seed).encode()
 
         def ask() -> NDArray[Any]:
-            model = self.model if isinstance(session, Averaging) else self.fit()
+            model = self.fit() if self.scheme.averaging is None else self.model
             if accumulating is not None:
                 return accumulating.probabilities(model, self.rows)
             return session.predict(model, self.rows)
@@ -272,9 +272,10 @@ class Fold:
 class CrossFitted:
     """Out-of-fold losses for player and λ.
 
-    The member that stays is the mean of the folds' models where the learner knows one, else fitted to all
-    rows. ``memory`` records what is known of each fold that is fitted without growth; ``together`` says that
-    responses hold class probabilities where the learner knows them.
+    The member that stays is the mean of the folds' models where the learner knows one, or else, and for many
+    classes where rounds answer together, fitted to all rows. ``memory`` records what is known of each fold
+    that is fitted without growth; ``together`` says that responses hold class probabilities where the learner
+    knows them.
     """
 
     session: Session
@@ -292,6 +293,13 @@ class CrossFitted:
     def accumulating(self) -> Accumulating | None:
         """The session, where responses hold class probabilities."""
         return self.session if self.together and isinstance(self.session, Accumulating) else None
+
+    @property
+    def averaging(self) -> Averaging | None:
+        """The session, where the models of the folds stay as a member."""
+        accumulating = self.accumulating
+        refits = accumulating is not None and accumulating.refits
+        return self.session if isinstance(self.session, Averaging) and not refits else None
 
     def looks(self, u: Floats, seed: int) -> Iterator[tuple[Mask, NDArray[Any]]]:
         """Yield what is known of the rows of the first fold, and then of all, before a member is fitted.
@@ -327,14 +335,14 @@ class CrossFitted:
 
         stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
         member, weight = None, folds[0].weight
-        if isinstance(self.session, Averaging) and not grow:
-            member = self.session.mean([f.model for f in folds], weight, [~f.rows for f in folds])
+        if self.averaging is not None and not grow:
+            member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
         if member is None:
             member = grown(self.session, stage.number, weight, seed, grow=grow)
         if grow or self.accumulating is None:
             return Response(member, stage.losses, stage.answers)
-        if not isinstance(self.session, Averaging):
-            member = self.accumulating.together([member], weight, [np.ones(len(weight), dtype=np.bool_)])
+        if self.averaging is None:
+            member = self.accumulating.mean([member], weight, [np.ones(len(weight), dtype=np.bool_)])
         return Response(member, stage.losses, stage.answers, probabilities=joined(folds))
 
     def _folds(self, u: Floats, seed: int) -> list[Fold]:

@@ -26,7 +26,7 @@ estimator : HistBoostClassifier, HistTreeClassifier or LogitAdjustedClassifier o
     `HistBoostClassifier`, except in games over classes: there it is `LogitAdjustedClassifier` over it (in the
     error game over its own default), without a forest, and rounds after the first cost an argmax. Where folds
     are judged, members are fitted to all rows once more; on one machine the mean of the folds' models stands
-    for that with two classes, and AdaLPBoost's rounds answer together. Learners are fitted whole: they do
+    for that, and AdaLPBoost's rounds answer together. Learners are fitted whole: they do
     not stop growing where a round's demand is met.
 """,
     "validation": """

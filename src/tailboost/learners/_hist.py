@@ -298,26 +298,23 @@ class HistSession:
 class BoostSession(HistSession):
     """Fits of boosted trees, whose probabilities models of several parts and rounds can average."""
 
-    def together(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
-        """Return the mean of models, see `protocols.Accumulating`."""
+    @property
+    def refits(self) -> bool:
+        """Whether one model of all rows answers for a round, see `protocols.Accumulating`.
+
+        With many classes every model is a tree per class and iteration, and where there is little noise one
+        errs as little as three of two thirds of the rows each: see benchmarks/README.md.
+        """
+        return self.n_classes > 2
+
+    def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
+        """Return the mean of models, see `protocols.Averaging`; of single trees it were a forest."""
         sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
         return Ranked(ClassProbabilities(models, shares(np.array(sums) > 0.0)))
 
     def probabilities(self, model: _HistClassifier, rows: Mask) -> NDArray[np.float32]:
         """Return class probabilities of some of the opened rows, shape (rows.sum(), K)."""
         return model.predict_proba_table(self.table[rows]).astype(np.float32)
-
-
-class TwoClassBoostSession(BoostSession):
-    """The same for two classes, where the models of a cross-fit err less together than one of all rows.
-
-    With more classes they do not where there is little noise, and every model is a tree per class and
-    iteration: see benchmarks/README.md.
-    """
-
-    def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
-        """Return the mean of models, see `protocols.Averaging`."""
-        return self.together(models, weight, rows)
 
 
 class _HistClassifier(ClassifierMixin, BaseEstimator):
@@ -329,6 +326,8 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     backend: str
     n_jobs: int | None
     random_state: Any
+
+    _session: ClassVar[type[HistSession]] = HistSession
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_depth": [Interval(Integral, 1, None, closed="left")],
@@ -371,10 +370,6 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def _index(self, margin: NDArray[np.float32]) -> Ints:
         """Class numbers from XGBoost's output, (n,) or (n, K); a tie goes to the first class."""
 
-    def _session(self, n_classes: int) -> type[HistSession]:
-        """Return what holds the fits of one table."""
-        return HistSession
-
     def _choose_backend(self) -> Backend:
         if self.backend == "sklearn":
             return "sklearn"
@@ -406,7 +401,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     ) -> HistSession:
         """Do the same for rows that other learners read too."""
         self._validate_params()
-        return self._session(n_classes)(self, opened, y, n_classes, sample_weight)
+        return self._session(self, opened, y, n_classes, sample_weight)
 
     def _checked(self, X: Any, y: Any = None) -> Any:
         if hasattr(X, "iloc"):  # a data frame keeps its categories; TableReader checks its columns
@@ -706,6 +701,8 @@ class HistBoostClassifier(_HistClassifier):
     True
     """
 
+    _session: ClassVar[type[HistSession]] = BoostSession
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
@@ -730,9 +727,6 @@ class HistBoostClassifier(_HistClassifier):
         self.backend = backend
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    def _session(self, n_classes: int) -> type[HistSession]:
-        return TwoClassBoostSession if n_classes == 2 else BoostSession
 
     def _targets(self, y: Ints, n_classes: int) -> NDArray[Any]:
         return y.astype(np.float32)

@@ -95,11 +95,15 @@ class Averaging(Protocol):
 
 
 @runtime_checkable
-class Accumulating(Protocol):
-    """A session whose models know class probabilities, so that those of several rounds answer together."""
+class Accumulating(Averaging, Protocol):
+    """A session whose models know class probabilities, so that those of several rounds answer together.
 
-    def together(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any:
-        """Return a `Ranked` member by the mean of one model or more; parameters as in `Averaging`."""
+    Its ``mean`` returns a `Ranked` member, of one model too.
+    """
+
+    @property
+    def refits(self) -> bool:
+        """Whether one model of all rows answers for a round, instead of the parts' models."""
 
     def probabilities(self, model: Any, rows: Mask) -> NDArray[np.float32]:
         """Return class probabilities of some of the opened rows, shape (rows.sum(), K)."""
