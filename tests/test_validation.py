@@ -8,6 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import validation
+from tailboost.classifiers import cvar
 from tailboost.learners.session import open_session
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows, folds, held_out
 
@@ -123,7 +124,7 @@ def test_folds_share_every_stretch_evenly():
     [("adalpboost", "auto", 3), ("adalpboost", "cv", 5), ("groupdroboost", "auto", 5)],
 )
 def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds, monkeypatch):
-    monkeypatch.setattr(validation, "FIVE_FOLDS_UP_TO", 100)  # as 5,000 rows take long
+    monkeypatch.setattr(cvar, "FIVE_FOLDS_UP_TO", 100)  # as 1,000 rows take long
     X, y = noisy(0, n=120)
     every, few = np.arange(120), np.arange(100)
     for rows, n in ((every, n_folds), (np.tile(every, 3), n_folds), (np.tile(few, 3), 5)):

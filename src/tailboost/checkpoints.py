@@ -26,6 +26,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import Rows
 from tailboost.game import Response, Round
 from tailboost.learners.protocols import Stored
+from tailboost.learners.session import is_real
 from tailboost.validation import Goal, Look, Scheme
 
 LOCK = "fit.lock"
@@ -166,8 +167,8 @@ class Checkpoints:
         """Wrap the scheme for fits before the first round, so that their answers are kept like rounds."""
         return scheme if self.folder is None else _Kept(scheme, self)
 
-    def remember(self, question: bytes, ask: Callable[[], Ints]) -> Ints:
-        """Return the answers to a question within a round, from its file if there is one.
+    def remember(self, question: bytes, ask: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return the answers to a question within a round (or probabilities), from its file if there is one.
 
         So a fit that was killed in the middle of a round resumes there. Several threads may ask at a time.
 
@@ -287,15 +288,16 @@ def _round(t: int) -> str:
     return f"round-{t:05d}.pkl"
 
 
-def _from_answers(answers: Ints) -> bytes:
+def _from_answers(answers: NDArray[Any]) -> bytes:
     out = io.BytesIO()
-    np.save(out, answers.astype(np.min_scalar_type(answers.max(initial=0))), allow_pickle=False)
+    compact = answers if is_real(answers) else answers.astype(np.min_scalar_type(answers.max(initial=0)))
+    np.save(out, compact, allow_pickle=False)
     return out.getvalue()
 
 
-def _to_answers(content: bytes) -> Ints:
+def _to_answers(content: bytes) -> NDArray[Any]:
     answers: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
-    return answers.astype(np.intp)
+    return answers if is_real(answers) else answers.astype(np.intp)
 
 
 @dataclass(frozen=True)

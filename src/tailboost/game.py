@@ -275,12 +275,15 @@ class Response:
     w : ndarray of shape (m,), optional
         The player's weights of this round on finer units, where the oracle had to put these into the game:
         the answer tells rows apart that were one unit before.
+    probabilities : ndarray of shape (n_judged, K), optional
+        Class probabilities behind the answers, summed over the rounds whose models answer together.
     """
 
     member: Any
     losses: NDArray[Any]
     answers: Ints
     w: Floats | None = None
+    probabilities: NDArray[np.float32] | None = None
 
 
 Oracle = Callable[[Turn], "Response | Stop"]

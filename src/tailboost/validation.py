@@ -22,7 +22,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
 from tailboost.game import Response
-from tailboost.learners.protocols import Averaging, Growing, Partitioned, Session
+from tailboost.learners.protocols import Accumulating, Averaging, Growing, Partitioned, Session
 from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
@@ -30,14 +30,14 @@ Look = tuple[NDArray[Any], Ints]
 # How far a stage is from being good enough: growth ends at the first stage with 0 or less.
 Goal = Callable[[NDArray[Any], Ints], float]
 # Returns the answers to a question: from a file if a killed fit recorded them, otherwise by asking.
-Memory = Callable[[bytes, Callable[[], Ints]], Ints]
+Memory = Callable[[bytes, Callable[[], NDArray[Any]]], NDArray[Any]]
 
 # "auto" cross-fits up to this many distinct rows: a round then costs a fit for each fold and one on all rows,
 # with a held-out fifth two, and beyond it a fifth is large enough.
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
-# Some classifiers by "auto" take fewer folds beyond this many distinct rows: four fits a round, not six.
-FIVE_FOLDS_UP_TO, FEW_FOLDS = 5_000, 3
+# Some classifiers by "auto" take fewer folds beyond a number of distinct rows: four fits a round, not six.
+FEW_FOLDS = 3
 HELD_OUT = 0.2
 LEAST_HELD_OUT = 20  # least number of rows of the smallest class or group in a held-out fifth
 
@@ -207,7 +207,7 @@ class HeldOut:
         return Response(member, stage.losses, stage.answers)
 
 
-def ask_anew(question: bytes, ask: Callable[[], Ints]) -> Ints:
+def ask_anew(question: bytes, ask: Callable[[], NDArray[Any]]) -> NDArray[Any]:
     """Ask every time: keep no answers."""
     return ask()
 
@@ -241,16 +241,23 @@ class Fold:
         return self.fit()
 
     @cached_property
-    def answers(self) -> Ints:
-        """What the whole model answers about the held rows."""
-        session = self.scheme.session
+    def known(self) -> NDArray[Any]:
+        """What the model answers about the held rows, or their probabilities where these are accumulated."""
+        session, accumulating = self.scheme.session, self.scheme.accumulating
         question = np.packbits(self.rows).tobytes() + self.weight.tobytes() + str(self.seed).encode()
 
-        def ask() -> Ints:
-            model = self.model if isinstance(session, Averaging) else self.fit()
+        def ask() -> NDArray[Any]:
+            model = self.fit() if self.scheme.averaging is None else self.model
+            if accumulating is not None:
+                return accumulating.probabilities(model, self.rows)
             return session.predict(model, self.rows)
 
         return self.scheme.memory(question, ask)
+
+    @property
+    def answers(self) -> Ints:
+        """What the whole model answers about the held rows."""
+        return self.known if self.scheme.accumulating is None else self.known.argmax(axis=1)
 
     def stages(self, grow: bool) -> Iterator[Ints]:
         """Yield the answers after every stage of the model's growth; without growth there is one."""
@@ -265,9 +272,10 @@ class Fold:
 class CrossFitted:
     """Out-of-fold losses for player and λ.
 
-    The member that stays is the mean of the folds' models where the learner knows one, else fitted to all
-    rows. ``memory`` records the answers of each fold that is fitted without growth; ``large`` says that a
-    fold has rows enough to tell what a round brings.
+    The member that stays is the mean of the folds' models where the learner knows one, or else, and for many
+    classes where rounds answer together, fitted to all rows. ``memory`` records what is known of each fold
+    that is fitted without growth; ``together`` says that responses hold class probabilities where the learner
+    knows them.
     """
 
     session: Session
@@ -276,18 +284,36 @@ class CrossFitted:
     fold: Ints
     n_jobs: int | None
     memory: Memory = ask_anew
-    large: bool = False
+    together: bool = False
     begun: tuple[Floats, int, list[Fold]] | None = field(default=None, init=False, repr=False)
 
     player_rows = None
 
-    def first(self, u: Floats, seed: int) -> tuple[Mask, Ints]:
-        """Return the rows of the first fold and what is answered about them.
+    @property
+    def accumulating(self) -> Accumulating | None:
+        """The session, where responses hold class probabilities."""
+        return self.session if self.together and isinstance(self.session, Accumulating) else None
+
+    @property
+    def averaging(self) -> Averaging | None:
+        """The session, where the models of the folds stay as a member."""
+        accumulating = self.accumulating
+        refits = accumulating is not None and accumulating.refits
+        return self.session if isinstance(self.session, Averaging) and not refits else None
+
+    def looks(self, u: Floats, seed: int) -> Iterator[tuple[Mask, NDArray[Any]]]:
+        """Yield what is known of the rows of the first fold, and then of all, before a member is fitted.
 
         A call with the same arguments goes on from there.
         """
-        fold = self._folds(u, seed)[0]
-        return fold.rows, fold.answers
+        folds = self._folds(u, seed)
+        yield folds[0].rows, folds[0].known
+        with self._threads() as parallel:
+            parallel(delayed(getattr)(fold, "known") for fold in folds)
+        yield np.ones(len(self.fold), dtype=np.bool_), joined(folds)
+
+    def _threads(self) -> Parallel:
+        return Parallel(n_jobs=self.n_jobs if self.session.concurrent else 1, prefer="threads")
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit one model per fold for the losses, and keep one of all rows for the ensemble."""
@@ -303,18 +329,21 @@ class CrossFitted:
             return False
 
         def lockstep() -> Generator[Ints]:
-            n_jobs = self.n_jobs if self.session.concurrent else 1
-            with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+            with self._threads() as parallel:
                 while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
                     yield predicted.copy()
 
         stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
         member, weight = None, folds[0].weight
-        if isinstance(self.session, Averaging) and not grow:
-            member = self.session.mean([f.model for f in folds], weight, [~f.rows for f in folds])
+        if self.averaging is not None and not grow:
+            member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
         if member is None:
             member = grown(self.session, stage.number, weight, seed, grow=grow)
-        return Response(member, stage.losses, stage.answers)
+        if grow or self.accumulating is None:
+            return Response(member, stage.losses, stage.answers)
+        if self.averaging is None:
+            member = self.accumulating.mean([member], weight, [np.ones(len(weight), dtype=np.bool_)])
+        return Response(member, stage.losses, stage.answers, probabilities=joined(folds))
 
     def _folds(self, u: Floats, seed: int) -> list[Fold]:
         if self.begun is None or self.begun[0] is not u or self.begun[1] != seed:
@@ -322,6 +351,15 @@ class CrossFitted:
             held = [self.fold == j for j in range(self.fold.max() + 1)]
             self.begun = u, seed, [Fold(self, rows, weight, seed) for rows in held]
         return self.begun[2]
+
+
+def joined(folds: list[Fold]) -> NDArray[Any]:
+    """Return what is known of the rows of all folds."""
+    first = folds[0].known
+    known = np.empty((len(folds[0].rows), *first.shape[1:]), dtype=first.dtype)
+    for fold in folds:
+        known[fold.rows] = fold.known
+    return known
 
 
 def folds(places: Ints, k: int) -> Ints:
@@ -345,17 +383,14 @@ class Split:
         The part with which a row is held out; −1 for a row that never is.
     validation : "cv" or float
         What was asked for, or chosen by "auto".
-    few : bool
-        Whether there are fewer folds than usual, because there are many rows.
     """
 
     fold: Ints
     validation: Any
-    few: bool = False
 
     @classmethod
     def of(
-        cls, problem: Problem, validation: Any, seed: int, otherwise: str = "", few_folds: bool = False
+        cls, problem: Problem, validation: Any, seed: int, otherwise: str = "", five_up_to: float = np.inf
     ) -> Split:
         """Split the rows of a problem.
 
@@ -370,8 +405,8 @@ class Split:
             Seeds the lots of the rows.
         otherwise : str
             What else could be done where all rows are the same, for the message.
-        few_folds : bool
-            Whether "auto" takes three folds instead of five beyond 5,000 distinct rows.
+        five_up_to : float
+            Beyond so many distinct rows "auto" takes three folds instead of five.
 
         Raises
         ------
@@ -387,14 +422,14 @@ class Split:
             enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
             validation = HELD_OUT if enough else "cv"
         if validation == "cv":
-            few = few_folds and given == "auto" and n_distinct > FIVE_FOLDS_UP_TO
+            few = given == "auto" and n_distinct > five_up_to
             k = min(FEW_FOLDS if few else N_FOLDS, n_distinct)
             if k < 2:
                 raise ValueError(
                     f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
                     f"held out; at least two distinct rows are needed{otherwise}"
                 )
-            return cls(folds(places, k), "cv", few)
+            return cls(folds(places, k), "cv")
         held = held_out(places, validation)
         if not held.any() or held.all():
             raise ValueError(
@@ -426,7 +461,8 @@ def choose_scheme(
     refit: bool,
     n_jobs: int | None,
     memory: Memory = ask_anew,
-    few_folds: bool = False,
+    five_up_to: float = np.inf,
+    together: bool = False,
 ) -> Scheme:
     """Return the scheme for a problem.
 
@@ -446,8 +482,10 @@ def choose_scheme(
         Threads over the folds.
     memory : callable
         Keeps the answers of folds, for a fit that may be killed within a round.
-    few_folds : bool
+    five_up_to : float
         See `Split.of`.
+    together : bool
+        Whether the models of several rounds may answer together, see `CrossFitted`.
 
     Raises
     ------
@@ -460,12 +498,12 @@ def choose_scheme(
         return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
         return Resubstitution(session, train, replace(train, fitted=True))
-    split = Split.of(problem, validation, seed, ", or validation='train'", few_folds)
+    split = Split.of(problem, validation, seed, ", or validation='train'", five_up_to)
     judged = split.judged(train, "losses")
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)
     if split.validation == "cv":
-        return CrossFitted(session, train, judged, split.fold, n_jobs, memory, split.few)
+        return CrossFitted(session, train, judged, split.fold, n_jobs, memory, together)
     return HeldOut(session, train, judged, split.fold == 0, refit)
 
 

@@ -1,16 +1,19 @@
-"""Members that answer by the mean of the models of a cross-fit."""
+"""Members that answer by the mean of several models: those of a cross-fit, those of all rounds so far."""
 
 import pickle
 
 import numpy as np
 import pytest
 from conftest import noisy
+from scipy.optimize import linprog
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.session import open_session
-from tailboost.validation import CrossFitted, Rows
+from tailboost.solvers import minimize_cvar_mixture
+from tailboost.validation import CrossFitted, Rows, round_significant
 
 K = 3
 
@@ -19,7 +22,7 @@ def fitted(learner, X, y, fold, weight=None):
     """A round of a cross-fit: the answer, and the learner fitted to the rows of each part by itself."""
     u = np.ones(len(y)) if weight is None else weight
     one = np.ones(len(y))
-    session = open_session(learner, X, y, K, one, {})
+    session = open_session(learner, X, y, int(y.max()) + 1, one, {})
     rows = Rows(y, one, None, "")
     response = CrossFitted(session, rows, rows, fold, None)(u, 0)
     return response, [session.fit(u, 0, fold != j) for j in range(fold.max() + 1)]
@@ -62,11 +65,80 @@ def test_a_single_tree_is_fitted_to_all_rows():
     )
 
 
+def many(n_classes=4):
+    return make_classification(
+        150, 6, n_informative=4, n_classes=n_classes, n_clusters_per_class=1, class_sep=0.8, random_state=0
+    )
+
+
+BOOST = HistBoostClassifier(n_estimators=6, max_depth=3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_models_of_all_rounds_answer_together(n_classes):
+    """Played again by hand: weights, folds and mean probabilities."""
+    X, y = many(n_classes=n_classes)
+    clf = tb.AdaLPBoostClassifier(BOOST, n_iter_no_change=None, random_state=0).fit(X, y)
+    fold = clf.combiner_.pool.ledger.rows.fold
+    parts = [fold != j for j in range(5)]
+    session = open_session(BOOST, X, y, n_classes, np.ones(len(y)), {})  # bins by all rows
+    everybody = np.ones(len(y), dtype=bool)
+    mistakes, judged, known = np.zeros(len(y)), np.zeros((len(y), n_classes)), np.zeros((len(y), n_classes))
+    for t in range(3):
+        w = round_significant(np.exp(mistakes) / np.exp(mistakes).mean())
+        models = [session.fit(w, 0, rows) for rows in parts]
+        for rows, model in zip(parts, models, strict=True):
+            judged[~rows] += model.predict_proba(X[~rows])
+        asked = models if n_classes == 2 else [session.fit(w, 0, everybody)]
+        known += np.mean([model.predict_proba(X) for model in asked], axis=0)
+        wrong = judged.argmax(axis=1) != y
+        np.testing.assert_array_equal(wrong, clf.combiner_.pool.ledger.boosted.row(t))
+        np.testing.assert_array_equal(known.argmax(axis=1), clf.estimators_[t].predict(X))
+        mistakes += wrong
+    assert len(clf.estimators_[2].table_.models) == 3 * len(asked)
+
+
+def test_runners_up_are_the_next_likely_classes_of_the_first_round():
+    X, y = many()
+    clf = tb.AdaLPBoostClassifier(BOOST, n_estimators=2, n_iter_no_change=None, random_state=0).fit(X, y)
+    assert len(clf.estimators_) == 2 + 4 + 3  # two rounds, four constants
+    first = clf.estimators_[0].table_.models[0]
+    order = np.argsort(-first.predict_proba(X), axis=1, kind="stable")
+    for rank in (1, 2, 3):
+        np.testing.assert_array_equal(clf.estimators_[5 + rank].predict(X), order[:, rank])
+    ledger = clf.combiner_.pool.ledger
+    once = ledger.boosted.row(0).astype(int) + sum(ledger.extras.row(e).astype(int) for e in (4, 5, 6))
+    np.testing.assert_array_equal(once, 3)  # each class has one rank
+    plain = clone(clf).set_params(include_constants=False).fit(X, y)
+    assert len(plain.estimators_) == 2
+    pair = tb.AdaLPBoostClassifier(BOOST, n_estimators=1, random_state=0).fit(X, y > 0)
+    assert len(pair.estimators_) == 1 + 2
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.4, 0.7])
+def test_mixtures_of_ranks_are_the_best_randomised_answers_where_probabilities_are_right(alpha):
+    """Beside the linear program over all randomised rules on a finite distribution."""
+    cells, K = 12, 4
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.ones(K) * 0.4, size=cells)
+    mass = rng.dirichlet(np.ones(cells))
+    weight = (mass[:, None] * P).ravel()  # of a cell and its label
+    # Variables: shares q of the labels in each cell, the quantile η, the excesses s ≥ 1 − q − η.
+    n = cells * K
+    cost = np.r_[np.zeros(n), 1.0, weight / alpha]
+    excess = np.hstack([-np.eye(n), -np.ones((n, 1)), -np.eye(n)])
+    sums = np.hstack([np.kron(np.eye(cells), np.ones(K)), np.zeros((cells, n + 1))])
+    bounds = [(0, 1)] * n + [(None, None)] + [(0, None)] * n
+    best = linprog(cost, excess, -np.ones(n), sums, np.ones(cells), bounds).fun
+    order = np.argsort(-P, axis=1)
+    wrong = np.array([(order[:, [rank]] != np.arange(K)).ravel() for rank in range(K)])
+    assert minimize_cvar_mixture(wrong, alpha, weight).value == pytest.approx(best, abs=1e-9)
+
+
 def test_of_means_in_a_classifier(tmp_path):
-    X, y = noisy(4, n=200, K=K)
-    clf = tb.AdaLPBoostClassifier(n_estimators=3, alpha=0.9, n_iter_no_change=None, random_state=0)
-    clf.fit(X, y)
-    assert [len(m.models) for m in clf.estimators_[:3]] == [5, 5, 5]
+    X, y = noisy(4, n=200, K=2)
+    clf = tb.AdaLPBoostClassifier(BOOST, alpha=0.9, n_iter_no_change=None, random_state=0).fit(X, y)
+    assert [len(m.table_.models) for m in clf.estimators_[:3]] == [5, 10, 15]
     assert clf.feature_importances_.sum() == pytest.approx(1.0)
     path = tmp_path / "model.skops"
     tb.save_model(clf, path)
@@ -79,8 +151,24 @@ def test_of_means_in_a_classifier(tmp_path):
     assert np.mean(twin.predict(X) == clf.predict(X)) > 0.99
 
 
-def test_a_killed_round_is_resumed_to_the_bit(tmp_path):
-    X, y = noisy(5, n=150, K=K)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_rounds_are_added_where_their_probabilities_are_known(n_classes):
+    X, y = many(n_classes=n_classes)
+    params = {"estimator": BOOST, "n_iter_no_change": None, "random_state": 0}
+    whole = tb.AdaLPBoostClassifier(n_estimators=3, **params).fit(X, y)
+    warm = tb.AdaLPBoostClassifier(n_estimators=1, warm_start=True, **params).fit(X, y)
+    stored = pickle.loads(pickle.dumps(warm))
+    warm.set_params(n_estimators=3).fit(X, y)
+    np.testing.assert_array_equal(warm.predict_proba(X), whole.predict_proba(X))
+    before = stored.predict_proba(X)
+    with pytest.raises(ValueError, match="in the process that made it"):
+        stored.set_params(n_estimators=3).fit(X, y)
+    np.testing.assert_array_equal(stored.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_a_killed_fit_is_resumed_to_the_bit(n_classes, tmp_path):
+    X, y = many(n_classes=n_classes)
     whole = tb.AdaLPBoostClassifier(n_estimators=2, n_iter_no_change=None, random_state=0).fit(X, y)
     first = clone(whole).set_params(n_estimators=1, checkpoint_dir=tmp_path).fit(X, y)
     assert first.n_iter_ == 1
@@ -106,16 +194,14 @@ def rounds_and_fits(**options):
     return clf.fit(X, y), len(fits)
 
 
-def test_a_round_ends_with_a_first_fold_that_brings_nothing():
+def test_a_round_ends_where_it_clearly_brings_nothing():
     clf, n_fits = rounds_and_fits()
     assert (clf.n_iter_, n_fits) == (1, 4)  # three folds of the first round, one of the second
-    assert "on the rows of its first fold round 2" in clf.trace_.stop_reason
-    whole, n_fits = rounds_and_fits(n_iter_no_change=None, n_estimators=2)
-    assert (whole.n_iter_, n_fits) == (2, 6)
-    clf, n_fits = rounds_and_fits(tol=0.0, n_iter_no_change=2)
-    assert n_fits == 3 * clf.n_iter_
+    assert "with round 2 the mean clearly errs more" in clf.trace_.stop_reason
+    whole, n_fits = rounds_and_fits(n_iter_no_change=None)
+    assert (whole.n_iter_, n_fits) == (3, 9)
     clf, n_fits = rounds_and_fits(validation="cv")
-    assert n_fits == 5 * clf.n_iter_
+    assert n_fits <= 5 * clf.n_iter_ + 5
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.6])

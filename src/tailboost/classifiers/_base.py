@@ -189,10 +189,13 @@ class BaseBoostClassifier(
         """Return the problem with its groups numbered as the units of the game."""
         return problem
 
+    # Whether the models of all rounds answer together, where the learner knows class probabilities.
+    _together: ClassVar[bool] = False
+
     @property
-    def _few_folds(self) -> bool:
-        """Whether validation="auto" takes three folds instead of five beyond 5,000 distinct rows."""
-        return False
+    def _five_folds_up_to(self) -> float:
+        """Beyond so many distinct rows validation="auto" takes three folds instead of five."""
+        return np.inf
 
     def _watch(self, scheme: Scheme, problem: Problem) -> Scheme:
         """Return the scheme with the rows on which this classifier judges members."""
@@ -241,7 +244,8 @@ class BaseBoostClassifier(
             refit=self._refits,
             n_jobs=self.n_jobs,
             memory=memory,
-            few_folds=self._few_folds,
+            five_up_to=self._five_folds_up_to,
+            together=self._together,
         )
         return self._watch(scheme, problem)
 

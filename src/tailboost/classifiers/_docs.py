@@ -15,12 +15,12 @@ alpha : float in (0, 1], default=0.5
 
 validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
     The losses on which λ is chosen. "cv": out-of-fold losses of five-fold cross-fitting, which drive the
-    weights too; a member is the mean of the folds' models where these are our boosted trees, else it is
-    fitted to all rows. A fraction: losses on held-out rows; members are refitted on all rows. "train": the
-    training losses, the papers' choice for small data; with a strong learner they are nearly zero and say
-    nothing. "auto" is the explicit validation set where `fit` is given one, else "cv" up to 50,000
-    distinct rows or where a held-out fifth would have fewer than 20 rows of a class in a group, and 0.2
-    beyond.
+    weights too; a member is the mean of the folds' models where these are our boosted trees (in AdaLPBoost:
+    of two classes), else it is fitted to all rows. A fraction: losses on held-out rows; members are refitted
+    on all rows. "train": the training losses, the papers' choice for small data; with a strong learner they
+    are nearly zero and say nothing. "auto" is the explicit validation set where `fit` is given one, else "cv"
+    up to 50,000 distinct rows or where a held-out fifth would have fewer than 20 rows of a class in a group,
+    and 0.2 beyond.
 
 min_unit_rows : int, default=10
     Groups and cells with fewer different rows (by effective size: the scale of weights has no part in it)

@@ -27,6 +27,9 @@ from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
 
+# Beyond so many distinct rows the game over groups cross-fits in three folds.
+FIVE_FOLDS_UP_TO = 5_000
+
 
 @documented
 class GroupDROBoostClassifier(GroupedBoostClassifier):
@@ -158,9 +161,9 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         return self.estimator is None and self._few_cells
 
     @property
-    def _few_folds(self) -> bool:
+    def _five_folds_up_to(self) -> float:
         """Over the classes three folds cost more on rare ones than they save."""
-        return self._by_argmax and self._named.kind == "group"
+        return FIVE_FOLDS_UP_TO if self._by_argmax and self._named.kind == "group" else np.inf
 
     def _learner(self, problem: Problem | None = None) -> Any:
         if problem is None or not self._by_argmax:

@@ -94,6 +94,13 @@ class Ledger:
         # A copy, because ledgers of other fits may grow from this one by other hypotheses.
         return replace(self, boosted=self.boosted.append(wrong), _known=dict(self._known))
 
+    def with_extras(self, wrongs: Iterable[Bits]) -> Ledger:
+        """Return the ledger with more members that are not boosted."""
+        extras = self.extras
+        for wrong in wrongs:
+            extras = extras.append(wrong)
+        return replace(self, extras=extras, _known={}, _chances={})
+
     def first(self, n_rounds: int) -> Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
         known = {name: (used, t[:n_rounds], extras) for name, (used, t, extras) in self._known.items()}

@@ -44,6 +44,8 @@ class Mixture:
         Whether λ is 1/T on the boosted hypotheses instead of a solution.
     with_erm, with_constants : bool
         Whether plain ERM (and other members beside the game) and the K constants join the pool.
+    runners_up : bool
+        Whether the next likely classes by the models of the first round join too, where these know them.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that the CVaR leaves out.
     keep_answers : bool
@@ -60,6 +62,7 @@ class Mixture:
     even: bool = False
     with_erm: bool = False
     with_constants: bool = False
+    runners_up: bool = False
     outlier_fraction: float = 0.0
     keep_answers: bool = False
     mean_budget: float | None = None
@@ -74,6 +77,7 @@ class Mixture:
             extras=extras() if self.with_erm else (),
             constants=self.with_constants,
             outlier_fraction=self.outlier_fraction,
+            runners_up=self.runners_up,
             keep_answers=self.keep_answers,
         )
 

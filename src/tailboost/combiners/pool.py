@@ -13,12 +13,17 @@ from tailboost._typing import Ints, Mask
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
 from tailboost.game import Response
+from tailboost.learners._mean import Ranked, ranked
 from tailboost.learners.session import constant, predict_members
+
+# The likeliest class and so many of the next ones are answers of the first round where its models know
+# probabilities: a mixture may answer with the second likeliest class, where it now answers with any.
+RUNNERS_UP = 7
 
 
 @dataclass
 class Pool:
-    """Boosted hypotheses in order, then the extras (plain ERM, constants), with their losses.
+    """Boosted hypotheses in order, then the extras (plain ERM, constants, runners-up), with their losses.
 
     Parameters
     ----------
@@ -33,6 +38,11 @@ class Pool:
         are kept.
     extras_said : list of ndarray
         The same of the extras.
+    runners_up : bool
+        Whether the second, third … likeliest class by the first round's models join the extras.
+    probabilities : dict
+        Class probabilities of the judged rows after the last two rounds, summed over the rounds, by the
+        number of the round; of the last one where it may be dropped.
     """
 
     ledger: Ledger
@@ -40,6 +50,12 @@ class Pool:
     boosted: list[Any] = field(default_factory=list)
     said: list[NDArray[Any]] | None = None
     extras_said: list[NDArray[Any]] = field(default_factory=list)
+    runners_up: bool = False
+    probabilities: dict[int, NDArray[np.float32]] = field(default_factory=dict)
+
+    # Only more rounds of the same fit need them, and they are larger than most models.
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"probabilities": {}}
 
     @classmethod
     def open(
@@ -50,6 +66,7 @@ class Pool:
         extras: Iterable[Response] = (),
         constants: bool = False,
         outlier_fraction: float = 0.0,
+        runners_up: bool = False,
         keep_answers: bool = False,
     ) -> Pool:
         """Open the pool of a new game.
@@ -66,6 +83,8 @@ class Pool:
             Whether the K constants join.
         outlier_fraction : float
             Mass of the rows with the highest cumulative loss that the CVaR leaves out.
+        runners_up : bool
+            Whether the next likely classes join.
         keep_answers : bool
             Whether answers are kept beside losses.
         """
@@ -78,8 +97,9 @@ class Pool:
             answers += [np.full(len(rows.y), k) for k in range(n_classes)]
         ledger = Ledger.new(rows, (k != rows.y for k in answers), outlier_fraction)
         if not keep_answers:
-            return cls(ledger, members)
-        return cls(ledger, members, said=[], extras_said=[_compact(k) for k in answers])
+            return cls(ledger, members, runners_up=runners_up)
+        extras_said = [_compact(k) for k in answers]
+        return cls(ledger, members, said=[], extras_said=extras_said, runners_up=runners_up)
 
     @property
     def members(self) -> list[Any]:
@@ -96,9 +116,48 @@ class Pool:
         """Answers of all members on the judged rows, where they are kept."""
         return None if self.said is None else [*self.said, *self.extras_said]
 
+    def together(self, response: Response) -> Response:
+        """Return the response of a round with the models of all rounds so far answering together.
+
+        Where the learner knows no probabilities, a response stays as it is.
+
+        Raises
+        ------
+        ValueError
+            If the probabilities of the rounds before were not kept.
+        """
+        P = response.probabilities
+        if P is None:
+            return response
+        table = response.member.table_
+        if self.boosted:
+            P, table = self.summed(P), self.boosted[-1].table_.with_models_of(table)
+        answers = P.argmax(axis=1)
+        wrong = answers != self.ledger.rows.y
+        return replace(response, member=Ranked(table), losses=wrong, answers=answers, probabilities=P)
+
+    def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
+        """Return class probabilities of some judged rows with those of the rounds before added."""
+        if self.n_rounds not in self.probabilities:
+            raise ValueError(
+                "rounds can be added to a fit only in the process that made it, or from its checkpoint_dir: "
+                "a copy or file of a model does not hold the class probabilities of its training rows"
+            )
+        return self.probabilities[self.n_rounds][rows] + P
+
     def take(self, response: Response) -> None:
-        """Add the newest hypothesis."""
-        self.ledger = self.ledger.append(response.answers != self.ledger.rows.y)
+        """Add the newest hypothesis, and with the first the next likely classes."""
+        t, P, y = self.n_rounds, response.probabilities, self.ledger.rows.y
+        if P is not None:
+            self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {t + 1: P}
+        if P is not None and t == 0 and self.runners_up:
+            ranks = range(1, min(RUNNERS_UP + 1, P.shape[1]))
+            answers = [ranked(P, rank) for rank in ranks]
+            self.ledger = self.ledger.with_extras(k != y for k in answers)
+            self.extras = [*self.extras, *(Ranked(response.member.table_, rank) for rank in ranks)]
+            if self.said is not None:
+                self.extras_said = [*self.extras_said, *(_compact(k) for k in answers)]
+        self.ledger = self.ledger.append(response.answers != y)
         if self.said is not None:
             self.said.append(_compact(response.answers))
         self.boosted.append(response.member)

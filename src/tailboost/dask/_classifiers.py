@@ -42,7 +42,6 @@ from tailboost.learners._table import ROWS_FOR_CUTS, OpenTable, TableReader
 from tailboost.validation import (
     CROSS_FIT_UP_TO,
     FEW_FOLDS,
-    FIVE_FOLDS_UP_TO,
     HELD_OUT,
     LEAST_HELD_OUT,
     N_FOLDS,
@@ -152,7 +151,7 @@ class OnCluster(ValidatedMixtureClassifier):
 
     def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int, memory: Any) -> Scheme:
         assert isinstance(problem, ClusterProblem)
-        split = split_of(self._validation(), problem, self._few_folds)
+        split = split_of(self._validation(), problem, self._five_folds_up_to)
         learner, remote = self._cluster_learner(), self._remote
         held = (entropy, split.n_parts, split.share)
         trees, reader = binned(learner), self._reading.reader
@@ -292,11 +291,11 @@ def _with_largest_codes(sample: Any, reading: Reading) -> Any:
     return np.vstack([sample, np.array(last, dtype=np.float32)])
 
 
-def split_of(validation: Any, problem: ClusterProblem, few_folds: bool) -> Split:
+def split_of(validation: Any, problem: ClusterProblem, five_up_to: float) -> Split:
     """Return which rows judge which models.
 
     "auto" is as on one machine: cross-fitting up to 50,000 rows, and where a held-out fifth would have fewer
-    than 20 rows of a class in some group (with ``few_folds`` three folds beyond 5,000 rows); else a fifth is
+    than 20 rows of a class in some group (beyond ``five_up_to`` rows three folds, not five); else a fifth is
     held out.
     """
     n_folds = N_FOLDS
@@ -305,7 +304,7 @@ def split_of(validation: Any, problem: ClusterProblem, few_folds: bool) -> Split
         smallest = np.bincount(stratum, weights=problem.table.tally.rows).min()
         enough = problem.n_rows > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
         validation = HELD_OUT if enough else "cv"
-        n_folds = FEW_FOLDS if few_folds and problem.n_rows > FIVE_FOLDS_UP_TO else N_FOLDS
+        n_folds = FEW_FOLDS if problem.n_rows > five_up_to else N_FOLDS
     if validation == "train":
         return Split(0, 0.0)
     return Split(n_folds, 1.0) if validation == "cv" else Split(1, float(validation))

@@ -26,12 +26,13 @@ estimator : HistBoostClassifier, HistTreeClassifier or LogitAdjustedClassifier o
     `HistBoostClassifier`, except in games over classes: there it is `LogitAdjustedClassifier` over it (in the
     error game over its own default), without a forest, and rounds after the first cost an argmax. Where folds
     are judged, members are fitted to all rows once more; on one machine the mean of the folds' models stands
-    for that. Learners are fitted whole: they do not stop growing where a round's demand is met.
+    for that, and AdaLPBoost's rounds answer together. Learners are fitted whole: they do
+    not stop growing where a round's demand is met.
 """,
     "validation": """
 validation : {"auto", "cv", "train"} or float in (0, 1), default="auto"
     The losses on which λ is chosen, as on one machine, where "auto" is "cv" up to 50,000 rows (for AdaLPBoost
-    with three folds beyond 5,000), else 0.2. The part that a row is in follows from a hash of its content:
+    with three folds beyond 1,000), else 0.2. The part that a row is in follows from a hash of its content:
     partitions and their order have no part in it, equal rows are in the same part, and classes and groups are
     in the parts in about, not exactly, equal shares. An explicit validation set is not taken.
 """,

@@ -1,4 +1,4 @@
-"""What stays of a cross-fit: the models of its parts, answering together."""
+"""Models of a cross-fit, or of several rounds, that answer together by the mean of their probabilities."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners.protocols import PreparedProba
@@ -24,31 +25,71 @@ def shares(seen: Mask) -> Floats:
     return share
 
 
-class Averaged:
-    """Answers with the class of the largest mean probability.
+def ranked(P: NDArray[Any], rank: int) -> Ints:
+    """Return the class of each row that ``rank`` others are likelier than; the first of equal ones first.
+
+    Parameters
+    ----------
+    P : ndarray of shape (n, K)
+        Non-negative numbers, such as class probabilities.
+    rank : int
+        0 for the likeliest class.
+    """
+    for _ in range(rank):
+        P = P.copy()
+        P[np.arange(len(P)), P.argmax(axis=1)] = -1.0
+    return P.argmax(axis=1)
+
+
+class ClassProbabilities:
+    """Mean class probabilities of several models, as a prepared table that members share.
 
     Parameters
     ----------
     models : list of classifiers
         Fitted on one opened table; they answer probabilities of its prepared rows.
     share : ndarray of shape (n_models, K)
-        Weight of each in the mean, see `shares`.
+        Weight of each in the mean, see `shares`; it is divided by the sum over the models.
     """
 
     def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
         self.models, self.share = list(models), share
-        self.table_ = self.models[0].table_
+
+    def with_models_of(self, other: ClassProbabilities) -> ClassProbabilities:
+        """Return the mean of the models here and of others."""
+        return ClassProbabilities([*self.models, *other.models], np.vstack([self.share, other.share]))
+
+    def transform(self, X: Any) -> Floats:
+        """Return the mean probabilities, shape (n, K)."""
+        table = self.models[0].table_.transform(X)
+        answers = (model.predict_proba_table(table) for model in self.models)
+        total: Floats = sum(share * P for share, P in zip(self.share, answers, strict=True))
+        return total / self.share.sum(axis=0)
+
+
+class Ranked:
+    """Answers with the likeliest class by mean probabilities, or the next likely, and so on.
+
+    Parameters
+    ----------
+    table_ : ClassProbabilities
+        The probabilities, shared by the members of all ranks.
+    rank : int, default=0
+        The number of classes that are likelier than the one that is answered.
+    """
+
+    def __init__(self, table_: ClassProbabilities, rank: int = 0) -> None:
+        self.table_, self.rank = table_, rank
 
     @property
     def feature_importances_(self) -> Floats:
         """Mean of those of the models, shape (d,)."""
-        each: list[Any] = list(self.models)
+        each: list[Any] = list(self.table_.models)
         return np.mean([model.feature_importances_ for model in each], axis=0)
 
-    def predict_table(self, table: Any) -> Ints:
+    def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
-        answers = (model.predict_proba_table(table) for model in self.models)
-        return sum(share * P for share, P in zip(self.share, answers, strict=True)).argmax(axis=1)
+        return ranked(table, self.rank)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""

@@ -11,6 +11,7 @@ protocol          who has it                                        what it is f
 `Growing`         a session                                         stop a fit when it is good enough
 `Partitioned`     a session                                         share work among the fits of a cross-fit
 `Averaging`       a session                                         keep the models of a cross-fit as a member
+`Accumulating`    a session                                         let models of all rounds answer together
 `Member`          what a session's `fit` returns                    predict class numbers
 `Prepared`        a member                                          prepare rows once for many members
 `PreparedProba`   a prepared member                                 the same for probabilities
@@ -22,6 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
 
@@ -88,6 +92,21 @@ class Averaging(Protocol):
         rows : list of ndarray of bool, shape (n,)
             The rows of each model.
         """
+
+
+@runtime_checkable
+class Accumulating(Averaging, Protocol):
+    """A session whose models know class probabilities, so that those of several rounds answer together.
+
+    Its ``mean`` returns a `Ranked` member, of one model too.
+    """
+
+    @property
+    def refits(self) -> bool:
+        """Whether one model of all rows answers for a round, instead of the parts' models."""
+
+    def probabilities(self, model: Any, rows: Mask) -> NDArray[np.float32]:
+        """Return class probabilities of some of the opened rows, shape (rows.sum(), K)."""
 
 
 @runtime_checkable
