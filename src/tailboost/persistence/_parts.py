@@ -144,6 +144,8 @@ class Writer:
             return ["made", self._class(name), self.value(MADE[name].taken_apart(thing))]
         spec = REVIEWED.get(name)
         if spec is None and name not in self.trusted:
+            if "__reduce__" in vars(cls):
+                thing.__reduce__()  # what is never to be stored says why
             raise Refused(name_of(thing) if hasattr(thing, "__qualname__") else name)
         if getattr(thing, "path", None) and hasattr(thing, "fetch"):  # a net whose state is in a file
             thing = copy.copy(thing)
