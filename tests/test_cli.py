@@ -428,6 +428,14 @@ class TestFilesAreKept:
         assert "--out" in refused("predict", model, csv, "--out", other_name(model))
         assert model.read_bytes() == before
 
+    def test_predict_into_a_circle_of_links(self, model, csv):
+        """The link stays, and nothing is written: it names no file."""
+        out = csv.parent / "circle.csv"
+        out.symlink_to(out)
+        assert "circle.csv" in refused("predict", model, csv, "--out", out)
+        assert out.is_symlink()
+        assert os.readlink(out) == str(out)
+
     def test_compare_onto_its_data(self, csv, tmp_path):
         before = csv.read_bytes()
         (tmp_path / "out").mkdir()
