@@ -8,7 +8,6 @@ try:
     import jinja2  # noqa: F401  (what the report needs: better missed now than after the fits)
     import pandas  # noqa: F401
     import rich  # noqa: F401
-    import skops  # noqa: F401
     import typer  # noqa: F401
 except ModuleNotFoundError as missing:
     raise SystemExit(

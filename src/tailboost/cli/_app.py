@@ -46,7 +46,7 @@ def tailboost(
 ) -> None:
     """Boosting classifiers that hold up on the worst samples, the worst class and the worst group."""
     if version:
-        others = versions("torch", "pandas", "skops").items()
+        others = versions("torch", "pandas").items()
         print(f"tailboost {__version__}")
         print(", ".join(f"{name} {number}" for name, number in others if name != "tailboost"))
         print(platform.system(), platform.machine())
