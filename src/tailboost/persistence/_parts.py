@@ -151,8 +151,6 @@ class Writer:
             thing = copy.copy(thing)
             thing.fetch()
         state = thing.__getstate__() or {}
-        if isinstance(state, tuple):  # fields in slots
-            state = {**(state[0] or {}), **state[1]}
         if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
             raise Refused(f"{name} with a state that has no names")
         spec = spec or Reviewed()
@@ -328,8 +326,7 @@ class Reader:
                 raise Refused(f"{name} with {field}={str(state[field])[:50]!r}")
         thing: Any = object.__new__(cls)
         if getattr(cls, "__setstate__", None) in (None, BaseEstimator.__setstate__):
-            for field, value in state.items():  # also of frozen classes, and of classes with slots
-                object.__setattr__(thing, field, value)
+            vars(thing).update(state)  # no property is set: that would run its code
         else:
             if issubclass(cls, BaseEstimator):
                 state["_sklearn_version"] = sklearn.__version__  # the probe rows see to versions
