@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import sklearn
-import skops.io
 import xgboost
 from sklearn.pipeline import Pipeline
 
@@ -91,7 +90,7 @@ def main() -> None:
         table = pd.read_csv(args.table)
         target = args.target or table.columns[-1]
         results += measure(args.table.name, table.drop(columns=target), table[target])
-    versions = {m.__name__: m.__version__ for m in (np, pd, sklearn, skops, xgboost, tb)}
+    versions = {m.__name__: m.__version__ for m in (np, pd, sklearn, xgboost, tb)}
     report = {"results": results, "versions": versions, "python": platform.python_version(), "seed": 0}
     if args.out:
         args.out.write_text(json.dumps(report, indent=1) + "\n")

@@ -2,9 +2,9 @@
 A model file, and serving it
 ============================
 
-Models are saved without pickle and loaded with a fixed list of trusted types. A file that is damaged, or
-answers otherwise here than where it was saved, is refused. What is loaded answers to the last bit as what
-was saved.
+Model files are plain data: nothing of them is run, and a fixed list says what may be in them. A file that is
+damaged, or answers otherwise here than where it was saved, is refused. What is loaded answers to the last
+bit as what was saved.
 """
 
 import tempfile

@@ -254,7 +254,6 @@ class TestKept:
         clf, _, _ = fitted(name, n_iter_no_change=4)
         said = str(clf.guarantee_)
         assert str(pickle.loads(pickle.dumps(clf)).guarantee_) == said
-        pytest.importorskip("skops")
         tb.save_model(clf, tmp_path / "m.skops")
         assert str(tb.load_model(tmp_path / "m.skops").guarantee_) == said
 

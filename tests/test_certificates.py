@@ -428,7 +428,6 @@ def test_calibrated_targets(mixture, rule, tmp_path):
     with pytest.raises(tb.SeenRowsError, match="chosen on 100%"):
         tb.certify(point, X[FRESH], Y[FRESH])
     assert not cert.recheck(X[LATER], Y[LATER]).contradicted
-    pytest.importorskip("skops")
     tb.save_model(point, tmp_path / "point.skops")
     for again in (pickle.loads(pickle.dumps(point)), tb.load_model(tmp_path / "point.skops")):
         assert again.certificate_ == cert

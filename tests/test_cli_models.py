@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
-for needed in ("typer", "rich", "skops", "jinja2"):
+for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
 from scipy.stats import beta

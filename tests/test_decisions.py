@@ -187,7 +187,6 @@ class TestTheAnswer:
         np.testing.assert_array_equal(before.u, after.u)
 
     def test_another_process(self, iris, mixture, policy, tmp_path):
-        pytest.importorskip("skops")
         tb.save_model(mixture, tmp_path / "m.skops")
         code = (
             "import sys, json, tailboost as tb; from sklearn.datasets import load_iris;"
@@ -317,13 +316,11 @@ class TestTheSecretStaysSecret:
             store(policy)
 
     def test_it_is_not_saved(self, policy, mixture, tmp_path):
-        pytest.importorskip("skops")
         with pytest.raises(TypeError, match="would carry its secret"):
             tb.save_model(policy, tmp_path / "p.skops")
         assert not list(tmp_path.iterdir())
 
     def test_the_model_does_not_learn_it(self, policy, mixture, iris, tmp_path):
-        pytest.importorskip("skops")
         before = pickle.dumps(mixture)
         policy.decide(iris[0], range(150))
         tb.save_model(mixture, tmp_path / "m.skops")

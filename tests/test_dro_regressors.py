@@ -158,7 +158,6 @@ def test_it_serves_like_any_learner(tmp_path):
 
 
 def test_a_model_file_answers_the_same(tmp_path):
-    pytest.importorskip("skops")
     X, y = noisy(2, n=150, K=3)
     names = np.array(["low", "middle", "high"])[y]
     clf = tb.DROBoostClassifier(DecisionTreeRegressor(max_depth=2), n_estimators=5, random_state=0)

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -145,13 +143,3 @@ def test_an_unknown_class_is_named(data):
     X, y, _ = data
     with pytest.raises(ValueError, match="no class is called 'z'"):
         tb.WorstClassBoostClassifier(max_error={"a": 0.1, "z": 0.3, None: 0.4}).fit(X, y)
-
-
-def test_saving_without_the_extra_names_it():
-    code = (
-        "import sys; sys.modules['skops'] = None; import tailboost as tb\n"
-        "try: tb.save_model(tb.AdaLPBoostClassifier(), 'm.skops')\n"
-        "except ImportError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "tailboost[app]" in done.stdout

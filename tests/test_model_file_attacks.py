@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import pickle
+import subprocess
 import sys
 import zipfile
 
@@ -76,6 +77,22 @@ class Quiet:
     def __exit__(self, *error):
         LISTENING[0] = False
         assert HEARD == []
+
+
+def test_the_witness_hears(tmp_path):
+    """What the attacks would do is heard."""
+    (tmp_path / "secret.txt").write_text("x")
+    for deed in (
+        lambda: open(tmp_path / "new", "w").close(),
+        lambda: open(tmp_path / "secret.txt", "rb").close(),
+        lambda: Lock(tmp_path / "lock").release(),
+        lambda: (tmp_path / "folder").mkdir(),
+        lambda: os.system("true"),
+        lambda: pickle.loads(pickle.dumps(pathlib.PurePosixPath("x"))),
+        lambda: subprocess.run(["true"], check=True),
+    ):
+        with pytest.raises(AssertionError), Quiet():
+            deed()
 
 
 class Everything:
@@ -327,6 +344,15 @@ class TestStates:
     )  # fmt: skip
     def test_parts(self, path, part):
         forge(path, StandardScaler().fit(X), lambda s: s["parts"].append(part))
+        refused(path)
+
+    @pytest.mark.parametrize("steps", [7, None, "x", [0], [], True])
+    def test_a_pipeline_of_no_steps(self, path, steps):
+        def change(structure):
+            fields = structure["parts"][structure["root"][0]][2]
+            next(field for field in fields if field[0] == "steps")[1] = steps
+
+        forge(path, make_pipeline(StandardScaler()).fit(X), change)
         refused(path)
 
     def test_a_deep_structure(self, path):

@@ -348,6 +348,25 @@ class TestForgery:
         with pytest.raises(ValueError, match="refers to its parts more than"):
             load_model(path)
 
+    @pytest.mark.parametrize(
+        "change",
+        [{"kind": "other"}, {"kind": 7}, {"name": 7}, {"dtype": None}, {"categories": [7]}, {"new": 1}],
+    )
+    def test_schemas_of_tables_that_are_none(self, path, change):
+        """Refused when the file is read, not when the model is asked."""
+        model = Pipeline([("table", TableEncoder()), ("classifier", adalp())]).fit(FRAME, Y)
+        save_model(model, path)
+        files = parts(path.read_bytes())
+        structure = json.loads(files["parts.json"])
+        number = structure["classes"].index("tailboost.datasets._schema.TableSchema")
+        (state,) = (part[2][0] for part in structure["parts"] if part[:2] == ["object", number])
+        schema = json.loads(state[1])
+        schema["columns"][0] |= change
+        state[1] = json.dumps(schema)
+        path.write_bytes(sealed(files | {"parts.json": json.dumps(structure).encode()}))
+        with pytest.raises(ValueError, match=r"m\.skops.*cannot be built"):
+            load_model(path)
+
     @pytest.mark.parametrize("answers", [[], {}, "text", {"labels": 3, "shares": None}, {"labels": [0]}, 7])
     def test_records_that_are_none(self, files, path, answers):
         """Of any shape: an error that names the file, as everywhere."""

@@ -23,7 +23,6 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("skops")
 
 from tailboost import registry
 from tailboost.report import Chapter, Results, compare, render, render_overview

@@ -94,7 +94,6 @@ def test_seen_share():
 
 
 def test_fingerprints_are_in_model_files(tmp_path):
-    pytest.importorskip("skops")
     clf = fit().fit(X, Y)
     tb.save_model(clf, tmp_path / "m.skops")
     again = tb.load_model(tmp_path / "m.skops")

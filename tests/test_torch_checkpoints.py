@@ -298,7 +298,6 @@ def test_folds_leave_no_files(tmp_path):
 
 
 def test_a_model_file_holds_its_nets(tmp_path):
-    pytest.importorskip("skops")
     clf = classifier("ada", tmp_path / "rounds").fit(X, Y)
     expected = clf.predict_proba(X)
     save_model(clf, tmp_path / "model.skops")
@@ -307,8 +306,6 @@ def test_a_model_file_holds_its_nets(tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict_proba(X), expected)
     clf = classifier("ada", rounds=1).set_params(estimator=learner(steps=1)).fit(X, Y)
     clf.estimators_[0].architecture.module = print
-    with pytest.raises(
-        TypeError, match=r"cannot be stored in a file that runs no code, it holds builtins.print"
-    ):
+    with pytest.raises(TypeError, match=r"cannot be stored in a file that runs no code: builtins.print"):
         save_model(clf, tmp_path / "other.skops")
     assert not (tmp_path / "other.skops").exists()

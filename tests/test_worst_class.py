@@ -725,7 +725,6 @@ def test_interrupted_and_continued(interrupted, combine):
     ],
 )
 def test_models_can_be_stored(tmp_path, params):
-    pytest.importorskip("skops")
     from tailboost.persistence import load_model, save_model
 
     X, y = rare(23)

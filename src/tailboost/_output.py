@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -19,12 +20,15 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
         Names the file and the reason (such as no space left).
     """
     target = Path(path)
+    real = os.path.realpath(target)
+    if os.path.islink(real):  # links in a circle end at none
+        raise OSError(errno.ELOOP, f"{os.strerror(errno.ELOOP)}: the link leads back to itself", str(target))
     data = content.encode() if isinstance(content, str) else content
     if target.exists() and not target.is_file():
         with target.open("wb") as out:
             out.write(data)
     else:
-        _store.write(Path(os.path.realpath(target)), data, repr(str(target)))
+        _store.write(Path(real), data, repr(str(target)))
 
 
 def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:

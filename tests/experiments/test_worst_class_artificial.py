@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-for module in ("typer", "rich", "pandas", "jinja2", "skops", "matplotlib"):
+for module in ("typer", "rich", "pandas", "jinja2", "matplotlib"):
     pytest.importorskip(module)
 
 from typer.testing import CliRunner

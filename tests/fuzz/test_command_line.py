@@ -21,7 +21,7 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
-for needed in ("typer", "rich", "skops", "jinja2"):
+for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
 from tailboost import cli

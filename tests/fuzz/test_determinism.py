@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-for needed in ("pandas", "skops", "xgboost"):
+for needed in ("pandas", "xgboost"):
     pytest.importorskip(needed)
 
 from tailboost.registry import METHODS

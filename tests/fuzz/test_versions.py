@@ -14,7 +14,6 @@ import tailboost as tb
 from tailboost.learners import HistTreeClassifier
 from tailboost.registry import METHODS
 
-pytest.importorskip("skops")
 xgboost = pytest.importorskip("xgboost")
 stored = pytest.importorskip("test_persistence")  # what reads and writes the records of model files
 

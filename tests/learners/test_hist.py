@@ -398,7 +398,6 @@ def test_package_imports_without_xgboost():
 
 
 def test_a_model_made_without_xgboost_is_stored_and_read_without_it(tmp_path):
-    pytest.importorskip("skops")
     code = (
         "import sys; sys.modules['xgboost'] = None\n"
         "import warnings; warnings.simplefilter('ignore')\n"

@@ -60,8 +60,6 @@ def test_a_name_is_the_learner_it_names(cls):
 def test_text_labels_and_a_model_file(name, tmp_path):
     if name == "xgboost":
         pytest.importorskip("xgboost")
-    skops = pytest.importorskip("skops")
-    assert skops
     clf = tb.AdaLPBoostClassifier(name, n_estimators=2, random_state=0).fit(X[::2], LABELS[::2])
     tb.save_model(clf, tmp_path / "m.skops")
     again = tb.load_model(tmp_path / "m.skops")

@@ -513,7 +513,6 @@ def test_one_row_is_as_in_a_batch():
 
 @pytest.mark.parametrize("aim", [{}, {"objective": "cvar", "alpha": 0.3}, {"max_error": {0: 0.1, None: 0.2}}])
 def test_saved_and_loaded(tmp_path, aim):
-    pytest.importorskip("skops")
     mix = RobustMixtureClassifier(models(), random_state=0, **aim).fit(X[TRAIN], Y[TRAIN])
     tb.save_model(mix, tmp_path / "mix.skops")
     for again in (tb.load_model(tmp_path / "mix.skops"), pickle.loads(pickle.dumps(mix))):
@@ -828,7 +827,6 @@ def test_cross_validation_hands_groups_on():
 
 @pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])
 def test_a_file_of_a_mixture_by_group(tmp_path, form):
-    pytest.importorskip("skops")
     mix = RobustMixtureClassifier(
         models(), objective="worst_cell", groups_at_prediction=True, random_state=0
     ).fit(X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN]))

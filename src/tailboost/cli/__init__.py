@@ -7,7 +7,7 @@ Ctrl-C; 1 anything else.
 from importlib.util import find_spec
 
 # What the commands need: better missed now than after the fits.
-for _name in ("typer", "rich", "pandas", "jinja2", "skops"):
+for _name in ("typer", "rich", "pandas", "jinja2"):
     if find_spec(_name) is None:
         raise SystemExit(f'The command line of tailboost needs {_name}: pip install "tailboost[app]"')
 

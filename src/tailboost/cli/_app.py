@@ -79,7 +79,7 @@ def tailboost(
     if version:
         from tailboost.report.results import versions
 
-        others = versions("torch", "pandas", "skops").items()
+        others = versions("torch", "pandas").items()
         print(f"tailboost {__version__}")
         print(", ".join(f"{name} {number}" for name, number in others if name != "tailboost"))
         print(platform.system(), platform.machine())

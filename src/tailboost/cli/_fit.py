@@ -67,7 +67,7 @@ BETWEEN_LINES = 2.0
 def fit(
     data: Data,
     target: Target,
-    model: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model, a skops file.")],
+    model: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model.")],
     method: Annotated[
         str | None,
         typer.Option(

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +129,11 @@ class TableSchema:
 
     def __setstate__(self, state: dict[str, str]) -> None:
         def column(fields: dict[str, Any]) -> ColumnSchema:
-            return ColumnSchema(**{**fields, "categories": tuple(fields["categories"])})
+            read = ColumnSchema(**{**fields, "categories": tuple(fields["categories"])})
+            texts = (read.name, read.dtype, *read.categories)
+            if read.kind not in get_args(Kind) or not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"no column is described by {str(fields)[:80]}")
+            return read
 
         fields = json.loads(state["json"])
         target = fields["target"]

@@ -71,41 +71,40 @@ def _booster(content: Any) -> Any:
 _NOT_KEPT = frozenset({"_Booster", "callbacks", "evals_result_"})
 
 
-def _plain_xgb_state(model: Any) -> dict[str, Any]:
-    # Its labels are of any type, and no parameter.
-    without = importlib.import_module("xgboost").XGBClassifier()
-    vars(without).update({name: value for name, value in vars(model).items() if name != "labels_"})
-    return {"labels": model.labels_, **_xgb_state(without)}
-
-
-def _plain_xgb(parts: Any) -> Any:
-    from tailboost.learners.named import plain_xgboost
-
-    if not isinstance(parts["labels"], np.ndarray) or parts["labels"].ndim != 1:
-        raise ValueError("a booster without labels")
-    model = plain_xgboost()
-    vars(model).update({**vars(_xgb(parts)), "labels_": parts["labels"]})
-    return model
-
-
 def _xgb_state(model: Any) -> dict[str, Any]:
     state = {name: value for name, value in vars(model).items() if name not in _NOT_KEPT}
-    given = dict(state.pop("kwargs", None) or {})
-    _checked(state, "XGBClassifier"), _checked(given, "XGBClassifier")
-    return {"state": state, "given": given, "booster": _booster_bytes(model.get_booster())}
+    labels, given = state.pop("labels_", None), dict(state.pop("kwargs", None) or {})
+    return {
+        "state": _checked(state, "XGBClassifier"),
+        "given": _checked(given, "XGBClassifier"),
+        "labels": labels,  # of any type, where the learner of the name "xgboost" was fitted
+        "booster": _booster_bytes(model.get_booster()) if "_Booster" in vars(model) else None,
+    }
 
 
-def _xgb(parts: Any) -> Any:
-    xgboost = importlib.import_module("xgboost")
-    model = xgboost.XGBClassifier()
-    state = _checked(parts["state"], "XGBClassifier")
-    if stray := set(state) - set(vars(model)) - {"n_classes_"}:
-        raise Refused(f"XGBClassifier with {str(sorted(stray))[:50]}")
-    vars(model).update(state)
-    if given := _checked(parts["given"], "XGBClassifier"):
-        model.kwargs = given
-    model._Booster = _booster(parts["booster"])
-    return model
+def _xgb(new: Callable[[], Any]) -> Callable[[Any], Any]:
+    def made(parts: Any) -> Any:
+        model, state, labels = new(), _checked(parts["state"], "XGBClassifier"), parts["labels"]
+        if stray := set(state) - set(vars(model)) - {"n_classes_"}:
+            raise Refused(f"XGBClassifier with {str(sorted(stray))[:50]}")
+        vars(model).update(state)
+        if given := _checked(parts["given"], "XGBClassifier"):
+            model.kwargs = given
+        if labels is not None:
+            model.labels_ = np.asarray(labels)
+        if parts["booster"] is not None:
+            model._Booster = _booster(parts["booster"])
+        return model
+
+    return made
+
+
+def _new_xgb() -> Any:
+    return importlib.import_module("xgboost").XGBClassifier()
+
+
+def _new_plain_xgb() -> Any:
+    return importlib.import_module("tailboost.learners.named").plain_xgboost()
 
 
 # -- LightGBM ----------------------------------------------------------------------------------------------
@@ -135,19 +134,21 @@ def _lgbm_state(model: Any) -> dict[str, Any]:
     return {
         "params": _lgbm_params(model.get_params(deep=False)),
         "learned": _checked(learned, "LGBMClassifier"),
-        "labels": {name: vars(model)[name] for name in _LGBM_LABELS},
-        "booster": model.booster_.model_to_string(),
+        "labels": {name: vars(model)[name] for name in _LGBM_LABELS if name in vars(model)},
+        "booster": model.booster_.model_to_string() if model.__sklearn_is_fitted__() else None,
     }
 
 
 def _lgbm(parts: Any) -> Any:
     lightgbm = importlib.import_module("lightgbm")
     learned, labels, text = parts["learned"], parts["labels"], parts["booster"]
+    model = lightgbm.LGBMClassifier(**_lgbm_params(parts["params"]))
+    if text is None:
+        return model
     if not set(learned) <= set(_LGBM_LEARNED) or set(labels) != set(_LGBM_LABELS):
         raise Refused("LGBMClassifier with other fields than a fitted one has")
     if not isinstance(labels["_classes"], np.ndarray) or not isinstance(labels["_class_map"], dict):
         raise Refused("LGBMClassifier without classes")
-    model = lightgbm.LGBMClassifier(**_lgbm_params(parts["params"]))
     vars(model).update(_checked(learned, "LGBMClassifier") | labels)
     model._Booster = _lgbm_booster(text)
     model._evals_result, model._best_score = {}, {}
@@ -171,7 +172,10 @@ _CATBOOST_FILES = frozenset(
 
 def _catboost_state(model: Any) -> dict[str, Any]:
     params = {k: v for k, v in model.get_params(deep=False).items() if k not in _CATBOOST_FILES}
-    return {"params": _checked(params, "CatBoostClassifier"), "booster": model._serialize_model()}
+    return {
+        "params": _checked(params, "CatBoostClassifier"),
+        "booster": model._serialize_model() if model.is_fitted() else None,
+    }
 
 
 def _catboost(parts: Any) -> Any:
@@ -180,7 +184,8 @@ def _catboost(parts: Any) -> Any:
     if set(params) & _CATBOOST_FILES:
         raise Refused("CatBoostClassifier with the name of a file")
     model = catboost.CatBoostClassifier(**params)
-    model.load_model(blob=_content(parts["booster"], b"CBM1"))
+    if parts["booster"] is not None:
+        model.load_model(blob=_content(parts["booster"], b"CBM1"))
     return model
 
 
@@ -258,8 +263,8 @@ def _bit_losses(parts: Any) -> BitLosses:
 
 
 MADE: dict[str, Made] = {
-    "xgboost.sklearn.XGBClassifier": Made(_xgb_state, _xgb),
-    "tailboost.learners.named.PlainXGBoost": Made(_plain_xgb_state, _plain_xgb),
+    "xgboost.sklearn.XGBClassifier": Made(_xgb_state, _xgb(_new_xgb)),
+    "tailboost.learners.named.PlainXGBoost": Made(_xgb_state, _xgb(_new_plain_xgb)),
     "lightgbm.sklearn.LGBMClassifier": Made(_lgbm_state, _lgbm),
     "catboost.core.CatBoostClassifier": Made(_catboost_state, _catboost),
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Made(_predictor_state, _predictor),

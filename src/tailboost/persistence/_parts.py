@@ -144,13 +144,13 @@ class Writer:
             return ["made", self._class(name), self.value(MADE[name].taken_apart(thing))]
         spec = REVIEWED.get(name)
         if spec is None and name not in self.trusted:
+            if "__reduce__" in vars(cls):
+                thing.__reduce__()  # what is never to be stored says why
             raise Refused(name_of(thing) if hasattr(thing, "__qualname__") else name)
         if getattr(thing, "path", None) and hasattr(thing, "fetch"):  # a net whose state is in a file
             thing = copy.copy(thing)
             thing.fetch()
         state = thing.__getstate__() or {}
-        if isinstance(state, tuple):  # fields in slots
-            state = {**(state[0] or {}), **state[1]}
         if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
             raise Refused(f"{name} with a state that has no names")
         spec = spec or Reviewed()
@@ -326,8 +326,7 @@ class Reader:
                 raise Refused(f"{name} with {field}={str(state[field])[:50]!r}")
         thing: Any = object.__new__(cls)
         if getattr(cls, "__setstate__", None) in (None, BaseEstimator.__setstate__):
-            for field, value in state.items():  # also of frozen classes, and of classes with slots
-                object.__setattr__(thing, field, value)
+            vars(thing).update(state)  # no property is set: that would run its code
         else:
             if issubclass(cls, BaseEstimator):
                 state["_sklearn_version"] = sklearn.__version__  # the probe rows see to versions
