@@ -1,6 +1,16 @@
 """tailboost: boosting classifiers that hold up on the worst samples, class and group."""
 
-from tailboost import classifiers, datasets, decisions, learners, metrics, plotting, robustness, solvers
+from tailboost import (
+    classifiers,
+    datasets,
+    decisions,
+    learners,
+    metrics,
+    plotting,
+    rates,
+    robustness,
+    solvers,
+)
 from tailboost.calibration import NotCertifiedError, Shortfall, calibrate
 from tailboost.certificates import Certificate, CertifiedBound, Recheck, RecheckedBound, certify
 from tailboost.classifiers import *  # noqa: F403
@@ -10,7 +20,7 @@ from tailboost.combiners.guarantee import Bound, Guarantee
 from tailboost.confidence import rows_needed
 from tailboost.decisions import Decisions, RandomizedDecision
 from tailboost.game import Stop, StopKind, Trace
-from tailboost.mixture import RobustMixtureClassifier
+from tailboost.mixture import RobustMixtureClassifier, tune
 from tailboost.persistence import load_model, save_model
 from tailboost.report import Results, compare, render
 
@@ -47,11 +57,13 @@ __all__ = [
     "load_model",
     "metrics",
     "plotting",
+    "rates",
     "render",
     "robustness",
     "rows_needed",
     "save_model",
     "solvers",
+    "tune",
 ]
 __all__ += classifiers.__all__
 # Packages that need an extra, imported only when asked for.
