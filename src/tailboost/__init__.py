@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost import learners as learners
     from tailboost import metrics as metrics
     from tailboost import plotting as plotting
+    from tailboost import rates as rates
     from tailboost import robustness as robustness
     from tailboost import solvers as solvers
     from tailboost import torch as torch
@@ -43,6 +44,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.game import StopKind as StopKind
     from tailboost.game import Trace as Trace
     from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
+    from tailboost.mixture import tune as tune
     from tailboost.persistence import load_model as load_model
     from tailboost.persistence import save_model as save_model
     from tailboost.report import Results as Results
@@ -64,12 +66,12 @@ _MODULES = {
     "confidence": "rows_needed",
     "decisions": "Decisions RandomizedDecision",
     "game": "Stop StopKind Trace",
-    "mixture": "RobustMixtureClassifier",
+    "mixture": "RobustMixtureClassifier tune",
     "persistence": "load_model save_model",
     "report": "Results compare render",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
-_PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "robustness", "solvers")
+_PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "rates", "robustness", "solvers")
 # They need an extra, and are not among the names that `from tailboost import *` gives.
 _EXTRAS = ("dask", "torch")
 

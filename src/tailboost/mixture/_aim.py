@@ -14,6 +14,7 @@ from tailboost.combiners import Mixture
 from tailboost.combiners.ledger import LOSS_DECIMALS
 from tailboost.combiners.objective import CVaR, WorstUnit
 from tailboost.data import GroupNames, Rows
+from tailboost.mixture._rated import Stated
 from tailboost.targets import DECIMALS, NamedUnits, allowed_errors
 
 # The objectives by name, with what their units are.
@@ -117,11 +118,14 @@ class Aim:
 
 def check_parameters(mix: Any, groups: Any) -> None:
     """Raise ValueError where parameters of a mixture do not suit each other, or groups are needed."""
+    if (stated := mix._stated) is not None:
+        check_stated(mix, stated, groups)
+        return
     over_groups = mix.objective in ("worst_group", "worst_cell")
     if mix.objective == "cvar" and mix.alpha is None:
         raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
     if mix.objective != "cvar" and mix.alpha is not None:
-        raise ValueError(f"alpha={mix.alpha!r} has no meaning with objective={mix.objective!r}")
+        raise ValueError(f"alpha={mix.alpha!r} has no meaning with objective={mix._objective_name!r}")
     if mix.objective == "cvar" and mix.max_error is not None:
         raise ValueError("max_error has no meaning with objective='cvar'")
     if mix.randomized is False and mix.objective == "cvar":
@@ -132,9 +136,22 @@ def check_parameters(mix: Any, groups: Any) -> None:
     if mix.randomized is False and mix.shares is True:
         raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
     if over_groups and groups is None:
-        raise ValueError(f"objective={mix.objective!r} needs groups")
+        raise ValueError(f"objective={mix._objective_name!r} needs groups")
     if mix.groups_at_prediction and not over_groups:
         raise ValueError(
-            f"groups_at_prediction=True has no meaning with objective={mix.objective!r}: it is for "
+            f"groups_at_prediction=True has no meaning with objective={mix._objective_name!r}: it is for "
             "'worst_group' and 'worst_cell'"
         )
+
+
+def check_stated(mix: Any, stated: Stated, groups: Any) -> None:
+    """Raise ValueError where parameters do not suit an objective and limits that are rates."""
+    if mix.alpha is not None:
+        raise ValueError(f"alpha={mix.alpha!r} has no meaning with rates: it is the tail mass of a CVaR")
+    if mix.shares is True:
+        raise ValueError("shares=True has no meaning with rates: members answer, none draws")
+    if groups is None and stated.needs_groups:
+        rate = next(rate for rate in stated.rates if rate.needs_groups)
+        raise ValueError(f"{rate!r} needs groups")
+    if mix.groups_at_prediction and not stated.needs_groups:
+        raise ValueError("groups_at_prediction=True has no meaning where no rate is by group")

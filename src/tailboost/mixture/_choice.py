@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -21,21 +20,28 @@ from tailboost.classifiers._input import (
     labels_of,
     rows_given,
 )
+from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
+from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates, Wrong
+from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
-from tailboost.combiners.objective import CVaR, WorstUnit
+from tailboost.combiners.objective import WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.combiners.units import UnitTable
-from tailboost.data import Given, GroupNames, Rows, n_group_rows
+from tailboost.data import Given, GroupNames, Rows, n_group_rows, take
 from tailboost.mixture._aim import Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._by_group import members_by_group
+from tailboost.mixture._curve import RateCurve, curve
 from tailboost.mixture._members import Margins, losses_of
 from tailboost.mixture._pool import Kinds, members_of
+from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of
 from tailboost.mixture._tables import Judged, Models, Tallied
+from tailboost.rates import GAP, Largest, Rate, error
 from tailboost.solvers import BitLosses
+from tailboost.thresholds import ROUNDING, RateTable
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -44,7 +50,12 @@ class ProbabilityMixture(MixtureAnswers):
     It is settled by `_settle` on probabilities of rows that the models were not fitted on, whoever made them.
     """
 
-    objective: str
+    objective: Any
+    limits: Any
+    _outcome: Outcome | None
+    _rated: Rated
+    rates_: RateTable | None
+    limits_met_: bool | None
     alpha: float | None
     max_error: Any
     mean_budget: float | None
@@ -101,9 +112,18 @@ class ProbabilityMixture(MixtureAnswers):
         rows = Rows(numbers, weight[used], groups, words.format(int(used.sum())), None, Given(n).part(used))
         return [table[(i,)][used] for i in range(len(models.names))], rows
 
+    @property
+    def _stated(self) -> Stated | None:
+        """What rates are made small and limited; None where the objective is one by name alone."""
+        return Stated.of(self.objective, self.limits, self.max_error)
+
+    @property
+    def _objective_name(self) -> str:
+        return "worst_class" if self.objective is None else str(self.objective)
+
     def _aimed(self, rows: Rows) -> Aim:
         return Aim.of(
-            self.objective,
+            self._objective_name,
             rows,
             self.classes_,
             getattr(self, "_group_names", None),
@@ -122,7 +142,8 @@ class ProbabilityMixture(MixtureAnswers):
             self.combiner_ = self._mixture(aim, self._ledger(members, judged, rows), members)
         else:
             self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget)
-        self._judged, self._aim = judged, aim
+        self._judged, self._aim, self._outcome = judged, aim, None
+        self.rates_ = self.limits_met_ = None
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         if aim.over_units:
@@ -131,8 +152,85 @@ class ProbabilityMixture(MixtureAnswers):
             self.unit_errors_ = aim.errors(self._wrong(self.ensemble_, np.ones(len(rows.y), bool)), rows)
             self.bound_met_ = aim.met(self.unit_errors_)
 
+    def _settle_by_rates(
+        self, stated: Stated, judged: Judged, X: Any, costs: Any, rated: Rated | None = None
+    ) -> None:
+        """Choose by the engine of rates.
+
+        Parameters
+        ----------
+        stated : Stated
+            The objective and the limits.
+        judged : Judged
+            The log-probabilities of the rows.
+        X : table, optional
+            Their features.
+        costs : ndarray of shape (n, K), optional
+            What each answer costs in each of them.
+        rated : Rated, optional
+            The engine on these rows, if there is one that knows all that is stated.
+        """
+        if rated is None:
+            rated = Rated.of(
+                stated,
+                judged,
+                X,
+                self.classes_,
+                getattr(self, "_group_names", None),
+                told=self.groups_at_prediction,
+                averages=bool(self.averages),
+                costs=costs,
+            )
+        self._judged, self._rated = judged, rated
+        self._outcome = outcome = rated.choose(
+            stated,
+            mean_budget=self.mean_budget,
+            sharing=self._sharing,
+            shrinkage=float(self.shrinkage),
+        )
+        choice = outcome.choice
+        self.ensemble_ = MixtureEnsemble(
+            [rated.member(number) for number in choice.numbers.tolist()],
+            choice.weights,
+            len(self.classes_),
+            np.argsort(-choice.weights, kind="stable"),
+            choice.gap,
+        )
+        self.gap_ = choice.gap
+        self.rates_ = RateTable.of(outcome.program, outcome.tally, outcome.elsewhere, rated.words)
+        self.limits_met_ = self.rates_.met
+        self.units_ = self.unit_errors_ = self.bound_met_ = None
+        self.__dict__.pop("_guarantee", None)
+
+    def _warn_of_limits(self) -> None:
+        """Warn of limits that one member does not keep, and of those that are below their own noise."""
+        outcome, table = self._outcome, self.rates_
+        assert outcome is not None
+        assert table is not None
+        choice, limits = outcome.choice, outcome.program.limits
+        for number in np.flatnonzero(choice.excesses > ROUNDING):
+            limit = limits[number]
+            values = limit.rate.terms(outcome.program.strata).values(outcome.tally)
+            alone = not self._sharing and choice.drawn[number] <= ROUNDING
+            way = "; randomized=True, a draw among several rules, keeps it there" if alone else ""
+            warn_user(
+                f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
+                f"{limit.said_of(values):.4g}{way}",
+                BoundNotMetWarning,
+            )
+        for line in table:
+            if line.unit == GAP and (line.high - line.low) / 2 > line.bound:
+                warn_user(
+                    f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
+                    f"{self._rated.words}; on fresh rows the gap may well be larger than the limit",
+                    SmallUnitsWarning,
+                )
+
     def _warn(self) -> None:
         """Warn of what the choice found."""
+        if self._outcome is not None:
+            self._warn_of_limits()
+            return
         aim = self._aim
         if self.unit_errors_ is None:
             return
@@ -177,7 +275,7 @@ class ProbabilityMixture(MixtureAnswers):
     def _sharing(self) -> bool:
         """Whether members may share λ."""
         if self.randomized == "auto":
-            return self.objective == "cvar" or self.shares is True
+            return self._objective_name == "cvar" or self.shares is True
         return bool(self.randomized)
 
     def _kinds(self, aim: Aim) -> Kinds:
@@ -206,8 +304,10 @@ class ProbabilityMixture(MixtureAnswers):
         y: Any = None,
         *,
         alpha: float | None = None,
-        objective: str | None = None,
+        objective: Any = None,
+        limits: Any = None,
         groups: Any = None,
+        costs: Any = None,
         sample_weight: Any = None,
         mean_budget: float | None = None,
     ) -> Self:
@@ -220,10 +320,14 @@ class ProbabilityMixture(MixtureAnswers):
             dict of the models' probabilities. Without them the probabilities kept with the model serve.
         alpha : float in (0, 1], optional
             Tail mass of the CVaR, which it implies.
-        objective : {"cvar", "worst_class", "worst_group", "worst_cell"}, optional
+        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
+            By default the classifier's own.
+        limits : list of Limit, optional
             By default the classifier's own.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups of the rows of X or, without X, of the rows given where the probabilities kept are from.
+        costs : array-like of shape (n, K), optional
+            What each answer costs in each row of X.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
         mean_budget : float in [0, 1], optional
@@ -244,11 +348,14 @@ class ProbabilityMixture(MixtureAnswers):
         ResubstitutionWarning
             Where models were fitted on the rows given.
         """
-        check_is_fitted(self)
-        name = objective or ("cvar" if alpha is not None else self.objective)
+        if not hasattr(self, "_rated"):  # kept also where limits contradicted each other
+            check_is_fitted(self)
+        if self._stated is not None or limits is not None or Stated.of(objective, ()) is not None:
+            return self._reweighted(X, y, objective, limits, groups, costs, sample_weight, mean_budget)
+        name = objective or ("cvar" if alpha is not None else self._objective_name)
         new = copy.copy(self)
         new.objective, new.alpha = name, self.alpha if name == "cvar" and alpha is None else alpha
-        if name != self.objective:
+        if name != self._objective_name:
             new.max_error = None  # its names are those of other units
         if mean_budget is not None:
             new.mean_budget = mean_budget
@@ -260,14 +367,67 @@ class ProbabilityMixture(MixtureAnswers):
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
             if judged.models.fitted:
                 new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
-        elif groups is not None or name != self.objective:
+        elif groups is not None or name != self._objective_name:
             judged = judged.kept()
             if groups is not None:
                 judged = replace(judged, rows=new._with_groups(judged.rows, groups))
         check_parameters(new, judged.rows.groups)
         # On the same rows and for the same units the members are the same: only λ is chosen again.
-        same = judged is self._judged and name == self.objective
+        same = judged is self._judged and name == self._objective_name
         new._settle(judged, self.combiner_ if same else None)
+        return new
+
+    def _reweighted(
+        self,
+        X: Any,
+        y: Any,
+        objective: Any,
+        limits: Any,
+        groups: Any,
+        costs: Any,
+        sample_weight: Any,
+        mean_budget: float | None,
+    ) -> Self:
+        """Return a classifier with another choice where rates are stated, before or now."""
+        new = copy.copy(self)
+        if limits is not None:
+            new.limits = limits
+        if objective is not None:
+            new.objective, new.max_error = objective, None
+        if mean_budget is not None:
+            new.mean_budget = mean_budget
+        new._validate_params()
+        judged, table, rated = self._judged, None, getattr(self, "_rated", None)
+        if rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs):
+            if groups is not None:
+                new._name_groups(groups)
+            judged, rated = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight"), None
+            used = None if judged.rows.given is None else judged.rows.given.index
+            costs = costs_of(costs, n_rows_of(y), len(self.classes_), used)
+            if judged.models.fitted:
+                checked = self._checked(unpack(X, y)[0])
+                table = checked if used is None else take(checked, used)
+                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(checked)))
+        else:
+            judged = judged.kept()
+            if groups is not None:
+                judged, rated = replace(judged, rows=new._with_groups(judged.rows, groups)), None
+        check_parameters(new, judged.rows.groups)
+        if (stated := new._stated) is None:
+            new._settle(judged)
+        else:
+            if rated is not None and not rated.covers(stated, getattr(new, "_group_names", None)):
+                rated = None
+            inferred = stated.needs_groups and not new.groups_at_prediction and judged.models.fitted
+            if rated is None and table is None and inferred:
+                raise ValueError(
+                    "groups are inferred from the features of the rows, which are not kept with the model: "
+                    "give X, y and groups of rows that no model was fitted on"
+                )
+            if rated is None and stated.needs_costs and costs is None:
+                raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
+            new._settle_by_rates(stated, judged, table, costs, rated)
+        new._warn()
         return new
 
     def _with_groups(self, rows: Rows, groups: Any) -> Rows:
@@ -282,20 +442,27 @@ class ProbabilityMixture(MixtureAnswers):
         self._name_groups(groups, np.isin(np.arange(n), used))
         return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
 
-    def tradeoff(self, budgets: Sequence[float] | None = None) -> TradeOff:
-        """Return what a lower worst error costs in mean error, without training anything.
+    def tradeoff(
+        self, budgets: Any = None, objective: Any = None, *, n_points: int = 9
+    ) -> TradeOff | RateCurve:
+        """Return what a lower worst error costs in mean error, or one rate in another, without training.
 
         Parameters
         ----------
-        budgets : sequence of float in [0, 1], optional
+        budgets : sequence of float in [0, 1], rate or largest, optional
             Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
-            curve, between which it is straight.
+            curve, between which it is straight. A rate, or the largest of a family, is what is limited.
+        objective : rate or largest, optional
+            With a rate: what is made small within its limits; the mean error by default.
+        n_points : int, default=9
+            With a rate: how many limits are tried.
 
         Returns
         -------
-        TradeOff
+        TradeOff or RateCurve
             On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
-            ``predicted(X, y)`` what `predict` does on other rows.
+            ``predicted(X, y)`` what `predict` does on other rows. Of two rates a `RateCurve`, whose ``at``
+            takes a limit.
 
         Raises
         ------
@@ -303,6 +470,13 @@ class ProbabilityMixture(MixtureAnswers):
             If a budget is not in [0, 1].
         """
         check_is_fitted(self)
+        if isinstance(budgets, (Rate, Largest)):
+            return curve(self, budgets, error() if objective is None else objective, n_points)
+        if self._outcome is not None:
+            raise ValueError(
+                "tradeoff needs two rates where rates were made small: "
+                "tradeoff(rates.largest(rates.error(by='class')), rates.error())"
+            )
         mixture = self.combiner_.aiming_at(self.objective_)
 
         def within(mean_budget: float) -> ProbabilityMixture:
@@ -323,14 +497,18 @@ class ProbabilityMixture(MixtureAnswers):
     # -- what was found -------------------------------------------------------------------------------
 
     @property
-    def objective_(self) -> CVaR | WorstUnit:
+    def objective_(self) -> Any:
         """What λ minimises."""
+        if self._outcome is not None:
+            return self._outcome.program.objective
         return self._aim.objective
 
     @property
     def guarantee_(self) -> Guarantee:
         """What was achieved, against the best member alone and against constants, in words."""
         check_is_fitted(self)
+        if self._outcome is not None:
+            raise AttributeError("guarantee_ is about errors of units; of rates see rates_")
         if "_guarantee" not in self.__dict__:
             elsewhere = Elsewhere.of(self.combiner_, self._wrong if self._aim.over_units else None)
             found = guarantee(

@@ -214,6 +214,8 @@ def name_of(member: Member, classes: Any) -> str:
             for n, m in zip(member.names, member.members, strict=True)
         ]
         return "; ".join(of_each[:SHOWN]) + ("; …" if len(of_each) > SHOWN else "")
+    if not isinstance(member, (Shifted, ShiftedByUnit, Tempered, Constant)):
+        return str(member.words(classes))
     names = [member.table_.names[i] for i in member.source]
     of = names[0] if len(names) == 1 else f"mean({', '.join(names)})"
     if isinstance(member, Constant):

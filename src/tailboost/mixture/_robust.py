@@ -15,7 +15,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost._checks import as_pandas, refuse_missing
+from tailboost._checks import as_pandas, n_rows_of, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
@@ -29,13 +29,16 @@ from tailboost.classifiers._input import (
     read_problem,
 )
 from tailboost.classifiers._parameters import naming_near
+from tailboost.data import Problem, Rows, take
 from tailboost.io import TableEncoder
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import check_estimators, fit_models
+from tailboost.mixture._rated import costs_of
 from tailboost.mixture._tables import Models, check_named
+from tailboost.rates import Largest, Limit, Rate
 from tailboost.targets import restored, storable
 
 
@@ -58,9 +61,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
         has not seen. None takes boosted trees (`HistBoostClassifier`), a random forest and extra trees;
         text and categories in a data frame are fine.
-    objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
-        What λ makes small: the largest error of a class, a group, a (class, group) cell, or the mean loss of
-        the worst share ``alpha`` of the rows.
+    objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
+        What is made small: the largest error of a class, a group, a (class, group) cell, the mean loss of the
+        worst share ``alpha`` of the rows, the mean error; or any rate of `tailboost.rates`, or the largest
+        of a family. None is "worst_class", and with limits the mean error.
+    limits : list of Limit, default=()
+        What has to hold, from `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``.
+        With limits, or a rate as the objective, thresholds are found by column generation on tallies of the
+        rows, and groups that are not told are inferred from the features, out of fold.
     alpha : float in (0, 1], optional
         Tail mass of the CVaR; needed for "cvar", without meaning else.
     max_error : float or dict, optional
@@ -119,6 +127,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     gap_ : float
         Optimality gap of λ: no other λ makes what it minimises lower by more than this. For one member alone
         it is what sharing would gain on the rows of the choice.
+    rates_ : RateTable or None
+        Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
+        them by a choice on the other, its 95 % interval, and the limit.
+    limits_met_ : bool or None
+        Whether all limits are kept on the rows of the choice; None without limits.
     objective_ : Objective
         What λ minimises.
     guarantee_ : Guarantee
@@ -165,7 +178,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimators": [list, None],
-        "objective": [StrOptions(set(OBJECTIVES))],
+        "objective": [StrOptions({*OBJECTIVES, "error"}), Rate, Largest, None],
+        "limits": [list, tuple, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
@@ -186,7 +200,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self,
         estimators: list[tuple[str, Any]] | dict[str, Any] | None = None,
         *,
-        objective: str = "worst_class",
+        objective: Any = None,
+        limits: Any = (),
         alpha: float | None = None,
         max_error: Any = None,
         mean_budget: float | None = None,
@@ -203,6 +218,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     ) -> None:
         self.estimators = _pairs(estimators)
         self.objective = objective
+        self.limits = limits
         self.alpha = alpha
         self.max_error = max_error
         self.mean_budget = mean_budget
@@ -277,10 +293,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         *,
         sample_weight: Any = None,
         groups: Any = None,
+        costs: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         groups_val: Any = None,
         sample_weight_val: Any = None,
+        costs_val: Any = None,
     ) -> Self:
         """Fit the models and choose the shares λ.
 
@@ -295,7 +313,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; needed to predict with
             ``groups_at_prediction=True`` alone.
-        X_val, y_val, groups_val, sample_weight_val : optional
+        costs : array-like of shape (n, K), optional
+            What each answer costs in each row, columns in the order of ``classes_``, for ``rates.cost()``.
+        X_val, y_val, groups_val, sample_weight_val, costs_val : optional
             Rows to choose λ on, which no estimator was fitted on; needs ``validation="auto"``.
 
         Returns
@@ -320,6 +340,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             check_group_arguments(groups, validation)
             check_validation(validation, self.validation)
             problem.validation = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
+        stated, names = self._stated, getattr(self, "_group_names", None)
+        costs = costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        if stated is not None:  # what is not there is found before anything is fitted
+            names = None if groups is None else names
+            stated.check(stated.strata(problem.rows, self.classes_, names, costs)[0])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,
@@ -330,7 +355,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             seed=seed,
             n_jobs=self.n_jobs,
         )
-        self._settle(judged)
+        if stated is None:
+            self._settle(judged)
+        elif problem.validation is not None:
+            given = judged.rows.given
+            used = None if given is None else given.index
+            known = costs_of(costs_val, n_rows_of(X_val), len(self.classes_), used)
+            self._settle_by_rates(stated, judged, problem.validation[0], known)
+        else:
+            places = _places(problem, judged.rows)
+            known = None if costs is None else costs[places]
+            self._settle_by_rates(stated, judged, take(problem.X, places), known)
         self._warn()
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
@@ -356,8 +391,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         probabilities: Mapping[str, Any],
         y: Any,
         *,
-        objective: str = "worst_class",
+        objective: Any = None,
         groups: Any = None,
+        costs: Any = None,
         sample_weight: Any = None,
         classes: Any = None,
         **params: Any,
@@ -373,10 +409,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             numbers are, and are scaled.
         y : array-like of shape (n,)
             Labels of these rows.
-        objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
+        objective : optional
             As in the class.
         groups : array-like of shape (n,), optional
-            Group of each row.
+            Group of each row. Where groups are not told they are inferred from the probabilities alone.
+        costs : array-like of shape (n, K), optional
+            What each answer costs in each row.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows. A row given twice is two rows to the ``shrinkage``: contents are not known.
         classes : array-like of shape (K,), optional
@@ -399,7 +437,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             mix._name_groups(groups)
-        mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
+        judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        if (stated := mix._stated) is None:
+            mix._settle(judged)
+        else:
+            used = None if judged.rows.given is None else judged.rows.given.index
+            known = costs_of(costs, n_rows_of(y), len(mix.classes_), used)
+            mix._settle_by_rates(stated, judged, None, known)
         mix._warn()
         return mix
 
@@ -436,6 +480,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
 def _pairs(estimators: Any) -> Any:
     return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
+
+
+def _places(problem: Problem, judged: Rows) -> Any:
+    """Return where judged rows are among the training rows."""
+    if judged.given is None or judged.given.index is None:
+        return np.arange(len(problem.y))
+    return np.searchsorted(problem.used, judged.given.index)
 
 
 def default_estimators(X: Any = None) -> list[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners.elsewhere import Wrong, wrong_answers
 from tailboost.combiners.pool import Pool
-from tailboost.data import LOTS, Rows
+from tailboost.data import LOTS, Rows, take
 from tailboost.mixture._order import better_order
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
@@ -39,25 +39,42 @@ class LogTable:
         ``of_model(i)`` returns the log-probabilities of model i.
     groups : ndarray of shape (n,), optional
         Number of the group of each row, for members that answer by it.
+    n_models : int
+        How many models there are.
+    X : table of n rows, optional
+        Features of the rows, for members that infer groups from them.
     """
 
-    def __init__(self, n_rows: int, of_model: Callable[[int], Floats], groups: Ints | None = None) -> None:
+    def __init__(
+        self,
+        n_rows: int,
+        of_model: Callable[[int], Floats],
+        groups: Ints | None = None,
+        n_models: int = 0,
+        X: Any = None,
+    ) -> None:
         self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
+        self.n_models, self.X = n_models, X
         self._known: dict[Any, Floats] = {}
 
     @classmethod
     def of(cls, tables: Sequence[Floats], groups: Ints | None = None) -> LogTable:
         """Return the table of log-probabilities that are all there."""
-        return cls(len(tables[0]), lambda i: tables[i], groups)
+        return cls(len(tables[0]), lambda i: tables[i], groups, len(tables))
 
     def knowing(self, groups: Ints | None) -> LogTable:
         """Return the table with the groups of the rows."""
-        return LogTable(self.n_rows, self._of_model, groups)
+        return LogTable(self.n_rows, self._of_model, groups, self.n_models, self.X)
+
+    def beside(self, X: Any) -> LogTable:
+        """Return the table with the features of the rows."""
+        return LogTable(self.n_rows, self._of_model, self.groups, self.n_models, X)
 
     def part(self, rows: Ints) -> LogTable:
         """Return the table of some rows, by their numbers."""
         groups = None if self.groups is None else self.groups[rows]
-        return LogTable(len(rows), lambda i: self[(i,)][rows], groups)
+        X = None if self.X is None else take(self.X, rows)
+        return LogTable(len(rows), lambda i: self[(i,)][rows], groups, self.n_models, X)
 
     def __getitem__(self, source: Source) -> Floats:
         if source not in self._known:
@@ -170,7 +187,7 @@ class Models:
     def transform(self, X: Any) -> LogTable:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        return LogTable(n, lambda i: self.logs(i, self.fitted[i], X, n))
+        return LogTable(n, lambda i: self.logs(i, self.fitted[i], X, n), None, len(self.names), X)
 
     def logs(self, i: int, model: Any, X: Any, n_rows: int) -> Floats:
         """Return the log-probabilities of a model under the name of model i."""
@@ -212,7 +229,7 @@ class Models:
             name: logs_of(in_class_order(P, words[name], classes), words[name], n_rows, self.n_classes, of)
             for name, P in probabilities.items()
         }
-        return LogTable(n_rows, lambda i: logs[self.names[i]])
+        return LogTable(n_rows, lambda i: logs[self.names[i]], None, len(self.names))
 
 
 @dataclass(frozen=True)

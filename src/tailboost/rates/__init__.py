@@ -21,10 +21,11 @@ from tailboost.rates._make import (
 )
 from tailboost.rates._measure import measure
 from tailboost.rates._objective import Largest, Objective, Spread, checked_limits
-from tailboost.rates._rate import Limit, Rate, Row, Sample, Terms
+from tailboost.rates._rate import GAP, Limit, Rate, Row, Sample, Terms
 from tailboost.rates.strata import Strata
 
 __all__ = [
+    "GAP",
     "Largest",
     "Limit",
     "Objective",

@@ -98,6 +98,13 @@ class Objective:
             raise ValueError(f"objective={given!r} is a family: say largest({rate!r})")
         return cls(rate, worst)
 
+    @property
+    def most(self) -> float:
+        """A bound that every rule keeps."""
+        if self.rate.kind != "cost":
+            return 1.0
+        return max(map(max, self.rate.matrix)) if self.rate.matrix is not None else 1e12
+
     def value(self, values: Floats) -> float:
         """Return what is made small, of the rates of all units."""
         known = values[~np.isnan(values)]

@@ -112,6 +112,13 @@ class Rate:
             costs = np.column_stack([costs, np.zeros(K)])
         return costs
 
+    def range(self, strata: Strata) -> tuple[float, float]:
+        """Return between which values what is counted lies, whatever is answered."""
+        if self.needs_costs:
+            return strata.cost_range
+        counted = self.tables(strata)[0]
+        return float(counted.min()), float(counted.max())
+
     def scale(self, strata: Strata) -> float:
         """Return the size of what is counted: 1, or the largest cost."""
         if self.kind != "cost":
@@ -165,11 +172,10 @@ class Rate:
         counted, among = self.tables(strata)
         y = strata.y[stratum]
         values, there = counted[y, actions], among[y, actions] > 0
-        low, high = float(counted.min()), float(counted.max())
+        low, high = self.range(strata)
         if self.needs_costs:
             assert costs is not None
             values = costs[np.arange(len(actions)), actions]
-            low, high = float(costs.min()), float(costs.max())
         rows = [np.flatnonzero(there & unit[stratum]) for unit in inside]
         return [Sample(name, row, values[row], low, high) for name, row in zip(names, rows, strict=True)]
 

@@ -37,6 +37,8 @@ class Strata:
         Whether "pass on to a person" is an action, the last one.
     mean_costs : ndarray of shape (S, A), optional
         Mean cost of each action by stratum, where rows have costs of their own.
+    cost_range : tuple of float
+        The least and the largest of these costs of rows.
     """
 
     classes: tuple[Any, ...]
@@ -47,6 +49,7 @@ class Strata:
     size: Floats
     defers: bool = False
     mean_costs: Floats | None = None
+    cost_range: tuple[float, float] = (0.0, 1.0)
 
     @classmethod
     def of(
@@ -106,6 +109,7 @@ class Strata:
             mass**2 / np.where(squares > 0, squares, 1.0),
             defers,
             mean_costs,
+            (0.0, 1.0) if costs is None else (float(costs.min()), float(costs.max())),
         ), stratum
 
     @property

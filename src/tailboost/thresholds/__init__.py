@@ -2,11 +2,13 @@
 
 from tailboost.thresholds._belief import Belief, Calibration, GroupModel
 from tailboost.thresholds._choice import SLIGHT, Choice, shared, single
+from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable
 from tailboost.thresholds._pool import Growth, Pool, grow, restricted
 from tailboost.thresholds._program import Master, Program, mixed
-from tailboost.thresholds._tally import Member, Table, Tally
+from tailboost.thresholds._tally import Member, Table, Tally, charges, decide
 
 __all__ = [
+    "ROUNDING",
     "SLIGHT",
     "Belief",
     "Calibration",
@@ -17,8 +19,12 @@ __all__ = [
     "Member",
     "Pool",
     "Program",
+    "RateLine",
+    "RateTable",
     "Table",
     "Tally",
+    "charges",
+    "decide",
     "grow",
     "mixed",
     "restricted",

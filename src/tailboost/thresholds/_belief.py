@@ -25,7 +25,7 @@ LEAST = 1e-4
 # Rows a calibration is fitted on at most, and strata up to which it is one.
 CALIBRATION_ROWS, CALIBRATED_STRATA = 20_000, 60
 # Strata up to which it is found by whole Newton steps.
-NEWTON_STRATA = 12
+NEWTON_STRATA = 20
 # What a stratum without rows is charged in a calibration, as a logarithm.
 NEVER = -60.0
 
@@ -84,7 +84,9 @@ class GroupModel:
         model = None
         if len(present) > 1:
             model = group_learner().fit(with_class(X, y, n_classes), index, sample_weight=weight)
-        return cls(n_classes, n_values, model, present, prior, np.minimum(rows / (rows + PRIOR_ROWS), MOST_TRUST))
+        return cls(
+            n_classes, n_values, model, present, prior, np.minimum(rows / (rows + PRIOR_ROWS), MOST_TRUST)
+        )
 
     def predict(self, X: Any) -> Floats:
         """Return p(g | x, y) for every class, shape (K, n_values, n)."""

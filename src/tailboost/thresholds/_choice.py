@@ -15,7 +15,7 @@ from tailboost.thresholds._tally import Member, charges, contrasts, decide
 # Members with less share have none.
 LEAST_SHARE = 1e-6
 # By how much one member may break a limit, where a mixture breaks none, before better ones are looked for.
-SLIGHT = 2e-3
+SLIGHT = 1e-9
 # A violation is charged this, and this much times the prices of the limits, and never more than the last.
 CHARGE, CHARGE_PER_PRICE, MOST_CHARGE = 2.0, 2.0, 1e4
 # Members of largest share between which segments are tried, and where on them.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from tailboost._typing import Floats, Mask
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates import error
 from tailboost.thresholds._program import SLACK, Master, Program, Solved
 from tailboost.thresholds._tally import Member, Table, Tally, charges, contrasts, decide
@@ -43,15 +44,28 @@ class Pool:
     tallies: list[Tally] = field(default_factory=list)
     _number: dict[bytes, int] = field(default_factory=dict)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"table": self.table, "members": self.members, "tallies": self.tallies}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._number = {}
+
     def add(self, member: Member) -> int:
         """Return the number of a member that answers as this one does, which is new or was there."""
+        if not self._number:  # as it is in a pool that was stored
+            for number, own in enumerate(self.members):
+                self._number.setdefault(self._key(self.table.answers(own)), number)
         actions = self.table.answers(member)
-        key = np.packbits(actions) if self.table.strata.n_actions == 2 else actions.astype(np.uint16)
-        known = self._number.setdefault(key.tobytes(), len(self.members))
+        known = self._number.setdefault(self._key(actions), len(self.members))
         if known == len(self.members):
             self.members.append(member)
             self.tallies.append(self.table.tally(member, actions))
         return known
+
+    def _key(self, actions: Ints) -> bytes:
+        few = self.table.strata.n_actions == 2
+        return (np.packbits(actions) if few else actions.astype(np.uint16)).tobytes()
 
     def seed(self, sources: Sequence[int]) -> list[int]:
         """Add what the sources answer by themselves, and the constants; return their numbers."""
@@ -133,8 +147,7 @@ def grow(
     small = _thinned(pool, EXPECTED_ROWS)
     seeds = small.seed(sources)[: len(sources)]
     if program.objective.worst:
-        for prices in _played(small, program, sources[0]):
-            small.add(Member.of(sources[0], prices))
+        _play(small, program, sources[0])
     believed = np.ones(len(pool.table.strata.mass))
     own = _within(small, program.over(small.table.strata), seeds, believed, mean_budget)
     expected = _Growing(small, own, sources[:1], believed).by_expectation()
@@ -192,8 +205,8 @@ def _thinned(pool: Pool, most: int) -> Pool:
     return thin
 
 
-def _played(pool: Pool, program: Program, source: int) -> Iterator[Floats]:
-    """Yield the prices that Hedge plays on the units of a largest rate, with several prices of the mean."""
+def _play(pool: Pool, program: Program, source: int) -> None:
+    """Add best answers to what Hedge plays on the units of a largest rate, at several prices of the mean."""
     rows = program.matrix[program.of == -1]
     shape = (-1, program.strata.n_actions)
     n_strata = len(program.strata.mass)
@@ -206,8 +219,7 @@ def _played(pool: Pool, program: Program, source: int) -> Iterator[Floats]:
             duals = np.zeros(len(program.of))
             duals[program.of == -1] = w
             prices = (1.0 - price) * program.prices(duals) + price * mean
-            yield prices
-            number = pool.add(Member.of(source, prices))
+            number = pool.add(Member.of(source, prices * pool.table.correction(source)[:, None]))
             scores += HEDGE_RATE * (rows @ pool.tallies[number].counted.ravel())
 
 
@@ -254,7 +266,8 @@ class _Growing:
         prices = self.program.prices(duals)
         before, values = len(self.numbers), []
         for source in self.sources:
-            number = self.pool.add(Member.of(source, prices))
+            own = prices * self.pool.table.correction(source)[:, None]
+            number = self.pool.add(Member.of(source, own))
             self._take(number)
             values.append(self._lagrangian(number, duals))
         return min(values), len(self.numbers) > before
@@ -312,7 +325,8 @@ class _Growing:
                 prices = self.program.prices(solved.duals)
                 for _ in range(LOOKS):
                     spread = np.exp(self.rng.normal(scale=LOOK_SPREAD, size=(len(prices), 1)))
-                    self._take(self.pool.add(Member.of(self.sources[0], prices * spread)))
+                    own = prices * spread * self.pool.table.correction(self.sources[0])[:, None]
+                    self._take(self.pool.add(Member.of(self.sources[0], own)))
             if idle >= IDLE_ROUNDS // 2 and solved.slack > SLACK and self.master.charge_more():
                 idle = 0
             solved = self.master.solve()
@@ -323,7 +337,7 @@ class _Growing:
     def _polished(self, duals: Floats) -> Member:
         """Scale rows of the prices, one stratum after the other, as long as the counted charge falls."""
         program, table, source = self.program, self.pool.table, self.sources[0]
-        member = Member.of(source, program.prices(duals))
+        member = Member.of(source, program.prices(duals) * table.correction(source)[:, None])
         belief, prices = table.beliefs[source], member.prices.copy()
         charge = (program.cost + duals @ program.matrix).ravel()
         charged = charges(belief, prices)

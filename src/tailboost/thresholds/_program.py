@@ -11,6 +11,7 @@ import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates import Limit, Objective, Strata, error
+from tailboost.thresholds._tally import plain_state
 
 # Price of the mean error beside a largest rate: among rules with the same largest one the more accurate.
 TIE_PRICE = 1e-3
@@ -153,6 +154,9 @@ class Program:
             object.__setattr__(self, "_kept", kept)
         found: list[tuple[list[Any], Floats, Floats, float]] = self.__dict__["_kept"]
         return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self)
 
     def over(self, strata: Strata) -> Program:
         """Return the same program over rows with other masses."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,11 @@ def decide(charged: Floats) -> Ints:
     return cheapest
 
 
+def plain_state(thing: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, without what was computed from them."""
+    return {field.name: getattr(thing, field.name) for field in fields(thing)}
+
+
 @dataclass(frozen=True, eq=False)
 class Tally:
     """What a member does: the weight of each stratum that gets each action, and what it costs there.
@@ -90,6 +96,9 @@ class Tally:
         """As counted in all rows, shape (W, A)."""
         both: Floats = self.halves[0] + self.halves[1]
         return both
+
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self)
 
     def blended(self, doubt: Floats) -> Floats:
         """Return ``(1 − k) counted + k expected`` with a share k for each stratum, shape (W, A)."""
@@ -142,6 +151,9 @@ class Table:
         """The mass that each source believes each stratum to have, shape (S,) each."""
         return [np.asarray(belief @ self.share, dtype=np.float64) for belief in self.beliefs]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self)
+
     def answers(self, member: Member) -> Ints:
         """Return the actions of a member, shape (n,)."""
         return member.answers(self.beliefs[member.source])
@@ -167,12 +179,16 @@ class Table:
         for a in range(1, A):
             found[:, a] = belief @ np.where(actions == a, self.share, 0.0).astype(np.float32)
         found[:, 0] = np.maximum(believed - found[:, 1:].sum(axis=1), 0.0)
-        there = believed > 0
-        scale = np.where(there, self.strata.mass / np.where(there, believed, 1.0), 0.0)
-        found *= scale[:, None]
+        found *= self.correction(source)[:, None]
         if self.strata.mean_costs is not None:
             found = np.concatenate([found, found * self.strata.mean_costs])
         return found
+
+    def correction(self, source: int) -> Floats:
+        """Return by how much strata have more mass than a source believes, shape (S,)."""
+        believed = self._believed[source]
+        there = believed > 0
+        return np.where(there, self.strata.mass / np.where(there, believed, 1.0), 0.0)
 
     def tally(self, member: Member, actions: Ints | None = None) -> Tally:
         """Return what a member does."""

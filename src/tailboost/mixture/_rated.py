@@ -1,0 +1,474 @@
+"""A mixture chosen for rates: what is stated, the engine on the rows of the choice, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from tailboost._typing import Floats, Ints, Mask
+from tailboost.data import GroupNames, Rows
+from tailboost.mixture._pool import sources
+from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_limits, error, largest
+from tailboost.thresholds import (
+    Belief,
+    Choice,
+    Member,
+    Pool,
+    Program,
+    Table,
+    Tally,
+    charges,
+    decide,
+    grow,
+    mixed,
+    restricted,
+    shared,
+    single,
+)
+
+# The objectives that have a name, as rates.
+NAMED = {
+    "error": error(),
+    "worst_class": largest(error(by="class")),
+    "worst_group": largest(error(by="group")),
+    "worst_cell": largest(error(by="cell")),
+}
+# Sources of probabilities whose members join, the best by log loss.
+MOST_SOURCES = 2
+# Pseudo-rows by which counts of few rows are doubted, for each of the mixture's shrinkage.
+DOUBT = 3.0
+
+
+class InfeasibleLimitsError(ValueError):
+    """Limits that no mixture of decision rules keeps together on the rows of the choice."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is made small within which limits.
+
+    Parameters
+    ----------
+    objective : Objective
+        A rate, or the largest of a family.
+    limits : tuple of Limit
+        What has to hold.
+    """
+
+    objective: Objective
+    limits: tuple[Limit, ...]
+
+    @classmethod
+    def of(cls, objective: Any, limits: Any, max_error: Any = None) -> Stated | None:
+        """Return what parameters state; None where it is an objective by name without limits.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are no objective and limits, or do not go together.
+        """
+        found = checked_limits(limits)
+        by_name = objective is None or isinstance(objective, str)
+        if by_name and not found and objective != "error":
+            return None
+        if objective == "cvar":
+            raise ValueError("objective='cvar' takes no limits on rates: a tail of rows is no rate of a unit")
+        given = NAMED[objective or "error"] if by_name else objective
+        if max_error is not None:
+            if not isinstance(given, Largest):
+                raise ValueError(
+                    "max_error limits the units of an objective that is the largest rate of a family; "
+                    "state it as a limit: rates.error(by='class') <= ..."
+                )
+            found = (given.rate <= max_error, *found)
+        return cls(Objective.of(given), found)
+
+    @property
+    def rates(self) -> list[Rate]:
+        """All rates that are spoken of, each once."""
+        return list(dict.fromkeys([self.objective.rate, *(limit.rate for limit in self.limits)]))
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether groups are spoken of."""
+        return any(rate.needs_groups for rate in self.rates)
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether costs of the rows are spoken of."""
+        return any(rate.needs_costs for rate in self.rates)
+
+    @property
+    def defers(self) -> bool:
+        """Whether rows may be passed on: where a limit says how many."""
+        return any(limit.rate.needs_deferral for limit in self.limits)
+
+    def columns(self, names: tuple[Any, ...]) -> list[int]:
+        """Return the numbers of the columns of groups that are spoken of."""
+        said: set[Any] = set()
+        for rate in self.rates:
+            by = rate.by if isinstance(rate.by, tuple) else (rate.by,)
+            said |= set(names) if {"group", "cell"} & set(by) else set(by)
+        return [j for j, name in enumerate(names) if name in said]
+
+    def strata(
+        self, rows: Rows, classes: Any, names: GroupNames | None, costs: Floats | None = None
+    ) -> tuple[Strata, Ints, Ints | None]:
+        """Return the strata of rows, the stratum of each, and their groups by column.
+
+        Raises
+        ------
+        ValueError
+            If groups or costs are missing, or rates speak of something that is not there.
+        """
+        numbers, columns, values = None, (), ()  # type: Any, Any, Any
+        if self.needs_groups:
+            if rows.groups is None or names is None:
+                speaking = next(rate for rate in self.rates if rate.needs_groups)
+                raise ValueError(f"{speaking!r} needs groups, and none were given")
+            first = np.cumsum([0, *(len(of) for of in names.values)])
+            every = names.columns or (None,)
+            kept = self.columns(every) if every != (None,) else [0]
+            if not kept:  # no column is called so: the rate says it
+                kept = list(range(len(every)))
+            numbers = (rows.groups if rows.groups.ndim == 2 else rows.groups[:, None]) - first[:-1]
+            numbers, columns = numbers[:, kept], tuple(every[j] for j in kept)
+            values = tuple(names.values[j] for j in kept)
+        if self.needs_costs and costs is None:
+            raise ValueError("cost() without a matrix is a mean of costs of the rows: give costs= to fit")
+        strata, stratum = Strata.of(
+            rows.y,
+            numbers,
+            rows.weight,
+            classes,
+            columns,
+            values,
+            defers=self.defers,
+            costs=costs if self.needs_costs else None,
+        )
+        return strata, stratum, numbers
+
+    def check(self, strata: Strata) -> None:
+        """Raise ValueError where something that is spoken of is not there."""
+        Program.of_rates(strata, self.objective, self.limits)
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """A member of the engine as a member of a mixture: it answers by the models' probabilities.
+
+    Parameters
+    ----------
+    table_ : Models
+        The models.
+    source : tuple of int
+        Those it asks.
+    score : tuple of int
+        Those whose log-probabilities are averaged.
+    belief : Belief
+        What they and the features say of the stratum.
+    rule : Member
+        The thresholds.
+    """
+
+    table_: Models
+    source: Source
+    score: Source
+    belief: Belief
+    rule: Member
+
+    def predict_table(self, table: LogTable) -> Ints:
+        """Return class numbers, shape (n,): of rows that are passed on the label that would be answered."""
+        K = self.belief.n_classes
+        charged = self._charged(table)
+        return decide(charged if len(charged) == 1 else charged[:K])
+
+    def passes_on(self, table: LogTable) -> Mask:
+        """Return which rows are passed on, shape (n,)."""
+        K = self.belief.n_classes
+        if self.rule.prices.shape[1] == K:
+            return np.zeros(table.n_rows, dtype=bool)
+        passed: Mask = decide(self._charged(table)) == K
+        return passed
+
+    def _charged(self, table: LogTable) -> Floats:
+        if self.rule.is_constant:
+            alike = np.ones((1, 1), dtype=np.float32)
+            return np.repeat(charges(alike, self.rule.prices[:1]), table.n_rows, axis=1)
+        return charges(believed(self.belief, self.rule.source, self.score, table), self.rule.prices)
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+    def words(self, classes: Any) -> str:
+        """Say what it is, for people."""
+        if self.rule.is_constant:
+            return f"constant {classes[int(self.rule.prices[0, : len(classes)].argmin())]}"
+        names = [self.table_.names[i] for i in self.score]
+        of = names[0] if len(names) == 1 else f"mean({', '.join(names)})"
+        return f"{of}, priced in {len(self.rule.prices)} strata"
+
+
+def believed(belief: Belief, number: int, score: Source, table: LogTable) -> Any:
+    """Return p(s | x) of the rows of a table, once."""
+
+    def make() -> Any:
+        groups = table.derived(("groups", id(belief)), lambda: belief.groups_of(features(table)))
+        return belief.of(number, table[score], groups if belief.infers else None, table.groups)
+
+    def told() -> Any:
+        return belief.of(number, table[score], None, table.groups)
+
+    return table.derived(("belief", id(belief), number), make if belief.infers else told)
+
+
+def features(table: LogTable) -> Any:
+    """Return what groups are inferred from: the features, or all log-probabilities where there are none."""
+    if table.X is not None:
+        return table.X
+    return np.hstack([table[(i,)] for i in range(table.n_models)])
+
+
+@dataclass(eq=False)
+class Rated:
+    """The engine on the rows of a choice: kept, so that another choice costs no fit.
+
+    Parameters
+    ----------
+    models : Models
+        The models.
+    scores : list of tuple
+        The sources: models whose log-probabilities are averaged, the best first.
+    belief : Belief
+        p(s | x).
+    table : Table
+        The rows.
+    pool : Pool
+        The members so far.
+    words : str
+        What rows these are.
+    """
+
+    models: Models
+    scores: list[Source]
+    belief: Belief
+    table: Table
+    pool: Pool
+    words: str
+
+    @classmethod
+    def of(
+        cls,
+        stated: Stated,
+        judged: Judged,
+        X: Any,
+        classes: Any,
+        names: GroupNames | None,
+        *,
+        told: bool,
+        averages: bool,
+        costs: Floats | None,
+    ) -> Rated:
+        """Return the engine on judged rows.
+
+        Parameters
+        ----------
+        stated : Stated
+            What rates it has to know.
+        judged : Judged
+            The log-probabilities of the models.
+        X : table of n rows, optional
+            Features that groups are inferred from; without them the log-probabilities serve.
+        classes : ndarray of shape (K,)
+            The labels.
+        names : GroupNames, optional
+            What groups are called.
+        told : bool
+            Whether the groups are told where it answers.
+        averages : bool
+            Whether averages of models join.
+        costs : ndarray of shape (n, K), optional
+            What each answer costs in each row.
+        """
+        rows = judged.rows
+        if costs is not None and stated.defers:
+            costs = np.column_stack([costs, np.zeros(len(costs))])
+        strata, stratum, numbers = stated.strata(rows, classes, names, costs)
+        stated.check(strata)
+        table = judged.table.beside(X)
+        scores = _best(sources(len(judged.models.names), averages), table, rows)
+        belief = Belief(len(classes), strata.combinations, told and strata.n_combinations > 1)
+        groups = combination = None
+        if belief.told:
+            assert numbers is not None
+            assert names is not None
+            if len(absent := np.setdiff1d(np.arange(len(names.values[0])), numbers)):
+                raise ValueError(
+                    f"groups_at_prediction=True: {rows.words} have no row of group(s) "
+                    f"{names.values[0][absent].tolist()} to choose on"
+                )
+            combination = strata.find(numbers)
+        elif belief.infers:
+            assert numbers is not None
+            groups = belief.fit_groups(features(table), rows.y, numbers, rows.weight, strata)
+        beliefs = []
+        for number, score in enumerate(scores):
+            if groups is not None:
+                belief.calibrate(number, table[score], groups, stratum, rows.base)
+            beliefs.append(belief.of(number, table[score], groups, combination))
+        half = rows.halves()
+        judges = Table(
+            strata, stratum, rows.base, tuple(beliefs), costs if stated.needs_costs else None, half
+        )
+        return cls(judged.models, scores, belief, judges, Pool(judges), rows.words)
+
+    def covers(self, stated: Stated, names: GroupNames | None) -> bool:
+        """Whether its strata hold all that is spoken of."""
+        known = self.table.strata
+        every = (names.columns or (None,)) if names is not None else ()
+        wanted = stated.columns(every) if every != (None,) else [0] * stated.needs_groups
+        has_groups = not stated.needs_groups or (
+            bool(known.columns) and {every[j] for j in wanted} <= set(known.columns)
+        )
+        same_costs = (not stated.needs_costs) or self.table.costs is not None
+        all_meant = any(rate.by in ("group", "cell") for rate in stated.rates)
+        same_columns = not all_meant or set(every) == set(known.columns)
+        return has_groups and same_costs and same_columns and stated.defers == known.defers
+
+    def choose(
+        self, stated: Stated, *, mean_budget: float | None, sharing: bool, shrinkage: float
+    ) -> Outcome:
+        """Return the choice.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If limits contradict each other; the members made meanwhile are kept.
+        ValueError
+            If rates speak of something that is not there.
+        """
+        program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
+        pseudo_rows = DOUBT * shrinkage
+        _, growth = grow(self.pool, program, range(len(self.scores)), pseudo_rows, mean_budget)
+        doubt = self.table.doubt(pseudo_rows)
+        if not growth.feasible:
+            raise InfeasibleLimitsError(self._contradiction(growth.program, growth, doubt))
+        choose = shared if sharing else single
+        choice = choose(self.pool, growth, doubt)
+        tallies = [self.pool.tallies[i].counted for i in choice.numbers]
+        elsewhere = self._elsewhere(growth.program, sharing, doubt)
+        return Outcome(growth.program, choice, mixed(choice.weights, tallies), elsewhere)
+
+    def _contradiction(self, program: Program, growth: Any, doubt: Floats) -> str:
+        weights = growth.solved.weights
+        tally = mixed(weights, [self.pool.tallies[i].blended(doubt) for i in growth.numbers])
+        named = [program.limits[i] for i in np.flatnonzero(growth.contradicting)] or list(program.limits)
+        reached = [limit.said_of(limit.rate.terms(program.strata).values(tally)) for limit in named]
+        each = "; ".join(
+            f"{limit} (nearest: {value:.4g})" for limit, value in zip(named, reached, strict=True)
+        )
+        return (
+            f"limits: no mixture of decision rules keeps these together on {self.words}: {each}. "
+            "What was fitted is kept: reweight(limits=...) goes on from here"
+        )
+
+    def _elsewhere(self, program: Program, sharing: bool, doubt: Floats) -> Floats | None:
+        """Return the tally of choices on one half of the rows, each counted on the other half."""
+        if self.table.half is None:
+            return None
+        total = None
+        for own in (0, 1):
+            mass = np.sum([t.halves[own][: len(doubt)] for t in self.pool.tallies[:1]], axis=0).sum(axis=1)
+            if mass.sum() <= 0:
+                return None
+            part = replace(self.table.strata, mass=mass / mass.sum())
+            tallies = [_half(tally, own, mass) for tally in self.pool.tallies]
+            pool = Pool(replace(self.table, strata=part), self.pool.members, tallies)
+            growth = restricted(pool, program.over(part), doubt)
+            found = shared(pool, growth, doubt) if sharing else single(pool, growth, doubt, repair=False)
+            there = mixed(found.weights, [self.pool.tallies[i].halves[1 - own] for i in found.numbers])
+            total = there if total is None else total + there
+        return total
+
+    def member(self, number: int) -> Priced:
+        """Return a member of the pool as a member of a mixture."""
+        rule = self.pool.members[number]
+        score = self.scores[rule.source]
+        source = score
+        if rule.is_constant:
+            source = ()
+        elif self.belief.infers and not self.models.fitted:
+            source = tuple(range(len(self.models.names)))  # groups are inferred from all of them
+        return Priced(self.models, source, score, self.belief, rule)
+
+
+def _half(tally: Tally, own: int, mass: Floats) -> Tally:
+    """Return a tally of one half of the rows as one of rows of their own."""
+    counted = tally.halves[own] / mass.sum()
+    strata = len(mass)
+    before = tally.expected[:strata].sum(axis=1)
+    scale = np.where(before > 0, mass / mass.sum() / np.where(before > 0, before, 1.0), 0.0)
+    scaled = tally.expected * np.tile(scale, len(tally.expected) // strata)[:, None]
+    return Tally(np.stack([counted, np.zeros_like(counted)]), scaled)
+
+
+def _best(every: list[Source], table: LogTable, rows: Rows) -> list[Source]:
+    """Return the sources of least log loss."""
+
+    def loss(score: Source) -> float:
+        logs = table[score]
+        own = logs[np.arange(len(rows.y)), rows.y] - logsumexp(logs, axis=1)
+        return -float(rows.base @ own)
+
+    return sorted(every, key=loss)[:MOST_SOURCES]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What was chosen, and what it does.
+
+    Parameters
+    ----------
+    program : Program
+        The objective and all limits, that of the budget included.
+    choice : Choice
+        The members and their shares.
+    tally : ndarray of shape (W, A)
+        What they do, counted on the rows of the choice.
+    elsewhere : ndarray of shape (W, A), optional
+        What choices on one half do on the other.
+    """
+
+    program: Program
+    choice: Choice
+    tally: Floats
+    elsewhere: Floats | None
+
+
+def costs_of(costs: Any, n: int, K: int, used: Ints | None) -> Floats | None:
+    """Return costs of answers as checked numbers, of the rows that are used.
+
+    Raises
+    ------
+    ValueError
+        If they are not K finite numbers for each row.
+    """
+    if costs is None:
+        return None
+    try:
+        found = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError) as failure:
+        raise ValueError(f"costs must be numbers: {failure}") from None
+    if found.shape != (n, K):
+        raise ValueError(
+            f"costs must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
+        )
+    found = found if used is None else found[used]
+    if not np.isfinite(found).all():
+        raise ValueError("costs must be finite numbers")
+    return found
