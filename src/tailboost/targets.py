@@ -96,9 +96,19 @@ class TargetUnits(Units):
         rounded = np.asarray(beyond).round(DECIMALS)
         return np.asarray(rounded < 0 if self.indicator else rounded <= 0)
 
+    @property
+    def differ(self) -> bool:
+        """Whether units are allowed different errors."""
+        return bool(self.penalty.any())
+
+    @property
+    def limit(self) -> float:
+        """What `excess` may be: the error allowed to all, or 0 where units are allowed different ones."""
+        return 0.0 if self.differ else float(self.allowed.max())
+
     def excess(self, errors: Floats) -> float:
-        """Largest error, each with its penalty: at most ``allowed.max()`` where all targets are met."""
-        return float(np.nanmax(errors + self.penalty))
+        """Largest error or, where units are allowed different ones, the farthest beyond its own."""
+        return float(np.nanmax(errors - (self.allowed if self.differ else 0.0)))
 
     def losses(self, row_losses: NDArray[Any]) -> Floats:
         """Loss ℓ_k in [0, 1] of each unit: of the error as measured (indicator), or of the shrunk error."""

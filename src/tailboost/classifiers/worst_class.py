@@ -316,7 +316,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             units = with_least_allowed(units, scheme, seed, 0.5 - game.gamma)
         objective = WorstUnit(
             self._named.kind,
-            tuple(units.penalty.tolist()),
+            tuple(units.allowed.tolist()) if units.differ else None,
             shrinkage=0.0 if game.indicator else SHRINKAGE,
             pools=self._pools.numbers,
         )
@@ -325,8 +325,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         coin = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
         self._aims = Aims(self._named, self._pools, units, measured, coin)
         K, budget = problem.n_classes, self.mean_budget
-        combiner = game.combiner(objective, units, K, self.include_constants, budget)
-        demand = game.demand(units, T, stated=self.max_error != "auto")
+        stated = self.max_error != "auto"
+        combiner = game.combiner(objective, units, K, self.include_constants, budget, stated)
+        demand = game.demand(units, T, stated)
         return Plan(units, Hedge(eta_for(self.eta, float(self._pools.count), T)), combiner, demand)
 
     def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
@@ -340,15 +341,17 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds()
         patience, target = self.n_iter_no_change, None
+        assert isinstance(plan.units, TargetUnits)
         if self.until_met:
-            assert isinstance(plan.units, TargetUnits)
-            patience, target = None, float(plan.units.allowed.max())
+            patience, target = None, plan.units.limit
             target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
             patience = None if self._by_argmax else PATIENCE
         who = "the vote" if self._kind.votes else "the randomised classifier"
         words = f"{who} meets all targets on the validation rows"
-        stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target, reached=words)
+        # Errors less what they are allowed are least where all of them are 0.
+        zero = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
+        stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
         return Schedule(T, T, stopping, watched=True)
 
     def _tied_to_rounds(self) -> str:
@@ -390,7 +393,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _warn(self) -> None:
         super()._warn()
         if self._outcome is not None:
-            self._outcome.warn(self.combiner_, self.trace_.stop_reason)
+            # The estimates take another two choices, and are asked for only where they say more.
+            estimates = self.unit_estimates_ if self.combiner_.excess > 0 else None
+            self._outcome.warn(self.combiner_, self.trace_.stop_reason, estimates)
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -11,15 +10,12 @@ import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
-from tailboost.combiners.ensemble import MixtureEnsemble
+from tailboost.combiners.ensemble import wrong_answers
+from tailboost.combiners.limit import Wrong
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.vote import Vote
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
-
-Wrong = Callable[[MixtureEnsemble, Mask], Any]
-"""In which of some of the judged rows `predict` of an ensemble is wrong."""
-
 
 @dataclass(frozen=True)
 class Elsewhere:
@@ -72,27 +68,6 @@ class Elsewhere:
             if wrong is not None:
                 found[judged] = wrong(ensemble, judged)
         return cls(ledger.rows, half, drawn, None if wrong is None else found)
-
-
-def wrong_answers(answer: Callable[[int], Any], y: Ints, ensemble: MixtureEnsemble, judged: Mask) -> Mask:
-    """Return whether `predict` of an ensemble is wrong in each of some of the judged rows.
-
-    Parameters
-    ----------
-    answer : callable
-        ``answer(member) -> class numbers or shares`` of all judged rows, shape (n,) or (n, K).
-    y : ndarray of shape (n,)
-        Their class numbers.
-    ensemble : MixtureEnsemble
-        The members and their shares.
-    judged : ndarray of bool, shape (n,)
-        Which of the rows.
-    """
-    used, rows = np.flatnonzero(ensemble.weights > 0).tolist(), np.flatnonzero(judged)
-    said = (answer(m)[rows] for m in used)
-    shares = ensemble.mix(said, len(rows), lambda m, some: answer(m)[rows[some]])
-    wrong: Mask = shares.argmax(axis=1) != y[rows]
-    return wrong
 
 
 @dataclass(frozen=True)

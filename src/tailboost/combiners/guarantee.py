@@ -142,8 +142,8 @@ class Guarantee:
     judged_on : str
         The rows behind ``achieved``.
     coin_flip_value : float
-        The objective of the even mixture of all constants: ``1 − 1/K``, with the largest penalty where
-        there are penalties.
+        The objective of the even mixture of all constants: ``1 − 1/K``, less the least that a unit is allowed
+        where the objective is about what errors are beyond that.
     erm_value : float
         The objective of one member alone, ``alone``.
     alone : str
@@ -157,8 +157,8 @@ class Guarantee:
         `predict` and the randomised classifier are the same.
     ignores_features : bool
         Whether every member with a share answers one class to all judged rows.
-    without_penalties : float or None
-        The largest error itself, where the objective adds penalties to errors.
+    largest_error : float or None
+        The largest error itself, where the objective is what errors are beyond those allowed.
     is_coin_flip : bool
         Whether the mixture is no better than a coin flip.
     beats_coin_flip_from : float or None
@@ -195,7 +195,7 @@ class Guarantee:
     constants_value: float
     only: str | None
     ignores_features: bool
-    without_penalties: float | None
+    largest_error: float | None
     is_coin_flip: bool
     beats_coin_flip_from: float | None
     symbols: dict[str, str]
@@ -288,8 +288,8 @@ class Guarantee:
                 f" without the {self.dropped:.3g} of their weight with the highest cumulative loss "
                 f"(outlier_fraction); {self.achieved_on_all:.6g} on all of them"
             )
-        if self.without_penalties is not None:
-            achieved += f"; without penalties {self.without_penalties:.6g}"
+        if self.largest_error is not None:
+            achieved += f"; the largest error itself is {self.largest_error:.6g}"
         lines = [
             *([] if self.units is None else [str(self.units)]),
             self.verdict,
@@ -353,8 +353,7 @@ def guarantee(
     over_units = isinstance(objective, WorstUnit)
     # Outliers have no part in the errors of units.
     dropped = 0.0 if over_units else ledger.dropped
-    penalised = isinstance(objective, WorstUnit) and objective.penalised
-    plain = replace(objective, penalty=None) if isinstance(objective, WorstUnit) and penalised else None
+    plain = replace(objective, allowed=None) if isinstance(objective, WorstUnit) and objective.allowed else None
     used = np.flatnonzero(mixture > NO_SHARE)
     constants = [ledger.constant_answer(int(m)) for m in used]
     only = None
@@ -379,7 +378,7 @@ def guarantee(
         constants_value=objective.constants(ledger, K),
         only=only,
         ignores_features=None not in constants,
-        without_penalties=None if plain is None else plain.evaluate(ledger, mixture),
+        largest_error=None if plain is None else plain.evaluate(ledger, mixture),
         is_coin_flip=achieved >= coin - COIN_TOLERANCE,
         beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
         symbols=_symbols(game, objective, K, (*promised, *observed)),
@@ -430,8 +429,6 @@ def _symbols(
         known["η"] = f"learning rate of Hedge, {rule.eta:.4g}"
     if isinstance(rule, EntropicLP):
         known["β"] = f"{rule.beta:g}: 1/β is the strength of the penalty on the distance from p"
-    if isinstance(objective, WorstUnit) and objective.penalised:
-        known["penalty"] = f"what the least strict {objective.unit} is allowed beyond this one"
     printed = " ".join([str(objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
     if objective.alpha is not None:
         printed += " α"  # the verdict says from which α on the pool beats a coin

@@ -58,6 +58,8 @@ class Vote:
         Units with targets: the vote is that of the first rounds, as many as have the least excess of the
         majority's errors over the targets, then the least mean error, then the fewest. Without units all
         rounds vote.
+    limit : float, optional
+        What is stated that the excess may be: a vote is no better for keeping more than that.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that the objective leaves out.
     """
@@ -66,14 +68,16 @@ class Vote:
     n_classes: int
     units: TargetUnits | None = None
     outlier_fraction: float = 0.0
+    limit: float | None = None
     pool: Pool = field(init=False)
     tally: Tally = field(init=False)
-    # After each round: largest error of a unit with its penalty, mean error.
+    # After each round: excess over the targets, mean error.
     results: list[tuple[float, float]] = field(init=False, default_factory=list)
 
     with_erm = False
     mean_budget = None
     chosen_by = ""
+    excess = 0.0
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game that is judged on ``rows``; neither ERM nor constants have a vote."""
@@ -119,13 +123,22 @@ class Vote:
         voters = n_rounds
         if self.units is not None:
             results = self.results[:n_rounds]
-            voters = results.index(min(results)) + 1
+            kept = [(max(excess, self._enough), mean) for excess, mean in results]
+            voters = kept.index(min(kept)) + 1
         mixture = np.zeros(len(self.pool.members))
         mixture[:voters] = 1.0 / voters
         order = self.pool.ledger.by_mean_loss()
         return MixtureEnsemble(
             self.pool.members, mixture, self.n_classes, order[np.isin(order, np.arange(voters))]
         )
+
+    @property
+    def _enough(self) -> float:
+        """The excess below which less is no gain: the indicator loss is 1 where an error is its target."""
+        if self.limit is None:
+            return -np.inf
+        assert self.units is not None
+        return self.limit - (10.0**-DECIMALS if self.units.indicator else 0.0)
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the voters."""
@@ -147,12 +160,16 @@ class Vote:
         return new
 
     def aiming_at(
-        self, objective: Objective, groups: Ints | None = None, mean_budget: float | None = None
+        self,
+        objective: Objective,
+        groups: Ints | None = None,
+        mean_budget: float | None = None,
+        limit: float | None = None,
     ) -> Mixture:
         """Return a mixture of the same members for an objective, over other groups if they are given."""
         mixture = Mixture(objective, self.n_classes, outlier_fraction=self.outlier_fraction)
         mixture.pool = self.pool
-        return mixture.aiming_at(objective, groups, mean_budget)
+        return mixture.aiming_at(objective, groups, mean_budget, limit)
 
     def judged_on(self, X: Any, rows: Rows) -> Mixture:
         """Return an even mixture of the same members, judged on other rows."""

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
-from tailboost.combiners.elsewhere import Wrong, wrong_answers
+from tailboost.combiners.ensemble import wrong_answers
+from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows
 
