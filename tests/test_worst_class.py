@@ -202,11 +202,12 @@ def test_random_games_the_vote_breaks_the_bound_and_the_mixture_is_its_value():
             rng.random((T + 1, len(y))) < 0.42, (y + rng.integers(1, K, (T + 1, len(y)))) % K, y
         )
         errors = np.array([[np.mean(v[y == k] != k) for k in range(K)] for v in voters])
-        clf = play_script(voters, y, max_error="auto", n_estimators=T, combine="mixture", class_loss="error")
+        game = {"max_error": "auto", "n_estimators": T, "class_loss": "error"}
+        clf = play_script(voters, y, combine="mixture", **game)
         value = minimax(shrunk(np.vstack([errors[1:], errors[:1]]), 7))
         assert shrunk(clf.expected_unit_errors_, 7).max() == pytest.approx(value, abs=1e-9)
         assert clf.guarantee_.achieved == pytest.approx(clf.expected_unit_errors_.max(), abs=1e-9)
-        vote = play_script(voters[1:], y, max_error="auto", n_estimators=T, combine="vote", class_loss="error")
+        vote = play_script(voters[1:], y, combine="vote", **game)
         every = [result[0] for result in vote.combiner_.results]
         weak = errors[1:].max(axis=0).max() < 0.6
         broken += every[-1] > errors[1:].mean(axis=0).max() and weak

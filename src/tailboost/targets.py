@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._numbers import check_number
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships, unit_name
 from tailboost.data import GroupNames, Rows
@@ -287,6 +288,19 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
             "one for the rest under the key None"
         )
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
+
+
+def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
+    """Return the error allowed to each unit, shape (m,), by targets that are stated.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `allowed_errors`, and where a single target is not a number in (0, 1].
+    """
+    if not isinstance(max_error, Mapping):
+        max_error = check_number(max_error, "max_error", 0, 1)
+    return allowed_errors(max_error, units, kind)
 
 
 def storable(max_error: Any) -> Any:

@@ -190,6 +190,12 @@ class Aims:
     measured: TargetUnits
     coin: float
 
+    def held_to(self, allowed: Floats) -> Aims:
+        """Return the same units with other targets, shape (m,)."""
+        of_pools = self.pools.strictest(allowed).round(DECIMALS)
+        targets = replace(self.targets, allowed=of_pools)
+        return replace(self, targets=targets, measured=replace(self.measured, allowed=allowed))
+
     def outcome(
         self,
         combiner: Vote | Mixture,
@@ -401,6 +407,27 @@ def warn_of_missed(
     of_whom = f" for {kind} {', '.join(words[:NAMED])}{more}" if words else ""
     because = f"; {reason}" if reason else ""
     warn_user(f"the bound is not met on {judged_on}{of_whom}{because}", BoundNotMetWarning)
+
+
+def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Floats) -> None:
+    """Name the units whose error is beyond what is allowed, on the rows of the choice or by the estimate."""
+    objective, ledger = combiner.objective, combiner.pool.ledger
+    assert isinstance(objective, WorstUnit)
+    assert isinstance(combiner, Mixture)
+    rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
+    ensemble, wrong = combiner.stage(combiner.pool.n_rounds), combiner.wrong
+    whole = np.ones(len(rows.y), dtype=np.bool_)
+    losses = ledger.pool().combine(ensemble.weights) if wrong is None else wrong(ensemble, whole)
+    errors, estimates = rows.means(index, len(units), losses), None
+    missed = np.nan_to_num(errors - allowed).round(DECIMALS) > 0
+    if combiner.excess > 0:
+        found = UnitEstimates.of(Elsewhere.of(combiner), index, len(units))
+        estimates = None if found is None else found.drawn if found.predict is None else found.predict
+    if missed.any() or combiner.excess > 0:
+        warn_of_missed(
+            objective.unit, units, errors, allowed, missed, rows.words, beyond_by_estimate(combiner),
+            estimates=estimates,
+        )  # fmt: skip
 
 
 def beyond_by_estimate(combiner: Vote | Mixture) -> str:

@@ -368,7 +368,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
         allowed = None if self.max_error == "auto" else self.max_error_
-        self._outcome = found = self._aims.outcome(self.combiner_, ensemble, self.classes_, allowed)
+        self._outcome = found = (
+            None
+            if self._run.judged_elsewhere
+            else self._aims.outcome(self.combiner_, ensemble, self.classes_, allowed)
+        )
         if found is None:  # `reweight` judged it on other rows
             for name in ("unit_errors_", "expected_unit_errors_", "bound_met_", "bound_met_randomized_"):
                 self.__dict__.pop(name, None)
@@ -376,6 +380,14 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.unit_errors_, self.expected_unit_errors_ = found.errors, found.drawn
         self.bound_met_, self.bound_met_randomized_ = found.met, found.met_drawn
         self.max_error_ = found.allowed
+
+    def _names_of(self, objective: WorstUnit) -> list[Any]:
+        return self.units_.tolist() if objective.unit == "cell" else super()._names_of(objective)
+
+    def _take_targets(self, objective: WorstUnit, max_error: Any, allowed: Floats) -> None:
+        if objective.unit == self._named.kind and not self._regrouped:
+            self.max_error, self.max_error_ = max_error, allowed
+            self._aims = self._aims.held_to(allowed)
 
     def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
         rows, found = self.combiner_.pool.ledger.rows, self._outcome

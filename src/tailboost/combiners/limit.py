@@ -1,4 +1,4 @@
-"""Targets as limits: which point of a trade-off is the cheapest that keeps them, on rows it was not chosen on."""
+"""Targets as limits: the cheapest point of a trade-off that keeps them on rows it was not chosen on."""
 
 from __future__ import annotations
 
@@ -88,11 +88,9 @@ def ceiling(limited: Limited, wrong: Wrong | None = None) -> Ceiling:
     half = None if rows.fitted else rows.halves()
     whole = np.ones(len(rows.y), dtype=np.bool_)
     drawn = [ledger.pool().combine(mixture) for mixture in curve.mixture]
-    said = (
-        drawn
-        if wrong is None
-        else [np.asarray(wrong(limited.ensemble(mixture), whole), dtype=np.float64) for mixture in curve.mixture]
-    )
+    said = drawn
+    if wrong is not None:
+        said = [np.asarray(wrong(limited.ensemble(mixture), whole), float) for mixture in curve.mixture]
     judged_by = [drawn, said]
     if half is not None:
         elsewhere = np.empty((len(values), len(rows.y)))

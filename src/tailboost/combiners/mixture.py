@@ -131,9 +131,13 @@ class Mixture:
 
         By default that is known from the answers kept with the pool.
         """
-        if wrong is None and (kept := self.pool.answers) is not None:
-            wrong = partial(wrong_answers, kept.__getitem__, self.pool.ledger.rows.y)
-        self.ceiling = None if self.limit is None or self.even else ceiling(self, wrong)
+        self.ceiling = None if self.limit is None or self.even else ceiling(self, wrong or self.wrong)
+
+    @property
+    def wrong(self) -> Wrong | None:
+        """In which of the judged rows `predict` of an ensemble errs; None where answers are not kept."""
+        kept = self.pool.answers
+        return None if kept is None else partial(wrong_answers, kept.__getitem__, self.pool.ledger.rows.y)
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the optimal λ over the first ``n_rounds`` hypotheses (all by default) and the extras."""
@@ -185,9 +189,10 @@ class Mixture:
             curve = staircase(self.objective.expected_worst(ledger, n_rounds), means)
         else:
             losses, alpha, base = self.objective.tail(ledger, n_rounds)
-            exact = alpha is None and base is None  # few units, few corners
-            accuracy = {} if exact else {"tolerance": CURVE_TOLERANCE, "max_points": CURVE_POINTS}
-            curve = worst_mean_curve(losses, means, alpha, base, **accuracy)
+            trace = worst_mean_curve
+            if alpha is not None or base is not None:  # of many rows, with as many corners
+                trace = partial(trace, tolerance=CURVE_TOLERANCE, max_points=CURVE_POINTS)
+            curve = trace(losses, means, alpha, base)
         return curve.between(self._most(0.0, n_rounds), np.inf, self.randomized)
 
     def choices(self, n_rounds: int | None = None) -> Curve:
@@ -248,9 +253,9 @@ class Mixture:
         """Return the combiner with the same members, judged on some of the rows; None where none chooses."""
         return None if self.even else _with_pool(self, self.pool.part(chosen))
 
-    def judged_on(self, X: Any, rows: Rows) -> Mixture:
+    def judged_on(self, X: Any, rows: Rows, keep_answers: bool = False) -> Mixture:
         """Return the combiner with the same members, judged on other rows."""
-        return _with_pool(self, self.pool.judged_on(X, rows))
+        return _with_pool(self, self.pool.judged_on(X, rows, keep_answers))
 
     def aiming_at(
         self,

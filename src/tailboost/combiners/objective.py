@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -186,9 +186,10 @@ class WorstUnit:
 
     def check(self, rows: Rows) -> None:
         """Raise ValueError where the rows have no groups."""
-        self._index(rows)
+        self.index(rows)
 
-    def _index(self, rows: Rows) -> Ints:
+    def index(self, rows: Rows) -> Ints:
+        """Return the unit of each row, or its units; −1 for none."""
         if self.by_class:
             return rows.y
         if rows.groups is None:
@@ -202,9 +203,22 @@ class WorstUnit:
         """Under which a ledger keeps the errors of the units."""
         return "classes" if self.by_class else "groups" if self.pools is None else f"pools {self.pools}"
 
+    def held_to(self, allowed: Floats) -> tuple[WorstUnit, float]:
+        """Return the objective where each of the rows' groups is allowed an error, and what it then may be.
+
+        That is the error allowed to all of them or, where they differ, 0: nothing beyond its own.
+        """
+        if self.pools is not None:  # of units that are one the strictest counts
+            of, least = np.array(self.pools), np.full(max(self.pools) + 1, np.inf)
+            np.minimum.at(least, of, allowed)
+            allowed = least
+        if np.ptp(allowed) == 0:
+            return replace(self, allowed=None), float(allowed[0])
+        return replace(self, allowed=tuple(allowed.tolist())), 0.0
+
     def losses(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
         """Error of every member on every unit that has rows, less what it is allowed, (T + E, m')."""
-        errors, used = ledger.unit_errors(self._name, self._index(ledger.rows), n_rounds)
+        errors, used = ledger.unit_errors(self._name, self.index(ledger.rows), n_rounds)
         return errors - self._allowed(used)
 
     def steering_losses(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
@@ -214,7 +228,7 @@ class WorstUnit:
     def _shrunk(self, losses: Floats, ledger: Ledger) -> Floats:
         if self.shrinkage == 0.0:
             return losses
-        sizes = ledger.unit_sizes(self._name, self._index(ledger.rows))
+        sizes = ledger.unit_sizes(self._name, self.index(ledger.rows))
         return shrunk(losses, self.shrinkage / (sizes + self.shrinkage)).round(LOSS_DECIMALS)
 
     def expected_worst(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
@@ -228,7 +242,7 @@ class WorstUnit:
         """
         if self.shrinkage == 0.0:
             return np.asarray(self.losses(ledger, n_rounds).max(axis=1))
-        index = self._index(ledger.rows)
+        index = self.index(ledger.rows)
         allowed = self._allowed(ledger.unit_errors(self._name, index, n_rounds)[1])
         centre = self._shrunk(ledger.unit_chances(self._name, index, n_rounds) - allowed, ledger)
         error = np.clip(centre + allowed, 0.0, 1.0)
@@ -250,7 +264,7 @@ class WorstUnit:
         is not paid for the chance of a few rows. Those that may always err have no part in that.
         """
         beyond, used = self._beyond(rows, losses)
-        index = self._index(rows)
+        index = self.index(rows)
         sizes = rows.sizes(index, int(index.max()) + 1)[used]
         limited = self._allowed(used) < 1.0
         if limited.any():
@@ -258,9 +272,14 @@ class WorstUnit:
             beyond[limited] = shrunk(beyond[limited], doubt[limited])
         return float(beyond.max())
 
+    def largest_beyond(self, errors: Floats, known: Mask) -> float:
+        """Return the largest of errors of all units, less what they are allowed, among those that are known."""
+        used = np.flatnonzero(known)
+        return float((errors[used] - self._allowed(used)).max())
+
     def _beyond(self, rows: Rows, losses: Floats | Mask) -> tuple[Floats, Ints]:
         """Return the mean loss of each unit that has rows, less what it is allowed, and their numbers."""
-        index = self._index(rows)
+        index = self.index(rows)
         errors = rows.means(index, int(index.max()) + 1, losses)
         used = np.flatnonzero(~np.isnan(errors))
         return errors[used] - self._allowed(used), used
@@ -276,13 +295,13 @@ class WorstUnit:
 
     def coin(self, ledger: Ledger, n_classes: int) -> float:
         """Return the coin's loss of every row, ``1 − 1/K``, less the least that a unit is allowed."""
-        index = self._index(ledger.rows)
+        index = self.index(ledger.rows)
         return 1.0 - 1.0 / n_classes - float(self._allowed(np.unique(index[index >= 0])).min())
 
     def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the best loaded coin: a constant errs on all other classes of a unit."""
         rows = ledger.rows
-        row, unit = memberships(self._index(rows))
+        row, unit = memberships(self.index(rows))
         used, unit = np.unique(unit, return_inverse=True)
         weight = np.bincount(
             unit * n_classes + rows.y[row],

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.combiners.ensemble import MixtureEnsemble, settle_ties
+from tailboost.combiners.ensemble import MixtureEnsemble, settle_ties, wrong_answers
+from tailboost.combiners.limit import Wrong
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import Objective
 from tailboost.combiners.pool import Pool
@@ -144,6 +146,12 @@ class Vote:
         """Return the objective of any mixture of the voters."""
         return self.objective.evaluate(self.pool.ledger, mixture)
 
+    @property
+    def wrong(self) -> Wrong | None:
+        """In which of the judged rows `predict` of an ensemble errs; None where answers are not kept."""
+        kept = self.pool.answers
+        return None if kept is None else partial(wrong_answers, kept.__getitem__, self.pool.ledger.rows.y)
+
     def part(self, chosen: Mask) -> Vote | None:
         """Return the vote with the same voters, judged on some of the rows; None where all rounds vote."""
         if self.units is None or not (units := self.units.part(chosen)).measured.any():
@@ -171,10 +179,10 @@ class Vote:
         mixture.pool = self.pool
         return mixture.aiming_at(objective, groups, mean_budget, limit)
 
-    def judged_on(self, X: Any, rows: Rows) -> Mixture:
+    def judged_on(self, X: Any, rows: Rows, keep_answers: bool = False) -> Mixture:
         """Return an even mixture of the same members, judged on other rows."""
         mixture = Mixture(self.objective, self.n_classes, even=True, outlier_fraction=self.outlier_fraction)
-        mixture.pool = self.pool.judged_on(X, rows)
+        mixture.pool = self.pool.judged_on(X, rows, keep_answers)
         return mixture
 
     def snapshot(self) -> Vote:

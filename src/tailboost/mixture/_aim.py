@@ -39,11 +39,14 @@ class Aim:
         The classes, groups or cells; for a CVaR the classes, which steer the thresholds.
     allowed : ndarray of shape (m,), optional
         Error allowed to each unit.
+    limit : float, optional
+        What the objective may be where there are targets.
     """
 
     objective: CVaR | WorstUnit
     units: NamedUnits
     allowed: Floats | None = None
+    limit: float | None = None
 
     @classmethod
     def of(
@@ -63,17 +66,12 @@ class Aim:
         if kind is None:
             assert alpha is not None
             return cls(CVaR(float(alpha)), units)
-        allowed = None if max_error is None else allowed_errors(max_error, units.names.tolist(), kind)
-        differ = None if allowed is None or np.ptp(allowed) == 0 else tuple(allowed.tolist())
-        return cls(WorstUnit(kind, differ, kind == "class", shrinkage), units, allowed)
-
-    @property
-    def limit(self) -> float | None:
-        """What the objective may be; None without targets."""
-        if self.allowed is None:
-            return None
-        assert isinstance(self.objective, WorstUnit)
-        return float(self.allowed[0]) if self.objective.allowed is None else 0.0
+        objective = WorstUnit(kind, None, kind == "class", shrinkage)
+        if max_error is None:
+            return cls(objective, units)
+        allowed = allowed_errors(max_error, units.names.tolist(), kind)
+        objective, limit = objective.held_to(allowed)
+        return cls(objective, units, allowed, limit)
 
     @property
     def over_units(self) -> bool:
