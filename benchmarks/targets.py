@@ -2,12 +2,12 @@
 
     python benchmarks/targets.py --data DIR [--only CASE] [--splits N] [--out FILE]
 
-DIR holds taiwan_credit.csv.gz, page_blocks.csv.gz and winequality_white.csv.gz. Cases: "credit" (miss at most
-35 % of the defaulters, the others as they come), "rare" (2 % of the rows: page blocks of class 5, miss at most
-20 %), "wine" (grades up to 5, 6, and from 7 on: each at most 45 % wrong). Half of the rows of a split are fresh:
-there the error of each limited class, whether every target is kept and the mean error are measured. Beside ours
-stands, for two classes, scikit-learn's TunedThresholdClassifierCV: the threshold of greatest accuracy among
-those that keep the target out of fold.
+DIR holds taiwan_credit.csv.gz, page_blocks.csv.gz and winequality_white.csv.gz. Cases: "credit" (miss at
+most 35 % of the defaulters, the others as they come), "rare" (2 % of the rows: page blocks of class 5, miss
+at most 20 %), "wine" (grades up to 5, 6, and from 7 on: each at most 45 % wrong). Half of the rows of a split
+are fresh: there the error of each limited class, whether every target is kept and the mean error are
+measured. Beside ours stands, for two classes, scikit-learn's TunedThresholdClassifierCV: the threshold of
+greatest accuracy among those that keep the target out of fold.
 """
 
 from __future__ import annotations

@@ -113,7 +113,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             Targets for the units of an objective over classes, groups or cells, as of
             `WorstClassBoostClassifier`: of the mixtures that keep them, by the estimate on halves of the
             rows, the one of least mean error answers, and where none does the one that is least beyond them.
-            By default the classifier's own, where the objective is its own.
+            `predict` is judged, or the drawn member where the answers of the members are not known (more than
+            two classes, and a classifier over rows). By default the classifier's own, where the objective is
+            its own.
 
         Returns
         -------

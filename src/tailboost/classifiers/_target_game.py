@@ -239,6 +239,7 @@ class Aims:
             met_drawn=bool(targets.met(drawn - least)),
             judged_on=rows.words,
             draws=ensemble.draws,
+            stated=coin is None,
         )
 
 
@@ -264,6 +265,8 @@ class Outcome:
         The rows in words.
     draws : bool
         Whether the randomised classifier draws; else it is `predict`.
+    stated : bool
+        Whether somebody asked for these targets.
     """
 
     aims: Aims
@@ -276,6 +279,7 @@ class Outcome:
     met_drawn: bool
     judged_on: str
     draws: bool
+    stated: bool
 
     def warn(self, combiner: Vote | Mixture, stop_reason: str, estimates: Floats | None) -> None:
         """Name the units that are not measured, and those that miss their targets.
@@ -294,10 +298,12 @@ class Outcome:
                 strict=targets.indicator, estimates=estimates if pools.trivial else None,
             )  # fmt: skip
 
-    def bound(self) -> Bound:
-        """Set the errors of `predict` against the targets."""
-        allowed = self.aims.pools.strictest(self.allowed)
-        return target_bound(self.aims.named.kind, self.aims.targets, self.of_pools, allowed, self.judged_on)
+    def bounds(self) -> tuple[Bound, ...]:
+        """Set the errors of `predict` against targets that somebody asked for."""
+        if not self.stated:
+            return ()
+        allowed, kind = self.aims.pools.strictest(self.allowed), self.aims.named.kind
+        return (target_bound(kind, self.aims.targets, self.of_pools, allowed, self.judged_on),)
 
     def table(self, rows: Rows, index: Ints, elsewhere: Elsewhere | None) -> UnitTable:
         """Return the errors of the units, of which each of the rows is in those that ``index`` names."""
@@ -309,8 +315,10 @@ class Outcome:
             index,
             randomised=self.drawn,
             predict=self.errors,
-            allowed=self.allowed,
-            met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed)),
+            allowed=self.allowed if self.stated else None,
+            met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed))
+            if self.stated
+            else None,
             estimates=UnitEstimates.of(elsewhere, index, len(named.names)),
             counts=rows.counts(index, len(named.names)),
             draws=self.draws,
@@ -415,13 +423,13 @@ def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Flo
     assert isinstance(objective, WorstUnit)
     assert isinstance(combiner, Mixture)
     rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
-    ensemble, wrong = combiner.stage(combiner.pool.n_rounds), combiner.wrong
+    ensemble, wrong = combiner.stage(combiner.pool.n_rounds), combiner.errs
     whole = np.ones(len(rows.y), dtype=np.bool_)
     losses = ledger.pool().combine(ensemble.weights) if wrong is None else wrong(ensemble, whole)
     errors, estimates = rows.means(index, len(units), losses), None
     missed = np.nan_to_num(errors - allowed).round(DECIMALS) > 0
     if combiner.excess > 0:
-        found = UnitEstimates.of(Elsewhere.of(combiner), index, len(units))
+        found = UnitEstimates.of(Elsewhere.of(combiner, wrong), index, len(units))
         estimates = None if found is None else found.drawn if found.predict is None else found.predict
     if missed.any() or combiner.excess > 0:
         warn_of_missed(

@@ -76,11 +76,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         over cells and groups with a forest of p(group | x, class) beside it (up to 60 combinations of class
         and groups).
     max_error : float in (0, 1], dict or "auto", default="auto"
-        The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
-        for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes
-        the smallest of .05, .1, …, .9 for which the balanced model of round 1 meets the weak-learning
-        condition on the validation rows (indicator), or that `predict` meets there (error). The paper
-        fits with each of ten values and keeps the one with the least largest class error on validation rows:
+        The error allowed, a limit: of the combinations that keep it, on the rows of the choice and by the
+        estimate on halves of them, the one of least mean error answers, and where none does the one that is
+        least beyond it. A dict has one per class (group, cell; for a cell its class serves too), key None for
+        the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" is no limit:
+        the largest error is made small, and said is the smallest of .05, .1, …, .9 for which the balanced
+        model of round 1 meets the weak-learning condition on the validation rows (indicator), or that
+        `predict` meets there (error). The paper fits with each of ten values and keeps the one with the least largest class error on validation rows:
         that is ``GridSearchCV`` with `tailboost.metrics.make_worst_class_scorer`.
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Not used in the error game.
@@ -101,7 +103,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         ``mean_budget``, else "error", which serves targets better.
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
-        the validation rows; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
+        the validation rows or, with ``max_error``, the least mean error of those that keep it; "mixture" is
+        the optimal λ. "auto" is "vote" in the indicator game without a
         ``mean_budget``, else "mixture".
     randomized : bool, default=True
         Whether members may share λ. False gives all of it to one member, the best within the budget, so that
@@ -146,8 +149,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         `unit_errors_` where the units are the classes.
     bound_met_ : bool
         Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
-        were pooled, by the error on the pool. It is a point estimate. Never true where `predict` answers one
-        class to all rows or is no better than the best mixture of constants. In the indicator game an error
+        were pooled, by the error on the pool, and by the estimate by which the choice was made. It is a point
+        estimate. Never true where `predict` answers one class to all rows or, with ``max_error="auto"``, is
+        no better than the best mixture of constants. In the indicator game an error
         of ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
@@ -413,4 +417,4 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
         units, kind = self._aims.targets, self._named.kind
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
-        return promised, observed if self._outcome is None else (*observed, self._outcome.bound())
+        return promised, observed if self._outcome is None else (*observed, *self._outcome.bounds())

@@ -18,6 +18,7 @@ from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
 from tailboost.game import Game, Response
 from tailboost.solvers import (
+    BitLosses,
     Curve,
     MixtureSolution,
     WithinSolution,
@@ -131,7 +132,15 @@ class Mixture:
 
         By default that is known from the answers kept with the pool.
         """
-        self.ceiling = None if self.limit is None or self.even else ceiling(self, wrong or self.wrong)
+        self.ceiling = None if self.limit is None or self.even else ceiling(self, wrong or self.errs)
+
+    @property
+    def errs(self) -> Wrong | None:
+        """The same as `wrong`, and where there are two classes by the losses: they tell the answers."""
+        y, losses = self.pool.ledger.rows.y, self.pool.ledger.pool()
+        if self.wrong is not None or self.n_classes > 2 or not isinstance(losses, BitLosses):
+            return self.wrong
+        return partial(wrong_answers, lambda member: np.where(losses.row(member), 1 - y, y), y)
 
     @property
     def wrong(self) -> Wrong | None:

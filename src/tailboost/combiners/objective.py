@@ -273,7 +273,7 @@ class WorstUnit:
         return float(beyond.max())
 
     def largest_beyond(self, errors: Floats, known: Mask) -> float:
-        """Return the largest of errors of all units, less what they are allowed, among those that are known."""
+        """Return the largest of the errors of units, less what they are allowed, of those that are known."""
         used = np.flatnonzero(known)
         return float((errors[used] - self._allowed(used)).max())
 
