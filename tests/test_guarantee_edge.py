@@ -230,11 +230,11 @@ def test_outliers_left_out_are_named_and_counted(make):
 # -- verdicts ------------------------------------------------------------------------------------------
 
 
-def best_constants(y, units, penalty=0.0):
+def best_constants(y, units, allowed=0.0):
     """Least largest error of a unit over all mixtures of the constants, by a linear program of its own."""
     K, names = y.max() + 1, np.unique(units)
-    errors = np.array([[np.mean(y[units == u] != k) for k in range(K)] for u in names]) + np.reshape(
-        penalty, (-1, 1)
+    errors = np.array([[np.mean(y[units == u] != k) for k in range(K)] for u in names]) - np.reshape(
+        allowed, (-1, 1)
     )
     solved = linprog(
         np.r_[np.zeros(K), 1.0],
@@ -242,6 +242,7 @@ def best_constants(y, units, penalty=0.0):
         b_ub=np.zeros(len(names)),
         A_eq=np.r_[np.ones(K), 0.0][None],
         b_eq=[1.0],
+        bounds=[(0, None)] * K + [(None, None)],
     )
     return solved.fun
 
@@ -270,10 +271,10 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         n, K = 60, int(rng.integers(2, 6))
         y = np.r_[np.arange(K), rng.integers(0, K, n - K)]
         unit = np.unique(y + K * rng.integers(0, 2, n), return_inverse=True)[1]
-        penalty = rng.choice([0.0, 0.05, 0.3, 0.9], unit.max() + 1)
+        allowed = rng.choice([0.05, 0.3, 0.9, 1.0], unit.max() + 1)
         rows = Rows(y, rng.random(n) + 0.1, unit, "rows")
-        found = WorstUnit("cell", tuple(penalty.tolist())).constants(Ledger.new(rows, []), K)
-        assert found == pytest.approx(best_constants(y, unit, penalty), abs=1e-9)
+        found = WorstUnit("cell", tuple(allowed.tolist())).constants(Ledger.new(rows, []), K)
+        assert found == pytest.approx(best_constants(y, unit, allowed), abs=1e-9)
 
 
 def test_a_constant_alone_is_called_one():
@@ -324,17 +325,17 @@ def test_an_even_mixture_may_be_worse_than_its_first_member():
     assert "worse than the balanced model of round 1 alone" in found.verdict
 
 
-def test_penalties_are_on_both_sides():
+def test_what_is_allowed_is_on_both_sides():
     X, y = noisy(5, n=400, d=3, K=3)
     clf = tb.WorstClassBoostClassifier(
         max_error={0: 0.1, None: 0.8}, class_loss="error", random_state=0, n_estimators=5
     ).fit(X, y)
     found = clf.guarantee_
-    penalty = np.array([0.7, 0.0, 0.0])
-    assert found.achieved == pytest.approx((clf.expected_unit_errors_ + penalty).max(), abs=1e-9)
-    assert found.without_penalties == pytest.approx(clf.expected_unit_errors_.max(), abs=1e-9)
-    assert found.constants_value == pytest.approx(best_constants(y, y, penalty), abs=1e-7)
-    assert found.coin_flip_value == pytest.approx(2 / 3 + 0.7)
+    allowed = np.array([0.1, 0.8, 0.8])
+    assert found.achieved == pytest.approx((clf.expected_unit_errors_ - allowed).max(), abs=1e-9)
+    assert found.largest_error == pytest.approx(clf.expected_unit_errors_.max(), abs=1e-9)
+    assert found.constants_value == pytest.approx(best_constants(y, y, allowed), abs=1e-7)
+    assert found.coin_flip_value == pytest.approx(2 / 3 - 0.1)
     (measured,) = [b for b in found.observed if "predict" in b.name]
     assert measured.achieved == pytest.approx((clf.unit_errors_ - clf.max_error_).max())
     assert measured.bound == 0

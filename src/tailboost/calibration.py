@@ -223,7 +223,7 @@ def _aim(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Objective | N
     if not {name for _, name in targets} <= set(names):
         return None
     allowed = [targets.get((kind, name), 1.0) for name in names]
-    return WorstUnit(kind, tuple(max(allowed) - a for a in allowed), by_class=kind == "class")
+    return WorstUnit(kind, tuple(allowed), by_class=kind == "class")
 
 
 def passes(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule, delta: float) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost._numbers import check_number
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships, unit_name
 from tailboost.data import GroupNames, Rows
@@ -96,9 +97,19 @@ class TargetUnits(Units):
         rounded = np.asarray(beyond).round(DECIMALS)
         return np.asarray(rounded < 0 if self.indicator else rounded <= 0)
 
+    @property
+    def differ(self) -> bool:
+        """Whether units are allowed different errors."""
+        return bool(self.penalty.any())
+
+    @property
+    def limit(self) -> float:
+        """What `excess` may be: the error allowed to all, or 0 where units are allowed different ones."""
+        return 0.0 if self.differ else float(self.allowed.max())
+
     def excess(self, errors: Floats) -> float:
-        """Largest error, each with its penalty: at most ``allowed.max()`` where all targets are met."""
-        return float(np.nanmax(errors + self.penalty))
+        """Largest error or, where units are allowed different ones, the farthest beyond its own."""
+        return float(np.nanmax(errors - (self.allowed if self.differ else 0.0)))
 
     def losses(self, row_losses: NDArray[Any]) -> Floats:
         """Loss ℓ_k in [0, 1] of each unit: of the error as measured (indicator), or of the shrunk error."""
@@ -277,6 +288,19 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
             "one for the rest under the key None"
         )
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
+
+
+def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
+    """Return the error allowed to each unit, shape (m,), by targets that are stated.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `allowed_errors`, and where a single target is not a number in (0, 1].
+    """
+    if not isinstance(max_error, Mapping):
+        max_error = check_number(max_error, "max_error", 0, 1)
+    return allowed_errors(max_error, units, kind)
 
 
 def storable(max_error: Any) -> Any:

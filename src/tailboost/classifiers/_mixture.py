@@ -23,14 +23,16 @@ from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given
 from tailboost.classifiers._known_rows import ResubstitutionWarning
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.classifiers._randomized import RandomizedClassifier
+from tailboost.classifiers._target_game import warn_of_targets
 from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.elsewhere import Elsewhere
 from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
-from tailboost.combiners.objective import objective_named
+from tailboost.combiners.objective import WorstUnit, objective_named
 from tailboost.combiners.units import UnitTable
 from tailboost.data import GroupNames, Rows, n_group_rows
+from tailboost.targets import checked_targets
 
 # What serves where no rows are given to `reweight`.
 KEPT = (
@@ -84,6 +86,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         groups: Any = None,
         sample_weight: Any = None,
         mean_budget: float | None = None,
+        max_error: Any = None,
     ) -> Self:
         """Return a new classifier with the same members and other shares λ; nothing is trained.
 
@@ -96,7 +99,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             Tail mass for ``objective="cvar"``; by default the classifier's own.
         objective : {"cvar", "worst_class", "worst_group"} or Objective, optional
             What λ minimises; by default "cvar" where an ``alpha`` is known, else what the classifier was
-            fitted for. Or an objective itself, such as a `tailboost.WorstUnit` with penalties.
+            fitted for. Or an objective itself, such as a `tailboost.WorstUnit`.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups, as in `fit`, of the rows of X or, without X and for "worst_group", of those given where
             the losses kept are from: to `fit` as X, or as ``X_val``, or to the last `reweight`.
@@ -106,6 +109,13 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             λ is chosen among the mixtures whose mean error, on the rows of the choice, is at most
             ``mean_budget`` above the least of a member; by default the classifier's own budget, if it has
             one. 1 sets no limit. `tradeoff` shows what each budget buys.
+        max_error : float in (0, 1] or dict, optional
+            Targets for the units of an objective over classes, groups or cells, as of
+            `WorstClassBoostClassifier`: of the mixtures that keep them, by the estimate on halves of the
+            rows, the one of least mean error answers, and where none does the one that is least beyond them.
+            `predict` is judged, or the drawn member where the answers of the members are not known (more than
+            two classes, and a classifier over rows). By default the classifier's own, where the objective is
+            its own.
 
         Returns
         -------
@@ -121,6 +131,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         -----
         ResubstitutionWarning
             Where members were fitted on the rows (see `seen_share`): they err less there than on fresh rows.
+        BoundNotMetWarning
+            Names the units whose error is above their target.
         """
         check_is_fitted(self)
         alpha = self._alpha_for(objective, alpha)
@@ -142,12 +154,35 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
             rows = self._noting_seen(X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(X)))
-            combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows)
+            limited = max_error is not None or (own and combiner.limit is not None)
+            combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows, limited)
         elif groups is not None:
             if objective != "worst_group":
                 raise ValueError("groups without X and y need objective='worst_group'")
             numbers = new._groups_of_judged(groups)
-        return self._combined_by(new, combiner.aiming_at(aim, numbers, budget), elsewhere=X is not None)
+        limit = combiner.limit if own else None
+        if max_error is not None:
+            if not isinstance(aim, WorstUnit):
+                raise ValueError(
+                    f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
+                    "'worst_group'"
+                )
+            names = new._names_of(aim)
+            allowed = checked_targets(max_error, names, aim.unit)
+            aim, limit = aim.held_to(allowed)
+            new._take_targets(aim, max_error, allowed)
+        found = self._combined_by(new, combiner.aiming_at(aim, numbers, budget, limit), X is not None)
+        if max_error is not None:
+            warn_of_targets(found.combiner_, names, allowed)
+        return found
+
+    def _names_of(self, objective: WorstUnit) -> list[Any]:
+        """Return the names of the units of an objective."""
+        names: list[Any] = (self.classes_ if objective.unit == "class" else self.groups_).tolist()
+        return names
+
+    def _take_targets(self, objective: WorstUnit, max_error: Any, allowed: Floats) -> None:
+        """Take targets for the units of an objective, where the classifier has targets of its own."""
 
     def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
         """Return the tail mass of an objective as given to `reweight`, checked; None where it has none."""

@@ -87,11 +87,18 @@ class GameKind:
         return theory_rounds(float(m), self.gamma) if self.indicator else ERROR_ROUNDS
 
     def combiner(
-        self, objective: WorstUnit, units: TargetUnits, n_classes: int, constants: bool, budget: float | None
+        self,
+        objective: WorstUnit,
+        units: TargetUnits,
+        n_classes: int,
+        constants: bool,
+        budget: float | None,
+        stated: bool,
     ) -> Vote | Mixture:
-        """Return what turns the hypotheses into one classifier."""
+        """Return what turns the hypotheses into one classifier; stated targets are its limit."""
+        limit = units.limit if stated else None
         if self.votes:
-            return Vote(objective, n_classes, units)
+            return Vote(objective, n_classes, units, limit=limit)
         return Mixture(
             objective,
             n_classes,
@@ -100,6 +107,7 @@ class GameKind:
             keep_answers=True,
             mean_budget=budget,
             randomized=self.randomized,
+            limit=limit,
         )
 
     def demand(self, units: TargetUnits, rounds: int, stated: bool) -> Demand:
@@ -182,6 +190,12 @@ class Aims:
     measured: TargetUnits
     coin: float
 
+    def held_to(self, allowed: Floats) -> Aims:
+        """Return the same units with other targets, shape (m,)."""
+        of_pools = self.pools.strictest(allowed).round(DECIMALS)
+        targets = replace(self.targets, allowed=of_pools)
+        return replace(self, targets=targets, measured=replace(self.measured, allowed=allowed))
+
     def outcome(
         self,
         combiner: Vote | Mixture,
@@ -208,11 +222,12 @@ class Aims:
         expected, predicted = ensemble.loss_of(answers, rows.y), ensemble.scores_of(answers).argmax(axis=1)
         of_pools = targets.errors(predicted != rows.y)
         reached, drawn = targets.excess(of_pools), targets.excess(targets.errors(expected))
-        least = float(targets.allowed.max())
+        least, coin = targets.limit, None
         if max_error is None:
+            coin = self.coin
             least = least if targets.indicator else least_error_met(reached)
             max_error = np.full(len(self.named.names), round(least, DECIMALS))
-        why = useless(predicted, reached, self.coin, classes)
+        why = useless(predicted, reached, coin, classes)
         return Outcome(
             aims=self,
             errors=self.measured.errors(predicted != rows.y),
@@ -220,10 +235,11 @@ class Aims:
             of_pools=of_pools,
             allowed=max_error,
             useless=why,
-            met=bool(targets.met(reached - least)) and not why,
+            met=bool(targets.met(reached - least)) and not why and combiner.excess == 0,
             met_drawn=bool(targets.met(drawn - least)),
             judged_on=rows.words,
             draws=ensemble.draws,
+            stated=coin is None,
         )
 
 
@@ -249,6 +265,8 @@ class Outcome:
         The rows in words.
     draws : bool
         Whether the randomised classifier draws; else it is `predict`.
+    stated : bool
+        Whether somebody asked for these targets.
     """
 
     aims: Aims
@@ -261,27 +279,31 @@ class Outcome:
     met_drawn: bool
     judged_on: str
     draws: bool
+    stated: bool
 
-    def warn(self, combiner: Vote | Mixture, stop_reason: str) -> None:
-        """Name the units that are not measured, and those that miss their targets."""
+    def warn(self, combiner: Vote | Mixture, stop_reason: str, estimates: Floats | None) -> None:
+        """Name the units that are not measured, and those that miss their targets.
+
+        ``estimates`` are the errors of the units on rows that the choice was not made on, where they matter.
+        """
         kind, names, pools = self.aims.named.kind, self.aims.named.names.tolist(), self.aims.pools
         warn_of_unmeasured(kind, names, self.errors)
         if not self.met:
             targets, allowed = self.aims.targets, pools.strictest(self.allowed)
             missed = ~targets.met(np.nan_to_num(self.of_pools - allowed, nan=-1.0))
-            # What constants reach meets no target, see `useless`.
-            needed = min(float(targets.allowed.max()), self.aims.coin)
-            way = reachable(combiner, needed) if missed.any() else ""
-            reason = "; ".join(filter(None, (self.useless, stop_reason, way)))
+            way = reachable(combiner, targets.limit) if missed.any() else ""
+            reason = "; ".join(filter(None, (self.useless, beyond_by_estimate(combiner), stop_reason, way)))
             warn_of_missed(
                 kind, pools.names(names), self.of_pools, allowed, missed, self.judged_on, reason,
-                strict=targets.indicator,
+                strict=targets.indicator, estimates=estimates if pools.trivial else None,
             )  # fmt: skip
 
-    def bound(self) -> Bound:
-        """Set the errors of `predict` against the targets."""
-        allowed = self.aims.pools.strictest(self.allowed)
-        return target_bound(self.aims.named.kind, self.aims.targets, self.of_pools, allowed, self.judged_on)
+    def bounds(self) -> tuple[Bound, ...]:
+        """Set the errors of `predict` against targets that somebody asked for."""
+        if not self.stated:
+            return ()
+        allowed, kind = self.aims.pools.strictest(self.allowed), self.aims.named.kind
+        return (target_bound(kind, self.aims.targets, self.of_pools, allowed, self.judged_on),)
 
     def table(self, rows: Rows, index: Ints, elsewhere: Elsewhere | None) -> UnitTable:
         """Return the errors of the units, of which each of the rows is in those that ``index`` names."""
@@ -293,15 +315,17 @@ class Outcome:
             index,
             randomised=self.drawn,
             predict=self.errors,
-            allowed=self.allowed,
-            met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed)),
+            allowed=self.allowed if self.stated else None,
+            met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed))
+            if self.stated
+            else None,
             estimates=UnitEstimates.of(elsewhere, index, len(named.names)),
             counts=rows.counts(index, len(named.names)),
             draws=self.draws,
         )
 
 
-def useless(predicted: Ints, reached: float, coin: float, classes: NDArray[Any]) -> str:
+def useless(predicted: Ints, reached: float, coin: float | None, classes: NDArray[Any]) -> str:
     """Return in words why answers say nothing, whatever target they meet; "" where they do.
 
     Parameters
@@ -309,15 +333,15 @@ def useless(predicted: Ints, reached: float, coin: float, classes: NDArray[Any])
     predicted : ndarray of shape (n,)
         Class numbers answered to the judged rows.
     reached : float
-        Their largest error of a unit, with its penalty.
-    coin : float
-        What the best mixture of constants reaches.
+        Their largest error of a unit, or the farthest beyond what it is allowed.
+    coin : float or None
+        What the best mixture of constants reaches; None where targets are stated, which constants may keep.
     classes : ndarray of shape (K,)
         Labels.
     """
     if np.ptp(predicted) == 0:
         return f"predict answers {classes[predicted[0]]!s} to all of them"
-    if reached >= coin:
+    if coin is not None and reached >= coin:
         return f"predict is no better than the best mixture of constants ({coin:.3g}), blind to the features"
     return ""
 
@@ -374,17 +398,54 @@ def warn_of_missed(
     reason: str,
     *,
     strict: bool = False,
+    estimates: Floats | None = None,
 ) -> None:
-    """Name the units whose error misses what is allowed."""
+    """Name the units whose error, or else whose estimate on other rows, misses what is allowed."""
     below = "less than " if strict else ""
     words = [
         f"{unit_name(units[k])} ({errors[k]:.3g}, allowed {below}{allowed[k]:.3g})"
         for k in np.flatnonzero(missed).tolist()
     ]
+    if estimates is not None:
+        words += [
+            f"{unit_name(units[k])} ({errors[k]:.3g}, estimate {estimates[k]:.3g}, allowed {allowed[k]:.3g})"
+            for k in np.flatnonzero(~missed & (np.nan_to_num(estimates - allowed) > 0)).tolist()
+        ]
     more = " and others" if len(words) > NAMED else ""
     of_whom = f" for {kind} {', '.join(words[:NAMED])}{more}" if words else ""
     because = f"; {reason}" if reason else ""
     warn_user(f"the bound is not met on {judged_on}{of_whom}{because}", BoundNotMetWarning)
+
+
+def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Floats) -> None:
+    """Name the units whose error is beyond what is allowed, on the rows of the choice or by the estimate."""
+    objective, ledger = combiner.objective, combiner.pool.ledger
+    assert isinstance(objective, WorstUnit)
+    assert isinstance(combiner, Mixture)
+    rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
+    ensemble, wrong = combiner.stage(combiner.pool.n_rounds), combiner.errs
+    whole = np.ones(len(rows.y), dtype=np.bool_)
+    losses = ledger.pool().combine(ensemble.weights) if wrong is None else wrong(ensemble, whole)
+    errors, estimates = rows.means(index, len(units), losses), None
+    missed = np.nan_to_num(errors - allowed).round(DECIMALS) > 0
+    if combiner.excess > 0:
+        found = UnitEstimates.of(Elsewhere.of(combiner, wrong), index, len(units))
+        estimates = None if found is None else found.drawn if found.predict is None else found.predict
+    if missed.any() or combiner.excess > 0:
+        warn_of_missed(
+            objective.unit, units, errors, allowed, missed, rows.words, beyond_by_estimate(combiner),
+            estimates=estimates,
+        )  # fmt: skip
+
+
+def beyond_by_estimate(combiner: Vote | Mixture) -> str:
+    """Say how far beyond the targets the choice is, where none keeps them; else nothing."""
+    if combiner.excess == 0:
+        return ""
+    return (
+        "no choice keeps all targets by the estimate on rows it was not made on; of the one made the largest "
+        f"excess there is {combiner.excess:.3g}"
+    )
 
 
 def reachable(combiner: Vote | Mixture, target: float) -> str:

@@ -50,9 +50,11 @@ class TradeOff:
     Attributes
     ----------
     mean : ndarray of shape (B,)
-        Mean error of each point, ascending; ``mean - least_mean`` is its ``mean_budget``.
+        Mean error of each point, ascending; ``mean - least_mean`` is its ``mean_budget``. The curve begins at
+        what is not told from the least.
     worst : ndarray of shape (B,)
-        The objective (the largest error of a class, a CVaR, …) of each point, as measured.
+        The objective of each point, as measured: a CVaR, the largest error of a class or, where classes are
+        allowed different errors, the largest excess over what they are allowed.
     steered : ndarray of shape (B,)
         What λ minimises at each point, descending and, where λ is shared, convex: ``worst`` itself, or the
         same of errors that were drawn towards their mean where few rows are behind them (see ``chosen_by``).
@@ -112,7 +114,8 @@ class TradeOff:
     def at(self, mean_budget: float) -> Any:
         """Return the classifier whose mean error is at most ``least_mean + mean_budget`` on these rows.
 
-        The same as ``reweight(mean_budget=…)`` of the classifier the curve is of.
+        The same as ``reweight(mean_budget=…)`` of the classifier the curve is of, if that has no targets:
+        `reweight` stops where they are kept, and this goes to the end of the budget.
 
         Parameters
         ----------

@@ -76,11 +76,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         over cells and groups with a forest of p(group | x, class) beside it (up to 60 combinations of class
         and groups).
     max_error : float in (0, 1], dict or "auto", default="auto"
-        The error allowed. A dict has one per class (group, cell; for a cell its class serves too), key None
-        for the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" takes
-        the smallest of .05, .1, …, .9 for which the balanced model of round 1 meets the weak-learning
-        condition on the validation rows (indicator), or that `predict` meets there (error). The paper
-        fits with each of ten values and keeps the one with the least largest class error on validation rows:
+        The error allowed, a limit: of the combinations that keep it, on the rows of the choice and by the
+        estimate on halves of them, the one of least mean error answers, and where none does the one that is
+        least beyond it. A dict has one per class (group, cell; for a cell its class serves too), key None for
+        the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" is no limit:
+        the largest error is made small, and said is the smallest of .05, .1, …, .9 for which the balanced
+        model of round 1 meets the weak-learning condition on the validation rows (indicator), or that
+        `predict` meets there (error). The paper fits with each of ten values and keeps the one with the least largest class error on validation rows:
         that is ``GridSearchCV`` with `tailboost.metrics.make_worst_class_scorer`.
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Not used in the error game.
@@ -101,7 +103,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         ``mean_budget``, else "error", which serves targets better.
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
-        the validation rows; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
+        the validation rows or, with ``max_error``, the least mean error of those that keep it; "mixture" is
+        the optimal λ. "auto" is "vote" in the indicator game without a
         ``mean_budget``, else "mixture".
     randomized : bool, default=True
         Whether members may share λ. False gives all of it to one member, the best within the budget, so that
@@ -146,8 +149,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         `unit_errors_` where the units are the classes.
     bound_met_ : bool
         Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
-        were pooled, by the error on the pool. It is a point estimate. Never true where `predict` answers one
-        class to all rows or is no better than the best mixture of constants. In the indicator game an error
+        were pooled, by the error on the pool, and by the estimate by which the choice was made. It is a point
+        estimate. Never true where `predict` answers one class to all rows or, with ``max_error="auto"``, is
+        no better than the best mixture of constants. In the indicator game an error
         of ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
@@ -316,7 +320,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             units = with_least_allowed(units, scheme, seed, 0.5 - game.gamma)
         objective = WorstUnit(
             self._named.kind,
-            tuple(units.penalty.tolist()),
+            tuple(units.allowed.tolist()) if units.differ else None,
             shrinkage=0.0 if game.indicator else SHRINKAGE,
             pools=self._pools.numbers,
         )
@@ -325,8 +329,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         coin = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
         self._aims = Aims(self._named, self._pools, units, measured, coin)
         K, budget = problem.n_classes, self.mean_budget
-        combiner = game.combiner(objective, units, K, self.include_constants, budget)
-        demand = game.demand(units, T, stated=self.max_error != "auto")
+        stated = self.max_error != "auto"
+        combiner = game.combiner(objective, units, K, self.include_constants, budget, stated)
+        demand = game.demand(units, T, stated)
         return Plan(units, Hedge(eta_for(self.eta, float(self._pools.count), T)), combiner, demand)
 
     def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
@@ -340,15 +345,17 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds()
         patience, target = self.n_iter_no_change, None
+        assert isinstance(plan.units, TargetUnits)
         if self.until_met:
-            assert isinstance(plan.units, TargetUnits)
-            patience, target = None, float(plan.units.allowed.max())
+            patience, target = None, plan.units.limit
             target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
             patience = None if self._by_argmax else PATIENCE
         who = "the vote" if self._kind.votes else "the randomised classifier"
         words = f"{who} meets all targets on the validation rows"
-        stopping = Stopping(patience, self.tol, self.max_time, zero=TOLERANCE, target=target, reached=words)
+        # Errors less what they are allowed are least where all of them are 0.
+        zero = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
+        stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
         return Schedule(T, T, stopping, watched=True)
 
     def _tied_to_rounds(self) -> str:
@@ -365,7 +372,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
         allowed = None if self.max_error == "auto" else self.max_error_
-        self._outcome = found = self._aims.outcome(self.combiner_, ensemble, self.classes_, allowed)
+        self._outcome = found = (
+            None
+            if self._run.judged_elsewhere
+            else self._aims.outcome(self.combiner_, ensemble, self.classes_, allowed)
+        )
         if found is None:  # `reweight` judged it on other rows
             for name in ("unit_errors_", "expected_unit_errors_", "bound_met_", "bound_met_randomized_"):
                 self.__dict__.pop(name, None)
@@ -373,6 +384,14 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.unit_errors_, self.expected_unit_errors_ = found.errors, found.drawn
         self.bound_met_, self.bound_met_randomized_ = found.met, found.met_drawn
         self.max_error_ = found.allowed
+
+    def _names_of(self, objective: WorstUnit) -> list[Any]:
+        return self.units_.tolist() if objective.unit == "cell" else super()._names_of(objective)
+
+    def _take_targets(self, objective: WorstUnit, max_error: Any, allowed: Floats) -> None:
+        if objective.unit == self._named.kind and not self._regrouped:
+            self.max_error, self.max_error_ = max_error, allowed
+            self._aims = self._aims.held_to(allowed)
 
     def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
         rows, found = self.combiner_.pool.ledger.rows, self._outcome
@@ -390,10 +409,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _warn(self) -> None:
         super()._warn()
         if self._outcome is not None:
-            self._outcome.warn(self.combiner_, self.trace_.stop_reason)
+            # The estimates take another two choices, and are asked for only where they say more.
+            estimates = self.unit_estimates_ if self.combiner_.excess > 0 else None
+            self._outcome.warn(self.combiner_, self.trace_.stop_reason, estimates)
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
         units, kind = self._aims.targets, self._named.kind
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
-        return promised, observed if self._outcome is None else (*observed, self._outcome.bound())
+        return promised, observed if self._outcome is None else (*observed, *self._outcome.bounds())

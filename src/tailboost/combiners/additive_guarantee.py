@@ -14,6 +14,7 @@ from tailboost._typing import Floats
 from tailboost.combiners.additive import Additive
 from tailboost.combiners.guarantee import Bound
 from tailboost.combiners.units import UnitTable
+from tailboost.confidence import clopper_pearson_interval
 
 ON_TRAINING = "error of predict on the rows fitted on"
 TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own score is positive"
@@ -70,6 +71,11 @@ class AdditiveGuarantee:
         Its value on the rows fitted on, for the hypotheses kept; None where none is and a constant answers.
     gap : float
         Largest optimality gap of any solve in the fit.
+    coin : float
+        Error of a coin flip, 1 − 1/K.
+    upper : float or None
+        The upper end of the 95 % Clopper–Pearson interval about ``error``; None where members were fitted on
+        these rows.
     units : UnitTable
         Error of each class on these rows.
     symbols : dict
@@ -88,13 +94,28 @@ class AdditiveGuarantee:
     objective: str
     achieved: float | None
     gap: float
+    coin: float
+    upper: float | None
     units: UnitTable
     symbols: dict[str, str]
 
     @property
     def verdict(self) -> str:
-        """One sentence: the error beside the constant's, the worst class, and what these rows are worth."""
-        return f"{self._standing}; {self._worth}."
+        """One sentence: the error beside a constant's and a coin's, the worst class, what the rows say."""
+        return f"{self._standing}; {self._against_a_coin}; {self._worth}."
+
+    @property
+    def beats_coin(self) -> bool:
+        """Whether it is shown that a coin flip errs more, by rows that no member was fitted on."""
+        return self.upper is not None and self.upper < self.coin
+
+    @property
+    def _against_a_coin(self) -> str:
+        flip = f"a coin flip errs on {self.coin:.4g}"
+        if self.upper is None:
+            return f"better than a coin: not shown by rows that were fitted on; {flip}"
+        shown = "" if self.beats_coin else "not shown, "
+        return f"better than a coin: {shown}at most {self.upper:.4g} (95 %), where {flip}"
 
     @property
     def _standing(self) -> str:
@@ -175,10 +196,12 @@ def additive_guarantee(
     words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
     decided = () if fitted else combiner.decided
     fresh = not fitted and not decided
+    error = min(1.0, float(np.average(wrong, weights=rows.weight)))
+    (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
     return AdditiveGuarantee(
         promised=cost.promised if boosted else (),
         observed=cost.observed if boosted else (),
-        error=float(np.average(wrong, weights=rows.weight)),
+        error=error,
         judged_on=words,
         fitted=fitted,
         decided=decided,
@@ -188,6 +211,8 @@ def additive_guarantee(
         objective=cost.name,
         achieved=cost.value if boosted else None,
         gap=gap,
+        coin=1.0 - 1.0 / K,
+        upper=None if fitted else float(clopper_pearson_interval(error, n)[1]),
         units=UnitTable.of("class", words.rstrip(","), classes, rows.y, predict=by_class, fresh=fresh),
         symbols=cost.symbols if boosted else {},
     )

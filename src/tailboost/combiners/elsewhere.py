@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
-from tailboost.combiners.ensemble import MixtureEnsemble
+from tailboost.combiners.limit import Wrong
 from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.combiners.vote import Vote
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 
-Wrong = Callable[[MixtureEnsemble, Mask], Any]
-"""In which of some of the judged rows `predict` of an ensemble is wrong."""
+# Standard errors of a two-sided interval of 95 %.
+TWO_SIDED = 1.96
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,7 @@ class Elsewhere:
         half = ledger.rows.halves()
         if half is None or ledger.rows.fitted:
             return None
-        if wrong is None and (kept := combiner.pool.answers) is not None:
-            wrong = partial(wrong_answers, kept.__getitem__, ledger.rows.y)
+        wrong = wrong or combiner.wrong
         drawn, found = np.empty(len(half)), np.empty(len(half))
         for judged in (~half, half):
             part = combiner.part(~judged)
@@ -74,25 +72,53 @@ class Elsewhere:
         return cls(ledger.rows, half, drawn, None if wrong is None else found)
 
 
-def wrong_answers(answer: Callable[[int], Any], y: Ints, ensemble: MixtureEnsemble, judged: Mask) -> Mask:
-    """Return whether `predict` of an ensemble is wrong in each of some of the judged rows.
+def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None = None) -> float:
+    """Return the upper end of a 95 % interval about an objective, by losses that it was not chosen on.
+
+    Of units it is the highest end of the intervals of `UnitEstimates`: that it is below a number is shown
+    only where each of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less than the
+    CVaR for any q, by the normal approximation with one more row of loss 1. The largest loss of a row that
+    was not seen may be 1.
 
     Parameters
     ----------
-    answer : callable
-        ``answer(member) -> class numbers or shares`` of all judged rows, shape (n,) or (n, K).
-    y : ndarray of shape (n,)
-        Their class numbers.
-    ensemble : MixtureEnsemble
-        The members and their shares.
-    judged : ndarray of bool, shape (n,)
-        Which of the rows.
+    objective : Objective
+        What is estimated.
+    rows : Rows
+        The rows.
+    drawn : ndarray of shape (n,)
+        Their losses.
+    half : ndarray of bool, shape (n,), optional
+        The halves that were judged by the choice on each other, where there was a choice.
     """
-    used, rows = np.flatnonzero(ensemble.weights > 0).tolist(), np.flatnonzero(judged)
-    said = (answer(m)[rows] for m in used)
-    shares = ensemble.mix(said, len(rows), lambda m, some: answer(m)[rows[some]])
-    wrong: Mask = shares.argmax(axis=1) != y[rows]
-    return wrong
+    if isinstance(objective, WorstUnit):
+        index = objective.index(rows)
+        m = int(index.max()) + 1
+        whole = np.ones(len(drawn), dtype=np.bool_)
+        found = UnitEstimates.of(Elsewhere(rows, whole if half is None else half, drawn, None), index, m)
+        assert found is not None
+        return objective.largest_beyond(found.drawn_interval[:, 1], ~np.isnan(found.drawn))
+    if objective.alpha is None:
+        return 1.0
+    one = np.zeros(len(drawn), dtype=np.intp)
+    (n,) = effective_sizes(rows, one, 1, drawn)
+    order = np.argsort(drawn)[::-1]
+    tail = min(int(np.searchsorted(np.cumsum(rows.base[order]), objective.alpha)), len(order) - 1)
+    q = float(drawn[order[tail]])
+    above = np.maximum(drawn - q, 0.0)
+    mean = (n * float(rows.base @ above) + 1.0 - q) / (n + 1.0)
+    variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (n + 1.0)
+    return min(1.0, q + (mean + TWO_SIDED * np.sqrt(variance / n)) / objective.alpha)
+
+
+def effective_sizes(rows: Rows, index: Ints, n_units: int, losses: Floats | Mask) -> Floats:
+    """Return how many independent rows the mean loss of each unit is worth, shape (m,)."""
+    sizes = rows.sizes(index, n_units)
+    if rows.fold is None:
+        return sizes
+    rho = fold_correlation(rows, index, n_units, losses)
+    n: Floats = sizes / (1.0 + sizes * rho * (1.0 + 1.0 / (1.0 + rows.fold.max())))
+    return n
 
 
 @dataclass(frozen=True)
@@ -125,17 +151,13 @@ class UnitEstimates:
         if elsewhere is None:
             return None
         rows, half = elsewhere.rows, elsewhere.half
-        sizes = rows.sizes(index, n_units)
 
         def estimate(losses: Floats | Mask) -> tuple[Floats, Floats]:
             both = rows.means(index, n_units, losses)
             each = [rows.part(h).means(index[h], n_units, losses[h]) for h in (half, ~half)]
             # A half without rows of a unit says nothing of its own.
             errors = [np.where(np.isnan(e), np.nan_to_num(both), e).clip(0.0, 1.0) for e in (both, *each)]
-            n = sizes
-            if rows.fold is not None:
-                rho = fold_correlation(rows, index, n_units, losses)
-                n = sizes / (1.0 + sizes * rho * (1.0 + 1.0 / (1.0 + rows.fold.max())))
+            n = effective_sizes(rows, index, n_units, losses)
             low, high = clopper_pearson_interval(errors, n)
             return both, np.column_stack([low.min(axis=0), high.max(axis=0)])
 

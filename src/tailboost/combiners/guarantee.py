@@ -13,7 +13,7 @@ import numpy as np
 
 from tailboost._html import html_details
 from tailboost._typing import Floats
-from tailboost.combiners.elsewhere import Elsewhere
+from tailboost.combiners.elsewhere import Elsewhere, highest
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstUnit
@@ -142,8 +142,8 @@ class Guarantee:
     judged_on : str
         The rows behind ``achieved``.
     coin_flip_value : float
-        The objective of the even mixture of all constants: ``1 − 1/K``, with the largest penalty where
-        there are penalties.
+        The objective of the even mixture of all constants: ``1 − 1/K``, less the least that a unit is allowed
+        where the objective is about what errors are beyond that.
     erm_value : float
         The objective of one member alone, ``alone``.
     alone : str
@@ -157,8 +157,8 @@ class Guarantee:
         `predict` and the randomised classifier are the same.
     ignores_features : bool
         Whether every member with a share answers one class to all judged rows.
-    without_penalties : float or None
-        The largest error itself, where the objective adds penalties to errors.
+    largest_error : float or None
+        The largest error itself, where the objective is what errors are beyond those allowed.
     is_coin_flip : bool
         Whether the mixture is no better than a coin flip.
     beats_coin_flip_from : float or None
@@ -172,6 +172,9 @@ class Guarantee:
         rows than ``achieved`` and within .013 of the estimate on average, though by .1 or more off on some; a
         CVaR of out-of-fold losses was on average no higher than either. None where nothing was chosen, and
         where members were fitted on the judged rows. ``units`` has estimates with intervals.
+    upper : float or None
+        The upper end of a 95 % interval about ``estimate`` or, where nothing was chosen, about ``achieved``
+        (see `tailboost.combiners.elsewhere.highest`); None where there is neither.
     budget : Budget or None
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
@@ -195,23 +198,50 @@ class Guarantee:
     constants_value: float
     only: str | None
     ignores_features: bool
-    without_penalties: float | None
+    largest_error: float | None
     is_coin_flip: bool
     beats_coin_flip_from: float | None
     symbols: dict[str, str]
     estimate: float | None = None
+    upper: float | None = None
     budget: Budget | None = None
     chosen_by: str = ""
     units: UnitTable | None = None
     draws: bool = True
 
     @property
+    def beats_coin(self) -> bool:
+        """Whether it is shown that the best coin, which ignores the features, does worse.
+
+        That is where the interval about the estimate on rows that the choice was not made on excludes it.
+        """
+        return self.upper is not None and self.upper < self.constants_value - COIN_TOLERANCE
+
+    @property
     def verdict(self) -> str:
-        """One sentence: coin flip, loaded coin, one member, or a mixture that beats them, and why."""
+        """One sentence: better than a coin or not shown to be, by the estimate, and what λ is."""
         more = self._from_which_alpha()
         if self.dropped:
             more += f"; with the {self.dropped:.3g} of the weight left out it is {self.achieved_on_all:.4g}"
-        return f"{self._standing()}{more}."
+        return f"{self._against_a_coin()}{self._standing()}{more}."
+
+    def _against_a_coin(self) -> str:
+        """Say whether a coin is beaten on rows that the choice was not made on, where it is on its own."""
+        if min(self.coin_flip_value, self.constants_value) - COIN_TOLERANCE <= self.achieved:
+            return ""
+        coin = f"the best coin, blind to the features, has {self.constants_value:.4g}"
+        if self.upper is None:
+            return (
+                "better than a coin: not shown, for want of an estimate on rows that neither members nor the "
+                "choice were made on; on these "
+            )
+        seen = self.achieved if self.estimate is None else self.estimate
+        # Where nothing is chosen, what is measured is the estimate.
+        where = "" if self.estimate is None else "on the rows of the choice "
+        return (
+            f"better than a coin: {'' if self.beats_coin else 'not shown, '}estimate {seen:.4g}, at most "
+            f"{self.upper:.4g} (95 %), where {coin}; {where}"
+        )
 
     @property
     def _why(self) -> str:
@@ -252,14 +282,14 @@ class Guarantee:
         alpha = self.beats_coin_flip_from
         if alpha is None:
             return ""
-        return f"; this pool beats a coin flip {f'from α ≈ {alpha:.3g} on' if alpha > 0 else 'at every α'}"
+        which = f"from α ≈ {alpha:.3g} on" if alpha > 0 else "at every α"
+        return f"; on the rows of the choice this pool beats a coin flip {which}"
 
     def _on_fresh_rows(self) -> list[str]:
         if self.estimate is None:
             return []
         return [
             f"estimate on rows not used for the choice of λ (the members' own fit aside): {self.estimate:.6g}"
-            "; the value achieved is that on the rows the choice was made on"
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -288,15 +318,15 @@ class Guarantee:
                 f" without the {self.dropped:.3g} of their weight with the highest cumulative loss "
                 f"(outlier_fraction); {self.achieved_on_all:.6g} on all of them"
             )
-        if self.without_penalties is not None:
-            achieved += f"; without penalties {self.without_penalties:.6g}"
+        if self.largest_error is not None:
+            achieved += f"; the largest error itself is {self.largest_error:.6g}"
         lines = [
             *([] if self.units is None else [str(self.units)]),
             self.verdict,
+            *self._on_fresh_rows(),
             f"{achieved} ({self._gap_words}); {self._about}",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
             *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
-            *self._on_fresh_rows(),
             *(f"observed: {b}" for b in self.observed),
             *(f"promised: {b}" for b in self.promised),
             "symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items()),
@@ -353,8 +383,9 @@ def guarantee(
     over_units = isinstance(objective, WorstUnit)
     # Outliers have no part in the errors of units.
     dropped = 0.0 if over_units else ledger.dropped
-    penalised = isinstance(objective, WorstUnit) and objective.penalised
-    plain = replace(objective, penalty=None) if isinstance(objective, WorstUnit) and penalised else None
+    plain = None
+    if isinstance(objective, WorstUnit) and objective.allowed is not None:
+        plain = replace(objective, allowed=None)
     used = np.flatnonzero(mixture > NO_SHARE)
     constants = [ledger.constant_answer(int(m)) for m in used]
     only = None
@@ -364,6 +395,10 @@ def guarantee(
         if constant is not None:
             extra = member >= combiner.pool.n_rounds or names is not None
             only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
+    # Where nothing is chosen, the losses of the judged rows are not flattered by a choice.
+    drawn, half = (None, None) if elsewhere is None else (elsewhere.drawn, elsewhere.half)
+    if not ledger.rows.fitted and isinstance(combiner, Mixture) and combiner.even:
+        drawn = ledger.pool().combine(mixture)
     return Guarantee(
         promised=promised,
         observed=observed,
@@ -379,11 +414,12 @@ def guarantee(
         constants_value=objective.constants(ledger, K),
         only=only,
         ignores_features=None not in constants,
-        without_penalties=None if plain is None else plain.evaluate(ledger, mixture),
+        largest_error=None if plain is None else plain.evaluate(ledger, mixture),
         is_coin_flip=achieved >= coin - COIN_TOLERANCE,
         beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
         symbols=_symbols(game, objective, K, (*promised, *observed)),
         estimate=None if elsewhere is None else objective.of_losses(ledger, elsewhere.drawn),
+        upper=None if drawn is None else highest(objective, ledger.rows, drawn, half),
         budget=_budget(combiner, mixture),
         chosen_by=combiner.chosen_by,
         draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
@@ -430,8 +466,6 @@ def _symbols(
         known["η"] = f"learning rate of Hedge, {rule.eta:.4g}"
     if isinstance(rule, EntropicLP):
         known["β"] = f"{rule.beta:g}: 1/β is the strength of the penalty on the distance from p"
-    if isinstance(objective, WorstUnit) and objective.penalised:
-        known["penalty"] = f"what the least strict {objective.unit} is allowed beyond this one"
     printed = " ".join([str(objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
     if objective.alpha is not None:
         printed += " α"  # the verdict says from which α on the pool beats a coin

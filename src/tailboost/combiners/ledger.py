@@ -213,6 +213,24 @@ class Ledger:
         """Mean loss of every member of the pool on the judged rows, nothing left out, shape (T + E,)."""
         return self.pool(n_rounds).means(self.rows.base).round(LOSS_DECIMALS)
 
+    def tie(self, n_rounds: int | None = None) -> float:
+        """Return how far above the least mean loss a member is that is not told from the one that has it.
+
+        That is the largest difference of a member that is within one standard error of it, row by row: what
+        is gained by so little is noise, and not worth the error of a unit. Of losses between 0 and 1 the
+        standard error is at most that which is used.
+        """
+        if self.rows.alike is not None and isinstance(self.boosted, DenseLosses):
+            return 0.0  # sums over several rows do not say in which of them members differ
+        pool, p = self.pool(n_rounds), self.rows.base
+        means = self.mean_losses(n_rounds)
+        best = int(means.argmin())
+        beyond = means - means[best]
+        differ = means + means[best] - 2.0 * pool.expectations(p * pool.row(best))
+        (size,) = self.rows.sizes(np.zeros(len(p), dtype=np.intp), 1)
+        error = np.sqrt(np.maximum(differ - beyond**2, 0.0) / size)
+        return float(beyond[beyond <= error].max())
+
     def by_mean_loss(self) -> Ints:
         """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""
         return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.combiners.ensemble import MixtureEnsemble
+from tailboost.combiners.ensemble import MixtureEnsemble, wrong_answers
 from tailboost.combiners.ledger import LOSS_DECIMALS
+from tailboost.combiners.limit import Ceiling, Wrong, at_most, ceiling
 from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
 from tailboost.game import Game, Response
 from tailboost.solvers import (
+    BitLosses,
     Curve,
     MixtureSolution,
     WithinSolution,
@@ -52,9 +55,16 @@ class Mixture:
         Whether the members' answers on the judged rows are kept beside their losses.
     mean_budget : float, optional
         What the mean loss of the mixture may be above the least mean loss of a member; no limit by default.
+        What is no more above it than a member that is not told from the best is always within, see
+        `Ledger.tie`.
     randomized : bool
         Whether members may share λ; else one member gets all of it, for an objective over units: the one of
         least `WorstUnit.expected_worst`.
+    limit : float, optional
+        What the objective, over units, may be: of the mixtures that keep it, by estimates, the one of least
+        mean loss is taken, and where none does the one that is least beyond it (see `combiners.limit`).
+    ceiling : Ceiling, optional
+        What λ's own measure may be so that the limit is kept; found when the mixture is settled.
     """
 
     objective: Objective
@@ -67,6 +77,8 @@ class Mixture:
     keep_answers: bool = False
     mean_budget: float | None = None
     randomized: bool = True
+    limit: float | None = None
+    ceiling: Ceiling | None = None
     pool: Pool = field(init=False)
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
@@ -116,7 +128,29 @@ class Mixture:
 
     def settle(self, game: Game[Any]) -> MixtureEnsemble:
         """Return the mixture of the rounds so far."""
+        self.keep_limit()
         return self.stage(self.pool.n_rounds)
+
+    def keep_limit(self, wrong: Wrong | None = None) -> None:
+        """Find the ceiling by which the limit is kept; ``wrong`` says in which rows `predict` errs.
+
+        By default that is known from the answers kept with the pool.
+        """
+        self.ceiling = None if self.limit is None or self.even else ceiling(self, wrong or self.errs)
+
+    @property
+    def errs(self) -> Wrong | None:
+        """The same as `wrong`, and where there are two classes by the losses: they tell the answers."""
+        y, losses = self.pool.ledger.rows.y, self.pool.ledger.pool()
+        if self.wrong is not None or self.n_classes > 2 or not isinstance(losses, BitLosses):
+            return self.wrong
+        return partial(wrong_answers, lambda member: np.where(losses.row(member), 1 - y, y), y)
+
+    @property
+    def wrong(self) -> Wrong | None:
+        """In which of the judged rows `predict` of an ensemble errs; None where answers are not kept."""
+        kept = self.pool.answers
+        return None if kept is None else partial(wrong_answers, kept.__getitem__, self.pool.ledger.rows.y)
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the optimal λ over the first ``n_rounds`` hypotheses (all by default) and the extras."""
@@ -132,7 +166,7 @@ class Mixture:
         ledger = self.pool.ledger
         assert isinstance(self.objective, WorstUnit)
         means, worst = ledger.mean_losses(n_rounds), self.objective.expected_worst(ledger, n_rounds)
-        inside = np.flatnonzero(means <= round(float(means.min()) + budget, LOSS_DECIMALS))
+        inside = np.flatnonzero(means <= round(self._most(budget, n_rounds), LOSS_DECIMALS))
         best = inside[np.lexsort((means[inside], worst[inside]))[0]]
         alone = np.zeros(len(means))
         alone[best] = 1.0
@@ -144,28 +178,42 @@ class Mixture:
         ledger = self.pool.ledger
         means = ledger.mean_losses(n_rounds)
         losses, alpha, base = self.objective.tail(ledger, n_rounds)
-        solution = least_worst_within(losses, means, float(means.min()) + budget, alpha, base)
+        solution = least_worst_within(losses, means, self._most(budget, n_rounds), alpha, base)
         if self.randomized:
             return solution
         one = self._one(solution, n_rounds, budget)
         return replace(solution, mean=float(means @ one["mixture"]), **one)
 
-    def curve(self) -> Curve:
+    def _most(self, budget: float, n_rounds: int | None = None) -> float:
+        """Return what the mean loss may be within a budget: never less than that of a tied member."""
+        ledger = self.pool.ledger
+        return float(ledger.mean_losses(n_rounds).min()) + max(budget, ledger.tie(n_rounds))
+
+    def curve(self, n_rounds: int | None = None) -> Curve:
         """Return the least objective against the mean loss that is allowed, whatever the budget.
 
-        Of one member alone it is a staircase, whose points are the members that are best for some budget.
+        Of one member alone it is a staircase, whose points are the members that are best for some budget. It
+        begins where a budget of 0 does.
         """
         ledger = self.pool.ledger
+        means = ledger.mean_losses(n_rounds)
         if not self.randomized:
             assert isinstance(self.objective, WorstUnit)
-            return staircase(self.objective.expected_worst(ledger), ledger.mean_losses())
-        losses, alpha, base = self.objective.tail(ledger)
-        exact = alpha is None and base is None  # few units, few corners
-        if exact:
-            return worst_mean_curve(losses, ledger.mean_losses(), alpha, base)
-        return worst_mean_curve(
-            losses, ledger.mean_losses(), alpha, base, tolerance=CURVE_TOLERANCE, max_points=CURVE_POINTS
-        )
+            curve = staircase(self.objective.expected_worst(ledger, n_rounds), means)
+        else:
+            losses, alpha, base = self.objective.tail(ledger, n_rounds)
+            trace = worst_mean_curve
+            if alpha is not None or base is not None:  # of many rows, with as many corners
+                trace = partial(trace, tolerance=CURVE_TOLERANCE, max_points=CURVE_POINTS)
+            curve = trace(losses, means, alpha, base)
+        return curve.between(self._most(0.0, n_rounds), np.inf, self.randomized)
+
+    def choices(self, n_rounds: int | None = None) -> Curve:
+        """Return the trade-off within the budget."""
+        curve = self.curve(n_rounds)
+        if self.mean_budget is None:
+            return curve
+        return curve.between(0.0, self._most(self.mean_budget, n_rounds), self.randomized)
 
     def stage(self, n_rounds: int) -> MixtureEnsemble:
         """Return the mixture after the first ``n_rounds`` rounds; later hypotheses have no share in it."""
@@ -178,10 +226,23 @@ class Mixture:
             return MixtureEnsemble(
                 members, mixture, self.n_classes, order[np.isin(order, of_stage[:n_rounds])]
             )
-        solution = self.solve(n_rounds)
-        mixture[of_stage] = solution.mixture
         order = order[np.isin(order, of_stage)]
-        return MixtureEnsemble(members, mixture, self.n_classes, order, solution.gap)
+        if self.ceiling is None:
+            solution = self.solve(n_rounds)
+            mixture[of_stage], gap = solution.mixture, solution.gap
+        else:
+            curve = self.choices(n_rounds)
+            mixture[of_stage], gap = at_most(curve, self.ceiling.value, self.randomized), curve.gap
+        return MixtureEnsemble(members, mixture, self.n_classes, order, gap)
+
+    @property
+    def excess(self) -> float:
+        """How far beyond its limit the mixture is by the estimate it was chosen by; 0 without a limit."""
+        return 0.0 if self.ceiling is None else self.ceiling.excess
+
+    def ensemble(self, mixture: Floats) -> MixtureEnsemble:
+        """Return the classifier that has these shares of all members."""
+        return MixtureEnsemble(self.pool.members, mixture, self.n_classes, self.pool.ledger.by_mean_loss())
 
     @property
     def chosen_by(self) -> str:
@@ -205,12 +266,16 @@ class Mixture:
         """Return the combiner with the same members, judged on some of the rows; None where none chooses."""
         return None if self.even else _with_pool(self, self.pool.part(chosen))
 
-    def judged_on(self, X: Any, rows: Rows) -> Mixture:
+    def judged_on(self, X: Any, rows: Rows, keep_answers: bool = False) -> Mixture:
         """Return the combiner with the same members, judged on other rows."""
-        return _with_pool(self, self.pool.judged_on(X, rows))
+        return _with_pool(self, self.pool.judged_on(X, rows, keep_answers))
 
     def aiming_at(
-        self, objective: Objective, groups: Ints | None = None, mean_budget: float | None = None
+        self,
+        objective: Objective,
+        groups: Ints | None = None,
+        mean_budget: float | None = None,
+        limit: float | None = None,
     ) -> Mixture:
         """Return the combiner with the same members and another objective, never even.
 
@@ -220,7 +285,10 @@ class Mixture:
         objective.check(pool.ledger.rows)
         # One member has no better tail than its mean loss / α: for other objectives members share.
         shared = self.randomized or not isinstance(objective, WorstUnit)
-        new = replace(self, objective=objective, even=False, mean_budget=mean_budget, randomized=shared)
+        new = replace(
+            self, objective=objective, even=False, mean_budget=mean_budget, randomized=shared, limit=limit,
+            ceiling=None,
+        )  # fmt: skip
         return _with_pool(new, pool)
 
     def snapshot(self) -> Mixture:

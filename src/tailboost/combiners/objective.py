@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.integrate import trapezoid
 from scipy.special import ndtr
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
 from tailboost.combiners.ledger import LOSS_DECIMALS, Ledger
 from tailboost.data import Rows
@@ -18,6 +18,8 @@ from tailboost.solvers import MixtureSolution, cvar, minimize_cvar_mixture
 from tailboost.solvers.bits import LossMatrix
 from tailboost.targets import SHRINKAGE
 
+# A unit with fewer different rows does not decide by itself whether a limit is kept.
+FEW_ROWS = 10
 # Of the integral for the expected largest error: points, how many deviations it reaches, the least of them.
 POINTS, TAILS, LEAST_DEVIATION = 65, 5.0, 1e-4
 
@@ -153,44 +155,41 @@ class WorstRow:
 
 @dataclass(frozen=True)
 class WorstUnit:
-    """The largest error of any class, group or cell, each with its penalty.
+    """The largest error of any class, group or cell, or the farthest beyond what it is allowed.
 
     Parameters
     ----------
     unit : {"class", "group", "cell"}
         What the units are called.
-    penalty : tuple of m floats, optional
-        What is added to the error of each unit before the largest is taken, where units are allowed different
-        errors: the largest allowed error less the unit's own.
+    allowed : tuple of m floats, optional
+        The error allowed to each unit, where that differs: it is taken from the error before the largest is
+        taken, so that the value is at most 0 where all keep to it.
     by_class : bool
         Whether the units are the classes of the rows; else they are the rows' groups.
     shrinkage : float
         Pseudo-rows s ≥ 0 by which λ doubts an error measured on few rows: λ minimises the largest of
-        ``(n e + s ē)/(n + s)``, where n is the number of rows behind the unit's error e, its penalty added,
-        and ē the mean of these over the units. The values reported are those of the errors as measured.
+        ``(n e + s ē)/(n + s)``, where n is the number of rows behind the unit's error e, less what it is
+        allowed, and ē the mean of these over the units. The values reported are those of the errors as
+        measured.
     pools : tuple of ints, optional
         Number of the unit that each of the rows' groups belongs to, where small groups share one; by default
-        every group is a unit. Penalties are by unit.
+        every group is a unit. ``allowed`` is by unit.
     """
 
     unit: str
-    penalty: tuple[float, ...] | None = None
+    allowed: tuple[float, ...] | None = None
     by_class: bool = False
     shrinkage: float = 0.0
     pools: tuple[int, ...] | None = None
 
     alpha = None
 
-    @property
-    def penalised(self) -> bool:
-        """Whether some unit has a penalty."""
-        return self.penalty is not None and any(self.penalty)
-
     def check(self, rows: Rows) -> None:
         """Raise ValueError where the rows have no groups."""
-        self._index(rows)
+        self.index(rows)
 
-    def _index(self, rows: Rows) -> Ints:
+    def index(self, rows: Rows) -> Ints:
+        """Return the unit of each row, or its units; −1 for none."""
         if self.by_class:
             return rows.y
         if rows.groups is None:
@@ -204,10 +203,23 @@ class WorstUnit:
         """Under which a ledger keeps the errors of the units."""
         return "classes" if self.by_class else "groups" if self.pools is None else f"pools {self.pools}"
 
+    def held_to(self, allowed: Floats) -> tuple[WorstUnit, float]:
+        """Return the objective where each of the rows' groups is allowed an error, and what it then may be.
+
+        That is the error allowed to all of them or, where they differ, 0: nothing beyond its own.
+        """
+        if self.pools is not None:  # of units that are one the strictest counts
+            of, least = np.array(self.pools), np.full(max(self.pools) + 1, np.inf)
+            np.minimum.at(least, of, allowed)
+            allowed = least
+        if np.ptp(allowed) == 0:
+            return replace(self, allowed=None), float(allowed[0])
+        return replace(self, allowed=tuple(allowed.tolist())), 0.0
+
     def losses(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
-        """Error of every member of the pool on every unit that has rows, penalties added, (T + E, m')."""
-        errors, used = ledger.unit_errors(self._name, self._index(ledger.rows), n_rounds)
-        return errors + self._penalties(used)
+        """Error of every member on every unit that has rows, less what it is allowed, (T + E, m')."""
+        errors, used = ledger.unit_errors(self._name, self.index(ledger.rows), n_rounds)
+        return errors - self._allowed(used)
 
     def steering_losses(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
         """Return what λ is chosen by: `losses`, shrunk towards their mean over the units."""
@@ -216,7 +228,7 @@ class WorstUnit:
     def _shrunk(self, losses: Floats, ledger: Ledger) -> Floats:
         if self.shrinkage == 0.0:
             return losses
-        sizes = ledger.unit_sizes(self._name, self._index(ledger.rows))
+        sizes = ledger.unit_sizes(self._name, self.index(ledger.rows))
         return shrunk(losses, self.shrinkage / (sizes + self.shrinkage)).round(LOSS_DECIMALS)
 
     def expected_worst(self, ledger: Ledger, n_rounds: int | None = None) -> Floats:
@@ -230,23 +242,47 @@ class WorstUnit:
         """
         if self.shrinkage == 0.0:
             return np.asarray(self.losses(ledger, n_rounds).max(axis=1))
-        index = self._index(ledger.rows)
-        penalties = self._penalties(ledger.unit_errors(self._name, index, n_rounds)[1])
-        centre = self._shrunk(ledger.unit_chances(self._name, index, n_rounds) + penalties, ledger)
-        error = np.clip(centre - penalties, 0.0, 1.0)
+        index = self.index(ledger.rows)
+        allowed = self._allowed(ledger.unit_errors(self._name, index, n_rounds)[1])
+        centre = self._shrunk(ledger.unit_chances(self._name, index, n_rounds) - allowed, ledger)
+        error = np.clip(centre + allowed, 0.0, 1.0)
         rows = ledger.unit_sizes(self._name, index) + self.shrinkage
         return expected_largest(centre, np.sqrt(error * (1.0 - error) / rows)).round(LOSS_DECIMALS)
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
-        """Return the largest error of a unit: errors are linear in λ."""
+        """Return the largest error of a unit, less what it is allowed: errors are linear in λ."""
         return float((mixture @ self.losses(ledger)).max())
 
     def of_losses(self, ledger: Ledger, losses: Floats) -> float:
-        """Return the largest mean loss of a unit, its penalty added."""
-        index = self._index(ledger.rows)
-        errors = ledger.rows.means(index, int(index.max()) + 1, losses)
+        """Return the largest mean loss of a unit, less what it is allowed."""
+        return float(self._beyond(ledger.rows, losses)[0].max())
+
+    def believed(self, rows: Rows, losses: Floats | Mask) -> float:
+        """Return the largest mean loss of a unit, less what it is allowed, by which a limit is kept or not.
+
+        A unit of fewer than `FEW_ROWS` different rows counts by its shrunk value, so that what is paid for it
+        is not paid for the chance of a few rows. Those that may always err have no part in that.
+        """
+        beyond, used = self._beyond(rows, losses)
+        index = self.index(rows)
+        sizes = rows.sizes(index, int(index.max()) + 1)[used]
+        limited = self._allowed(used) < 1.0
+        if limited.any():
+            doubt = np.where(sizes < FEW_ROWS, self.shrinkage / (sizes + max(self.shrinkage, 1e-9)), 0.0)
+            beyond[limited] = shrunk(beyond[limited], doubt[limited])
+        return float(beyond.max())
+
+    def largest_beyond(self, errors: Floats, known: Mask) -> float:
+        """Return the largest of the errors of units, less what they are allowed, of those that are known."""
+        used = np.flatnonzero(known)
+        return float((errors[used] - self._allowed(used)).max())
+
+    def _beyond(self, rows: Rows, losses: Floats | Mask) -> tuple[Floats, Ints]:
+        """Return the mean loss of each unit that has rows, less what it is allowed, and their numbers."""
+        index = self.index(rows)
+        errors = rows.means(index, int(index.max()) + 1, losses)
         used = np.flatnonzero(~np.isnan(errors))
-        return float((errors[used] + self._penalties(used)).max())
+        return errors[used] - self._allowed(used), used
 
     def solve(self, ledger: Ledger, n_rounds: int | None = None) -> MixtureSolution:
         """Solve the minimax problem over units, whose errors are shrunk where that is asked."""
@@ -254,36 +290,36 @@ class WorstUnit:
         return minimize_cvar_mixture(losses, 1.0 / losses.shape[1])  # cap 1: the whole simplex
 
     def tail(self, ledger: Ledger, n_rounds: int | None = None) -> Tail:
-        """Return the errors of the units, shrunk, penalties added, of which the largest counts."""
+        """Return the errors of the units, less what they are allowed, shrunk, of which the largest counts."""
         return Tail(self.steering_losses(ledger, n_rounds), None, None)
 
     def coin(self, ledger: Ledger, n_classes: int) -> float:
-        """Return the coin's loss of every row, ``1 − 1/K``, with the largest penalty."""
-        index = self._index(ledger.rows)
-        return 1.0 - 1.0 / n_classes + float(self._penalties(np.unique(index[index >= 0])).max())
+        """Return the coin's loss of every row, ``1 − 1/K``, less the least that a unit is allowed."""
+        index = self.index(ledger.rows)
+        return 1.0 - 1.0 / n_classes - float(self._allowed(np.unique(index[index >= 0])).min())
 
     def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the best loaded coin: a constant errs on all other classes of a unit."""
         rows = ledger.rows
-        row, unit = memberships(self._index(rows))
+        row, unit = memberships(self.index(rows))
         used, unit = np.unique(unit, return_inverse=True)
         weight = np.bincount(
             unit * n_classes + rows.y[row],
             weights=rows.weight[row],
             minlength=len(used) * n_classes,
         ).reshape(len(used), n_classes)
-        penalties = self._penalties(used)
+        allowed = self._allowed(used)
         if np.all(np.count_nonzero(weight, axis=1) == 1):  # classes or cells: no program is needed
-            worst = np.full(n_classes, -np.inf)
-            np.maximum.at(worst, weight.argmax(axis=1), penalties)
-            # The least v with Σ_k max(0, 1 + penalty_k − v) ≤ 1: class k needs the share 1 + penalty_k − v.
-            needs = np.sort(1.0 + worst[np.isfinite(worst)])[::-1]
+            least = np.full(n_classes, np.inf)
+            np.minimum.at(least, weight.argmax(axis=1), allowed)
+            # The least v with Σ_k max(0, 1 − allowed_k − v) ≤ 1: class k needs the share 1 − allowed_k − v.
+            needs = np.sort(1.0 - least[np.isfinite(least)])[::-1]
             return float(((np.cumsum(needs) - 1.0) / np.arange(1, len(needs) + 1)).max())
         errors = 1.0 - (weight / weight.sum(axis=1, keepdims=True)).T
-        return minimize_cvar_mixture(errors + penalties, 1.0 / len(used)).value
+        return minimize_cvar_mixture(errors - allowed, 1.0 / len(used)).value
 
-    def _penalties(self, used: Ints) -> Floats:
-        return np.zeros(len(used)) if self.penalty is None else np.array(self.penalty)[used]
+    def _allowed(self, used: Ints) -> Floats:
+        return np.zeros(len(used)) if self.allowed is None else np.array(self.allowed)[used]
 
     @property
     def chosen_by(self) -> str:
@@ -306,8 +342,8 @@ class WorstUnit:
         )
 
     def __str__(self) -> str:
-        plus = " + its penalty" if self.penalised else ""
-        return f"largest expected loss of any {self.unit}{plus}"
+        beyond = "" if self.allowed is None else " beyond what it is allowed (max_error)"
+        return f"largest expected loss of any {self.unit}{beyond}"
 
 
 def expected_largest(mean: Floats, deviation: Floats) -> Floats:

@@ -170,14 +170,23 @@ class Pool:
         if self.ledger.boosted.shape[0] > n_rounds:
             self.ledger = self.ledger.first(n_rounds)
 
-    def judged_on(self, X: Any, rows: Rows) -> Pool:
-        """Return a pool of the same members, judged on other rows; answers are not kept."""
-        wrong = (k != rows.y for k in predict_members(self.members, X))
+    def judged_on(self, X: Any, rows: Rows, keep_answers: bool = False) -> Pool:
+        """Return a pool of the same members, judged on other rows; answers are kept where that is asked."""
+        kept: list[NDArray[Any]] = []
+
+        def wrong_of(answers: Ints) -> Mask:
+            if keep_answers:
+                kept.append(_compact(answers))
+            return answers != rows.y
+
+        wrong = map(wrong_of, predict_members(self.members, X))
         boosted = [next(wrong) for _ in self.boosted]
         ledger = Ledger.new(rows, wrong, self.ledger.outlier_fraction)
         for w in boosted:
             ledger = ledger.append(w)
-        return replace(self, ledger=ledger, boosted=list(self.boosted), said=None, extras_said=[])
+        t = self.n_rounds
+        said, extras_said = (kept[:t], kept[t:]) if keep_answers else (None, [])
+        return replace(self, ledger=ledger, boosted=list(self.boosted), said=said, extras_said=extras_said)
 
     def regrouped(self, groups: Ints) -> Pool:
         """Return a pool of the same members with other groups of the judged rows."""

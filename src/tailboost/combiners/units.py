@@ -16,9 +16,9 @@ from tailboost.combiners.elsewhere import UnitEstimates
 
 # More lines are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
 MOST_LINES = 30
-ELSEWHERE = "elsewhere (95 %)"
+PREDICT, DRAWN = "predict: estimate (95 %)", "randomised rule: estimate (95 %)"
 NOTE = (
-    "elsewhere: each half of these rows judged by the choice made on the other half, with a 95 % interval "
+    "estimate: each half of these rows judged by the choice made on the other half, with a 95 % interval "
     "that allows for how choice and models change with the rows; an estimate that leaves out what else was "
     "fitted to these rows (weights of the game, thresholds), not a certificate: tailboost.certify gives one"
 )
@@ -175,22 +175,34 @@ class UnitTable:
 
     @property
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        heads = [self.kind, "rows", "allowed", "predict", ELSEWHERE, "randomised rule", ELSEWHERE, "met"]
+        # The estimate first: what was measured on the rows of the choice is flattered by it.
+        known = any(line.predict_elsewhere is not None for line in self.lines)
+        drawn_known = any(line.randomised_elsewhere is not None for line in self.lines)
+        heads = [
+            self.kind,
+            "rows",
+            "allowed",
+            PREDICT,
+            "on the rows of the choice" if known else "predict",
+            DRAWN,
+            "on the rows of the choice" if drawn_known else "randomised rule",
+            "met",
+        ]
         rows = [
             [
                 unit_name(line.name),
                 f"{line.rows:,}",
                 _number(line.allowed),
-                _number(line.predict),
                 _estimate(line.predict_elsewhere, line.predict_interval),
-                _number(line.randomised),
+                _number(line.predict),
                 _estimate(line.randomised_elsewhere, line.randomised_interval),
+                _number(line.randomised),
                 line.met,
             ]
             for line in self._shown
         ]
         # A column without anything to say, or what another one says, is left out.
-        drawn = heads.index("randomised rule")
+        drawn = heads.index(DRAWN)
         kept = [j for j in range(len(heads)) if self.draws or j not in (drawn, drawn + 1)]
         kept = [j for j in kept if j < 2 or any(row[j] not in ("", "–") for row in rows)]
         return [heads[j] for j in kept], [[row[j] for j in kept] for row in rows]
@@ -204,12 +216,12 @@ class UnitTable:
 
     def __str__(self) -> str:
         heads, rows = self._cells
-        note = [NOTE] if ELSEWHERE in heads else []
+        note = [NOTE] if {PREDICT, DRAWN} & set(heads) else []
         return "\n".join([f"{self._caption}:", text_table(heads, rows), *note])
 
     def _repr_html_(self) -> str:
         heads, rows = self._cells
-        note = f"; {NOTE}" if ELSEWHERE in heads else ""
+        note = f"; {NOTE}" if {PREDICT, DRAWN} & set(heads) else ""
         return html_table(heads, rows, caption=self._caption + note)
 
 

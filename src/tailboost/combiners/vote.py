@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.combiners.ensemble import MixtureEnsemble, settle_ties
+from tailboost.combiners.ensemble import MixtureEnsemble, settle_ties, wrong_answers
+from tailboost.combiners.limit import Wrong
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import Objective
 from tailboost.combiners.pool import Pool
@@ -58,6 +60,8 @@ class Vote:
         Units with targets: the vote is that of the first rounds, as many as have the least excess of the
         majority's errors over the targets, then the least mean error, then the fewest. Without units all
         rounds vote.
+    limit : float, optional
+        What is stated that the excess may be: a vote is no better for keeping more than that.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that the objective leaves out.
     """
@@ -66,14 +70,16 @@ class Vote:
     n_classes: int
     units: TargetUnits | None = None
     outlier_fraction: float = 0.0
+    limit: float | None = None
     pool: Pool = field(init=False)
     tally: Tally = field(init=False)
-    # After each round: largest error of a unit with its penalty, mean error.
+    # After each round: excess over the targets, mean error.
     results: list[tuple[float, float]] = field(init=False, default_factory=list)
 
     with_erm = False
     mean_budget = None
     chosen_by = ""
+    excess = 0.0
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game that is judged on ``rows``; neither ERM nor constants have a vote."""
@@ -119,7 +125,8 @@ class Vote:
         voters = n_rounds
         if self.units is not None:
             results = self.results[:n_rounds]
-            voters = results.index(min(results)) + 1
+            kept = [(max(excess, self._enough), mean) for excess, mean in results]
+            voters = kept.index(min(kept)) + 1
         mixture = np.zeros(len(self.pool.members))
         mixture[:voters] = 1.0 / voters
         order = self.pool.ledger.by_mean_loss()
@@ -127,9 +134,23 @@ class Vote:
             self.pool.members, mixture, self.n_classes, order[np.isin(order, np.arange(voters))]
         )
 
+    @property
+    def _enough(self) -> float:
+        """The excess below which less is no gain: the indicator loss is 1 where an error is its target."""
+        if self.limit is None:
+            return -np.inf
+        assert self.units is not None
+        return self.limit - (10.0**-DECIMALS if self.units.indicator else 0.0)
+
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the voters."""
         return self.objective.evaluate(self.pool.ledger, mixture)
+
+    @property
+    def wrong(self) -> Wrong | None:
+        """In which of the judged rows `predict` of an ensemble errs; None where answers are not kept."""
+        kept = self.pool.answers
+        return None if kept is None else partial(wrong_answers, kept.__getitem__, self.pool.ledger.rows.y)
 
     def part(self, chosen: Mask) -> Vote | None:
         """Return the vote with the same voters, judged on some of the rows; None where all rounds vote."""
@@ -147,17 +168,21 @@ class Vote:
         return new
 
     def aiming_at(
-        self, objective: Objective, groups: Ints | None = None, mean_budget: float | None = None
+        self,
+        objective: Objective,
+        groups: Ints | None = None,
+        mean_budget: float | None = None,
+        limit: float | None = None,
     ) -> Mixture:
         """Return a mixture of the same members for an objective, over other groups if they are given."""
         mixture = Mixture(objective, self.n_classes, outlier_fraction=self.outlier_fraction)
         mixture.pool = self.pool
-        return mixture.aiming_at(objective, groups, mean_budget)
+        return mixture.aiming_at(objective, groups, mean_budget, limit)
 
-    def judged_on(self, X: Any, rows: Rows) -> Mixture:
+    def judged_on(self, X: Any, rows: Rows, keep_answers: bool = False) -> Mixture:
         """Return an even mixture of the same members, judged on other rows."""
         mixture = Mixture(self.objective, self.n_classes, even=True, outlier_fraction=self.outlier_fraction)
-        mixture.pool = self.pool.judged_on(X, rows)
+        mixture.pool = self.pool.judged_on(X, rows, keep_answers)
         return mixture
 
     def snapshot(self) -> Vote:

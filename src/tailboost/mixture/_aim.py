@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.classifiers._target_game import reachable, warn_of_missed, warn_of_small
+from tailboost.classifiers._target_game import (
+    beyond_by_estimate,
+    reachable,
+    warn_of_missed,
+    warn_of_small,
+)
 from tailboost.combiners import Mixture
 from tailboost.combiners.ledger import LOSS_DECIMALS
 from tailboost.combiners.objective import CVaR, WorstUnit
@@ -35,11 +40,14 @@ class Aim:
         The classes, groups or cells; for a CVaR the classes, which steer the thresholds.
     allowed : ndarray of shape (m,), optional
         Error allowed to each unit.
+    limit : float, optional
+        What the objective may be where there are targets.
     """
 
     objective: CVaR | WorstUnit
     units: NamedUnits
     allowed: Floats | None = None
+    limit: float | None = None
 
     @classmethod
     def of(
@@ -59,11 +67,12 @@ class Aim:
         if kind is None:
             assert alpha is not None
             return cls(CVaR(float(alpha)), units)
-        allowed = penalty = None
-        if max_error is not None:
-            allowed = allowed_errors(max_error, units.names.tolist(), kind)
-            penalty = tuple((allowed.max() - allowed).tolist())
-        return cls(WorstUnit(kind, penalty, kind == "class", shrinkage), units, allowed)
+        objective = WorstUnit(kind, None, kind == "class", shrinkage)
+        if max_error is None:
+            return cls(objective, units)
+        allowed = allowed_errors(max_error, units.names.tolist(), kind)
+        objective, limit = objective.held_to(allowed)
+        return cls(objective, units, allowed, limit)
 
     @property
     def over_units(self) -> bool:
@@ -107,13 +116,17 @@ class Aim:
         size = rows.sizes(self.index(rows), len(names))
         warn_of_small(self.units.kind, names, size, str(FEW_ROWS), FEW_ROWS, rule)
 
-    def warn_of_missed(self, errors: Floats, combiner: Mixture) -> None:
+    def warn_of_missed(self, errors: Floats, estimates: Floats | None, combiner: Mixture) -> None:
         """Name the units whose errors are not allowed, and the budget that would do."""
         assert self.allowed is not None
         names, missed = self.units.names.tolist(), ~self.keeps(errors)
-        way = reachable(combiner, float(self.allowed.max()))
+        assert self.limit is not None
+        way = reachable(combiner, self.limit) if missed.any() else ""
         words = combiner.pool.ledger.rows.words
-        warn_of_missed(self.units.kind, names, errors, self.allowed, missed, words, way)
+        reason = "; ".join(filter(None, (beyond_by_estimate(combiner), way)))
+        warn_of_missed(
+            self.units.kind, names, errors, self.allowed, missed, words, reason, estimates=estimates
+        )
 
 
 def check_parameters(mix: Any, groups: Any) -> None:

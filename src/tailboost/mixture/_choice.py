@@ -24,9 +24,10 @@ from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates, Wrong
+from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
+from tailboost.combiners.limit import Wrong
 from tailboost.combiners.objective import WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.combiners.units import UnitTable
@@ -132,8 +133,11 @@ class ProbabilityMixture(MixtureAnswers):
             shrinkage=float(self.shrinkage),
         )
 
-    def _settle(self, judged: Judged | Tallied, same: Mixture | None = None) -> None:
-        """Make the pool, unless one of the same units on these rows is given, and choose λ."""
+    def _settle(self, judged: Judged | Tallied, same: Mixture | None = None, limited: bool = True) -> None:
+        """Make the pool, unless one of the same units on these rows is given, and choose λ.
+
+        Targets limit the choice, unless a point of the trade-off is asked for (``limited=False``).
+        """
         aim = self._aimed(judged.rows)
         if same is None:
             assert isinstance(judged, Judged)
@@ -141,9 +145,12 @@ class ProbabilityMixture(MixtureAnswers):
             members = self._members(aim, judged, rows)
             self.combiner_ = self._mixture(aim, self._ledger(members, judged, rows), members)
         else:
-            self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget)
+            limit = aim.limit if limited else None
+            self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget, limit=limit)
         self._judged, self._aim, self._outcome = judged, aim, None
         self.rates_ = self.limits_met_ = None
+        # Of one member the losses kept are those of `predict`.
+        self.combiner_.keep_limit(self._wrong if self._sharing else None)
         self._set_ensemble()
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         if aim.over_units:
@@ -151,6 +158,8 @@ class ProbabilityMixture(MixtureAnswers):
             self.units_ = aim.units.names.tolist()
             self.unit_errors_ = aim.errors(self._wrong(self.ensemble_, np.ones(len(rows.y), bool)), rows)
             self.bound_met_ = aim.met(self.unit_errors_)
+            if self.combiner_.excess > 0:
+                self.bound_met_ = False
 
     def _settle_by_rates(
         self, stated: Stated, judged: Judged, X: Any, costs: Any, rated: Rated | None = None
@@ -236,7 +245,13 @@ class ProbabilityMixture(MixtureAnswers):
             return
         aim.warn_of_small(self.combiner_.pool.ledger.rows)
         if self.bound_met_ is False:
-            aim.warn_of_missed(self.unit_errors_, self.combiner_)
+            self._warn_of_missed()
+
+    def _warn_of_missed(self) -> None:
+        assert self.unit_errors_ is not None
+        # The estimates take another two choices, and are asked for only where they say more.
+        estimates = self.unit_estimates_ if self.combiner_.excess > 0 else None
+        self._aim.warn_of_missed(self.unit_errors_, estimates, self.combiner_)
 
     def _ledger(self, members: list[Any], judged: Judged, rows: Rows) -> Ledger:
         """Return the losses of members on judged rows, with the units as groups."""
@@ -248,7 +263,11 @@ class ProbabilityMixture(MixtureAnswers):
     def _mixture(self, aim: Aim, ledger: Ledger, members: list[Any]) -> Mixture:
         """Return the combiner of a pool with these losses."""
         mixture = Mixture(
-            aim.objective, len(self.classes_), mean_budget=self.mean_budget, randomized=self._sharing
+            aim.objective,
+            len(self.classes_),
+            mean_budget=self.mean_budget,
+            randomized=self._sharing,
+            limit=aim.limit,
         )
         mixture.pool = Pool(ledger, [], list(members))
         return mixture
@@ -310,6 +329,7 @@ class ProbabilityMixture(MixtureAnswers):
         costs: Any = None,
         sample_weight: Any = None,
         mean_budget: float | None = None,
+        max_error: Any = None,
     ) -> Self:
         """Return a classifier of the same models with another choice of thresholds and λ; nothing is trained.
 
@@ -332,6 +352,9 @@ class ProbabilityMixture(MixtureAnswers):
             Weights of the rows of X.
         mean_budget : float in [0, 1], optional
             By default the classifier's own.
+        max_error : float in (0, 1] or dict, optional
+            Targets for the units, as in the class; by default the classifier's own, where the units are the
+            same.
 
         Returns
         -------
@@ -345,6 +368,8 @@ class ProbabilityMixture(MixtureAnswers):
 
         Warns
         -----
+        BoundNotMetWarning
+            Names the units whose error is above their target.
         ResubstitutionWarning
             Where models were fitted on the rows given.
         """
@@ -359,6 +384,8 @@ class ProbabilityMixture(MixtureAnswers):
             new.max_error = None  # its names are those of other units
         if mean_budget is not None:
             new.mean_budget = mean_budget
+        if max_error is not None:
+            new.max_error = max_error
         new._validate_params()
         judged = self._judged
         if rows_given("reweight", X, y, sample_weight=sample_weight):
@@ -375,6 +402,8 @@ class ProbabilityMixture(MixtureAnswers):
         # On the same rows and for the same units the members are the same: only λ is chosen again.
         same = judged is self._judged and name == self._objective_name
         new._settle(judged, self.combiner_ if same else None)
+        if new.bound_met_ is False:
+            new._warn_of_missed()
         return new
 
     def _reweighted(
@@ -480,7 +509,10 @@ class ProbabilityMixture(MixtureAnswers):
         mixture = self.combiner_.aiming_at(self.objective_)
 
         def within(mean_budget: float) -> ProbabilityMixture:
-            return self.reweight(mean_budget=mean_budget, alpha=self.alpha)
+            new = copy.copy(self)
+            new.mean_budget = mean_budget
+            new._settle(self._judged, self.combiner_, limited=False)
+            return new
 
         return trace(mixture, Source(self.ensemble_, self.objective_, within, self._answered), budgets)
 

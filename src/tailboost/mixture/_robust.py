@@ -72,10 +72,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     alpha : float in (0, 1], optional
         Tail mass of the CVaR; needed for "cvar", without meaning else.
     max_error : float or dict, optional
-        Error allowed to each class, group or cell: the largest excess is made small. A dict names units, None
-        stands for the rest.
+        Error allowed to each class, group or cell, a limit: of the rules that keep it, on the rows of the
+        choice and by the estimate on halves of them, the one of least mean error answers, and where none
+        does the one that is least beyond it. A dict names units, None stands for the rest.
     mean_budget : float in [0, 1], optional
-        The mean error may be at most that of the best member plus this, on the rows λ is chosen on.
+        The mean error may be at most that of the best member plus this, on the rows λ is chosen on; or that
+        of a member whose difference from the best is within one standard error: what is tied is free.
     validation : {"auto", "cv"} or float in (0, 1), default="auto"
         Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
         ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
@@ -123,10 +125,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     {{unit_estimates_}}
     {{unit_intervals_}}
     bound_met_ : bool or None
-        Whether these errors are all at most ``max_error``; None without one.
+        Whether these errors are all at most ``max_error``, and the estimates by which the choice was made;
+        None without one.
     gap_ : float
-        Optimality gap of λ: no other λ makes what it minimises lower by more than this. For one member alone
-        it is what sharing would gain on the rows of the choice.
+        Optimality gap of λ: no other λ makes what it minimises, among the mixtures that are as cheap, lower
+        by more than this. One member alone is chosen by its largest error to be expected on other rows; there
+        the gap is about the largest error drawn towards the mean, on the rows of the choice, and says how
+        much lower members that share λ could bring that. With ``max_error`` it is the gap of the trade-off.
     rates_ : RateTable or None
         Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
         them by a choice on the other, its 95 % interval, and the limit.
@@ -144,7 +149,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     Warns
     -----
     BoundNotMetWarning
-        Names the units whose error of `predict` is above ``max_error`` on the rows of the choice.
+        Names the units whose error of `predict` is above ``max_error``, on the rows of the choice or by the
+        estimate, and by how much.
     SmallUnitsWarning
         Names the units with fewer than 10 different rows to choose on.
 

@@ -14,7 +14,8 @@ from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._warn import warn_user
-from tailboost.combiners.elsewhere import Wrong, wrong_answers
+from tailboost.combiners.ensemble import wrong_answers
+from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows, take
 from tailboost.mixture._order import better_order
