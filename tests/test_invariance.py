@@ -1,5 +1,6 @@
 """Identities: weight is repetition, weight 0 is absence, order and duplicates mean nothing."""
 
+import io
 import json
 import re
 from functools import cache
@@ -10,7 +11,7 @@ import pytest
 from conftest import MIXTURES, VALIDATED, make
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost._rows import distinct, draw_lots, hash_rows
+from tailboost._rows import Sketch, distinct, draw_lots, hash_rounded_rows, hash_rows
 from tailboost.data import Problem
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.session import open_session
@@ -304,3 +305,80 @@ def test_weights_are_rounded_to_sixteen_bits():
     np.testing.assert_array_equal(round_significant(np.array([1.0, 0.5, 3.0, 0.0])), [1.0, 0.5, 3.0, 0.0])
     # Powers of two apart, nothing depends on the scale.
     np.testing.assert_array_equal(round_significant(4 * u), 4 * rounded)
+
+
+# -- rows known again --------------------------------------------------------------------------------------
+
+
+def known_share(rows, changed):
+    return Sketch.of_rows(rows).share(hash_rounded_rows(changed))
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 20, 60, 300])
+def test_rows_are_known_after_what_files_and_types_do_to_numbers(d):
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(1000, d))
+    X[::7, 0] = 0.0 if d > 1 else 1.0
+    X[3, -1] = np.nan
+    assert known_share(X, X.astype(np.float32)) == 1.0
+    assert known_share(X, X + 1e-12) == 1.0
+    assert known_share(X, np.where(X == 0, -0.0, X)) == 1.0
+    text = pd.DataFrame(X).to_csv(index=False, float_format="%.6g")
+    for changed in (X.round(6), pd.read_csv(io.StringIO(text))):
+        assert known_share(X, changed) > 0.2  # one in twenty is refused
+    fresh = rng.normal(size=(1000, d))
+    assert known_share(X, fresh) < 0.01
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-6, 1.0, 1e6, 1e30])
+def test_fresh_rows_of_any_scale_are_not_known(scale):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)) * scale
+    assert known_share(X[:1000], X[1000:]) < 0.01
+    assert known_share(X, X.astype(np.float32)) == 1.0
+    X[:, 0] = 1.7e18  # dates in nanoseconds do not hide the rest
+    assert scale < 1e-10 or known_share(X[:1000], X[1000:]) < 0.05
+
+
+def test_rows_are_known_whatever_holds_their_values():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"]).assign(
+        i=np.arange(300) % 7, yes=np.arange(300) % 2 == 0, t=np.where(np.arange(300) % 3, "x", "yy")
+    )
+    expected = hash_rounded_rows(frame)
+    for changed in (
+        frame.astype(object),
+        frame.to_numpy(dtype=object),
+        frame.assign(i=frame.i.astype(str), yes=frame.yes.astype(int)),
+        frame.assign(i=frame.i.astype("Int64"), yes=frame.yes.astype(object), t=frame.t.astype("category")),
+        frame.assign(i=frame.i.astype("category"), a=frame.a.astype(np.float32), t=frame.t.astype("string")),
+        frame.assign(i=frame.i.astype(float), b=frame.b.astype(object)),
+    ):
+        np.testing.assert_array_equal(hash_rounded_rows(changed), expected)
+    missing = [None, np.nan, pd.NA, float("nan")]
+    assert len(set(hash_rounded_rows(np.array([missing], dtype=object).T).tolist())) == 1
+    other = frame.assign(t=np.where(np.arange(300) % 3, "x", "y"))
+    assert (hash_rounded_rows(other) == expected).mean() == pytest.approx(2 / 3)
+    pixels = rng.integers(0, 256, (20, 6, 6, 3), dtype=np.uint8)
+    np.testing.assert_array_equal(hash_rounded_rows(pixels), hash_rounded_rows(pixels.astype(np.float32)))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+def test_sparse_rows_are_known_as_dense_ones(kind):
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 30)) * (rng.random((60, 30)) < 0.2)
+    X[3, 4] = np.nan
+    sparse = getattr(sp, f"{kind}_matrix")(X)
+    np.testing.assert_array_equal(hash_rounded_rows(sparse), hash_rounded_rows(X))
+    twice = sp.csr_matrix((np.r_[1.0, 2.0, 5.0], np.r_[1, 1, 0], np.r_[0, 2, 3]), shape=(2, 3))
+    before = twice.data.copy()
+    for hashed in (hash_rows, hash_rounded_rows):
+        np.testing.assert_array_equal(hashed(twice), hashed(twice.toarray()))
+    np.testing.assert_array_equal(twice.data, before)  # the caller's matrix stays as it is
+
+
+def test_folds_are_still_drawn_by_the_very_numbers():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    assert (hash_rows(X) != hash_rows(X + 1e-12)).all()

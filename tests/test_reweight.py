@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost._rows import Sketch, hash_rows
+from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost.metrics import cvar, expected_class_errors, expected_group_errors
 from tailboost.solvers import minimize_cvar_mixture
 from tailboost.targets import SHRINKAGE
@@ -54,7 +54,7 @@ def test_a_warning_where_rows_were_fitted_on():
         fair = clf.reweight(X, Y, objective="worst_group", groups=G)
     assert told[0].filename == __file__
     assert fair.guarantee_.achieved < 0.05 < 0.2 < worst(fair, FRESH, LABELS, GROUPS)  # why it warns
-    assert "100% of which were fitted on" in fair.guarantee_.judged_on
+    assert "100% of which equal rows fitted on" in fair.guarantee_.judged_on
     assert fair.guarantee_.estimate is None
     half = np.r_[X[:100], FRESH[:100]], np.r_[Y[:100], LABELS[:100]]
     with pytest.warns(tb.ResubstitutionWarning, match="50%"):
@@ -69,13 +69,14 @@ def test_no_warning_for_fresh_rows_and_for_losses_kept():
     clf.reweight(objective="worst_group", groups=G)
 
 
-@pytest.mark.filterwarnings("error")
 def test_rows_of_a_coarse_table_equal_others_by_chance():
+    """Whether they are copies or not cannot be known, so it is said."""
     r = np.random.default_rng(0)
     table, labels = r.integers(0, 2, (2000, 6)), r.integers(0, 2, 2000)
     clf = fit().fit(table[:1000], labels[:1000])
     assert clf.seen_share(table[1000:]) == 1.0
-    clf.reweight(table[1000:], labels[1000:], objective="worst_class")
+    with pytest.warns(tb.ResubstitutionWarning, match="nothing is wrong where features take so few values"):
+        clf.reweight(table[1000:], labels[1000:], objective="worst_class")
 
 
 def test_seen_share():
@@ -106,15 +107,15 @@ def test_fingerprints_are_in_model_files(tmp_path):
 def test_a_sketch_samples_by_content():
     r = np.random.default_rng(0)
     table = r.normal(size=(40_000, 2))
-    hashes = hash_rows(table)
+    hashes = hash_rounded_rows(table)
     sketch = Sketch.of(hashes, most=2000)
     assert len(sketch.kept) == 2000
     for share in (0.0, 0.3, 1.0):
         n = round(20_000 * share)
-        mixed = np.r_[hashes[:n], hash_rows(r.normal(size=(20_000 - n, 2)))]
+        mixed = np.r_[hashes[:n], hash_rounded_rows(r.normal(size=(20_000 - n, 2)))]
         assert sketch.share(mixed) == pytest.approx(share, abs=0.05)
     assert np.isnan(sketch.share(hashes[hashes >> np.uint64(32) > sketch.limit][:5]))
-    assert sketch.repeated == 0.0
+    assert sketch.repeated < 1e-3  # by rounding
     twice = Sketch.of(np.r_[hashes[:100], hashes[:50]])
     assert twice.repeated == pytest.approx(100 / 150)
     assert Sketch.of(hashes).share(hashes) == 1.0

@@ -27,7 +27,7 @@ def check_number(
     ValueError
         If ``value`` is not such a number.
     """
-    if isinstance(value, (bool, np.bool_, str, bytes)):
+    if isinstance(value, (bool, np.bool_, str, bytes)):  # text of a number is a mistake somewhere else
         raise ValueError(f"{name} must be a number, got {value!r}")
     try:
         number = float(value)

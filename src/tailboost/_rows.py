@@ -10,14 +10,22 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from tailboost._sparse import summed
 from tailboost._typing import Floats, Hashes, Ints
 
 # Fingerprints kept with a model, of four bytes each.
 MOST_KEPT = 50_000
-# Fresh rows that meet others by chance do so in no larger share than this beyond what is expected.
+# Among fresh rows no larger share equals known ones by chance, give or take the error of a sample.
 CHANCE, STANDARD_ERRORS = 0.05, 3.0
+# Bits of the mantissa by which numbers are known again, from so many broken numbers in a row on: the more
+# there are, the coarser each may be, and the more of them would be changed by a file with fewer digits.
+BITS = ((1, 20), (2, 16), (3, 14), (8, 12), (32, 10), (200, 7))
+# Where in a step of this rounding a step begins: what people write (tenths, halves) is then on no border.
+OFFSET = 0.381966
+# A number is nothing beside the row's others, or beside what numbers usually are, below these.
+NOTHING, NOTHING_BESIDE = 1e-10, 1e-6
 
 # Rows hashed at a time: a processor's cache holds what they take, and memory allocators keep it. On Dask's
 # workers arrays from 128 kB on go back to the system at once: hashing whole columns took five times as long.
@@ -118,6 +126,136 @@ def _by_columns(X: Any) -> Hashes:
     return h
 
 
+# -- rows known again after what files and tools do to numbers ---------------------------------------------
+
+
+def hash_rounded_rows(X: Any) -> Hashes:
+    """Hash every row of a table by what is left of it in a file, in float32 or in a column of objects.
+
+    Numbers are taken as float32; those that are no integers are rounded, the more coarsely the more of them
+    a row has (`BITS`: from 6 decimal digits where there is one to 2 from 200 on). Numbers among objects and
+    numbers written as text are numbers, truth values 0 and 1, −0 is 0, all kinds of missing are one. Other
+    text is taken as it is.
+
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or data frame with n rows
+        As `hash_rows` takes it.
+
+    Returns
+    -------
+    ndarray of shape (n,), uint64
+        Rows equal up to this rounding have equal hashes, but for those with a number on a border of it.
+    """
+    if sp.issparse(X):
+        return _mix(_sparse_words(sp.csr_matrix(summed(X))))
+    if len(X.shape) > 2:
+        X = X.reshape(len(X), -1)
+    size = max(1, min(ROWS_AT_ONCE, 2**18 // max(1, X.shape[1])))
+    frame, a = hasattr(X, "iloc"), _multipliers(X.shape[1])
+    h = np.empty(X.shape[0], dtype=np.uint64)
+    for start in range(0, len(h), size):
+        part = slice(start, start + size)
+        numbers, other = _numbers_and_words(X.iloc[part] if frame else X[part], a)
+        h[part] = (_mix(_rounded(numbers)) * a).sum(axis=1, dtype=np.uint64) + other
+    return _mix(h)
+
+
+def _sparse_words(rows: Any) -> Hashes:
+    """Return for each row of a csr matrix the sum that a dense table gives."""
+    values = _single(rows.data)
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    largest = np.zeros(rows.shape[0], dtype=np.float32)
+    np.maximum.at(largest, row, np.nan_to_num(np.abs(values), nan=0.0, posinf=np.inf))
+    _drop_nothing(values, largest[row])
+    shift = _shifts(np.bincount(row[_broken(values)], minlength=rows.shape[0]))[row]
+    terms = _mix(_cut(values, shift)) * _multipliers(rows.shape[1])[rows.indices]
+    sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+    return np.asarray(sums[rows.indptr[1:]] - sums[rows.indptr[:-1]])
+
+
+def _rounded(values: NDArray[np.float32]) -> Hashes:
+    """Return numbers of shape (n, d) as words, rounded by how many in their row are no integers."""
+    largest = np.fmax.reduce(np.abs(values), axis=1, initial=0.0)[:, None]
+    _drop_nothing(values, largest)
+    return _cut(values, _shifts(_broken(values).sum(axis=1))[:, None])
+
+
+def _single(values: Any) -> NDArray[np.float32]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(values, dtype=np.float32)
+
+
+def _broken(values: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Mark numbers that are no integers; missing ones are none either way."""
+    return np.asarray((np.rint(values) != values) & (values == values))
+
+
+def _drop_nothing(values: NDArray[np.float32], largest: NDArray[np.float32]) -> None:
+    """Set to 0 what is nothing: 1e-12 added to 0 is."""
+    values[np.abs(values) < np.minimum(np.float32(NOTHING), largest * np.float32(NOTHING_BESIDE))] = 0.0
+
+
+def _shifts(n_broken: Ints) -> NDArray[np.uint32]:
+    """Return how many bits of the mantissa's 23 are cut in rows with so many broken numbers."""
+    least, bits = np.array(BITS).T
+    kept = bits[np.searchsorted(least, n_broken, side="right").clip(min=1) - 1]
+    return (23 - kept).astype(np.uint32)
+
+
+def _cut(values: NDArray[np.float32], shift: NDArray[np.uint32]) -> Hashes:
+    """Return float32 numbers as words, broken ones rounded to a grid that is as fine as they are small."""
+    values += np.float32(0.0)  # −0 is 0
+    values[np.isnan(values)] = np.nan
+    bits = values.view(np.uint32)
+    carried = bits + np.ldexp(OFFSET, shift.astype(np.int32)).astype(np.uint32)  # may carry to the exponent
+    return np.where(_broken(values), (carried >> shift) << shift, bits).astype(np.uint64)
+
+
+def _numbers_and_words(X: Any, multipliers: Hashes) -> tuple[NDArray[np.float32], Hashes]:
+    """Return the numbers of some rows, 0 where there are none, and the sum of the words of the rest."""
+    if not hasattr(X, "iloc") and X.dtype.kind in "fiub":
+        return _single(X), np.zeros(len(X), dtype=np.uint64)
+    numbers = np.zeros(X.shape, dtype=np.float32)
+    rest = np.zeros(len(X), dtype=np.uint64)
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+        if getattr(column.dtype, "kind", "O") in "fiub":
+            numbers[:, j] = _single(column.to_numpy(dtype=np.float64, na_value=np.nan))
+            continue
+        values, place = _different(column)
+        found = [_number_or_word(value) for value in values]
+        numbers[:, j] = _single([number for number, _ in found])[place]
+        words = np.array([word for _, word in found], dtype=np.uint64)[place]
+        rest += _mix(words) * multipliers[j]
+    return numbers, rest
+
+
+def _different(column: Any) -> tuple[list[Any], Ints]:
+    """Return the different values of a column of objects or text, and which of them each row has."""
+    if hasattr(column, "iloc"):
+        from pandas import factorize  # X is a data frame, so pandas is installed
+
+        place, values = factorize(column)
+        return [*values, None], np.asarray(place)  # what is missing has the place −1, the last
+    places: dict[Any, int] = {}
+    place = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
+    return list(places), np.array(place, dtype=np.intp)
+
+
+def _number_or_word(value: Any) -> tuple[float, int]:
+    """Return an object as a number and 0, or as 0 and a word."""
+    if value is None or is_scalar_nan(value) or is_pandas_na(value):
+        return np.nan, 0
+    try:
+        return float(value), 0
+    except (TypeError, ValueError, OverflowError):
+        return 0.0, _word(value)
+
+
+# -- draws and sketches ------------------------------------------------------------------------------------
+
+
 def _parts(X: NDArray[Any]) -> Iterator[slice]:
     """Yield slices of the rows of some 2¹⁸ values each, which stay in a processor's cache."""
     size = max(1, 2**18 // max(1, int(np.prod(X.shape[1:]))))
@@ -141,18 +279,26 @@ class Sketch:
     limit : int
         Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
     repeated : float
-        Share of the rows that have an equal one among the others: about as many of fresh rows from the same
-        source are known by chance.
+        Share of the rows that have an equal one among the others, be it that features take few values or that
+        somebody copied them.
+    complete : bool
+        Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
     """
 
     kept: NDArray[np.uint32]
     limit: int
     repeated: float
+    complete: bool = True
 
     @classmethod
     def of(cls, hashes: Hashes, most: int = MOST_KEPT) -> Self:
-        """Return the sketch of rows by their hashes (see `hash_rows`); at most so many are kept."""
+        """Return the sketch of rows by their hashes (see `hash_rounded_rows`); at most so many are kept."""
         return cls.counted(*np.unique(short_hashes(hashes), return_counts=True), most)
+
+    @classmethod
+    def of_rows(cls, X: Any) -> Self:
+        """Return the sketch of the rows of a table."""
+        return cls.of(hash_rounded_rows(X))
 
     @classmethod
     def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]], most: int = MOST_KEPT) -> Self:
@@ -160,15 +306,14 @@ class Sketch:
 
         Where a part gives the smallest ``most`` + 1 only, how many rows repeat others is estimated by these.
         """
-        short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
-        counts = np.bincount(place, weights=np.concatenate([count for _, count in parts]))
-        return cls.counted(short, counts.astype(np.intp), most)
+        return cls.counted(*together(parts, most), most)
 
     @classmethod
     def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_KEPT) -> Self:
         """Return the sketch of rows by the different `short_hashes`, sorted, and how many rows have each."""
         kept = short[:most]
         limit = 2**32 - 1 if len(kept) == len(short) else int(kept[-1])
+        limit = limit if len(short) else -1  # without rows it has nothing to say of any
         return cls(kept, limit, float(counts[counts > 1].sum() / max(1, counts.sum())))
 
     def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
@@ -182,21 +327,33 @@ class Sketch:
         return float(known.mean()) if len(known) else float("nan")
 
     def beyond_chance(self, hashes: Hashes) -> bool:
-        """Whether more rows are known than equal rows from the same source explain."""
+        """Whether more rows are known than `too_many` allows."""
         known = self.knows(hashes)
-        return self.too_many(int(known.sum()), len(known))
-
-    def too_many(self, known: int, sampled: int) -> bool:
-        """Whether so many known among so many sampled rows are more than chance explains."""
-        if not sampled:
-            return False
-        r = self.repeated
-        by_chance = r + max(CHANCE, STANDARD_ERRORS * float(np.sqrt(r * (1 - r) / sampled)))
-        return known / sampled > min(by_chance, (1 + r) / 2)
+        return too_many(int(known.sum()), len(known))
 
     def overlaps(self, other: Sketch) -> bool:
-        """Whether more rows of another sketch are known than equal rows from the same source explain."""
+        """Whether more rows of another sketch are known than `too_many` allows."""
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
+
+
+def too_many(known: int, sampled: int) -> bool:
+    """Whether so many known among so many sampled rows are above one in twenty, by three standard errors.
+
+    How many rows of the known table equal another says nothing of how many fresh ones do: copies that
+    somebody made (oversampling, a bootstrap sample) are no natural ones.
+    """
+    if not sampled:
+        return False
+    return known / sampled > CHANCE + STANDARD_ERRORS * float(np.sqrt(CHANCE * (1 - CHANCE) / sampled))
+
+
+def together(
+    parts: Sequence[tuple[NDArray[np.uint32], Ints]], most: int = MOST_KEPT
+) -> tuple[NDArray[np.uint32], Ints]:
+    """Return the smallest different `short_hashes` of all parts, and how many rows have each."""
+    short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
+    counts = np.bincount(place, weights=np.concatenate([count for _, count in parts]))
+    return short[: most + 1], counts[: most + 1].astype(np.intp)
 
 
 def shortest(hashes: Hashes, most: int = MOST_KEPT) -> tuple[NDArray[np.uint32], Ints]:

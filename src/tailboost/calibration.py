@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tailboost._checks import check_number
-from tailboost._rows import Sketch
+from tailboost._rows import Sketch, fingerprint
 from tailboost._typing import Floats
 from tailboost._units import told
 from tailboost.certificates import (
@@ -19,12 +21,17 @@ from tailboost.certificates import (
     CertifiedBound,
     Kind,
     Rule,
+    Scored,
     Unit,
+    mean_bound,
     rule_losses,
     scored_rows,
     targets_of,
     units_of,
+    words_of_known,
 )
+from tailboost.classifiers import SeenRowsError
+from tailboost.classifiers._known_rows import EqualRows
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import betting_p_value, binomial_p_value, rows_needed
@@ -51,8 +58,10 @@ class Shortfall:
     target : float
         The error allowed.
     more_rows : int or None
-        About how many further rows of it would do if the error stayed as it is (`rows_needed`); None where
-        no number would, because it is not below the target.
+        About how many fresh rows of it a next attempt would need if the error were as seen, or, where that is
+        not below the target, as low as ``low`` (`rows_needed`); None where ``low`` is not below it either.
+    low : float
+        What the true error is at least, with a confidence of 95 %.
     """
 
     name: str
@@ -60,14 +69,22 @@ class Shortfall:
     n: int
     target: float
     more_rows: int | None
+    low: float = 0.0
 
     def __str__(self) -> str:
         if self.error is None:
             return f"{self.name} (target {self.target:g}) has no rows"
         seen = f"{self.name} errs on {self.error:.4f} of its {self.n:,} rows (target {self.target:g})"
         if self.more_rows is None:
-            return f"{seen}: more rows would not help, the classifier is not good enough"
-        return f"{seen}: about {self.more_rows:,} more rows of it would do if the error stays as it is"
+            return (
+                f"{seen}: the true error is at least {self.low:.4f} (95 %), so that more rows would not help"
+            )
+        if self.error >= self.target:
+            return (
+                f"{seen}: not below the target, but the true error may be as low as {self.low:.4f} (95 %), "
+                f"with which about {self.more_rows:,} fresh rows of it would do"
+            )
+        return f"{seen}: about {self.more_rows:,} fresh rows of it would do if the error were as seen"
 
 
 class NotCertifiedError(ValueError):
@@ -79,11 +96,29 @@ class NotCertifiedError(ValueError):
         What is said.
     shortfalls : sequence of Shortfall
         What is missing at the safest point, for each target that is not certified there.
+    attempts : tuple of Sketch
+        Fingerprints of the rows of this and of all earlier attempts, for ``calibrate(previous=…)``.
     """
 
-    def __init__(self, message: str, shortfalls: Sequence[Shortfall] = ()) -> None:
+    def __init__(
+        self, message: str, shortfalls: Sequence[Shortfall] = (), attempts: tuple[Sketch, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.shortfalls = tuple(shortfalls)
+        self.attempts = attempts
+
+
+def level_of(attempt: int, confidence: float) -> float:
+    """Return what the k-th attempt may spend: 6/(π²k²) of 1 − confidence, which sum to it over all k.
+
+    Parameters
+    ----------
+    attempt : int
+        k, from 1.
+    confidence : float in (0, 1)
+        Of all attempts together.
+    """
+    return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
 
 
 def calibrate(
@@ -95,16 +130,24 @@ def calibrate(
     confidence: float = 0.95,
     groups: Any = None,
     rule: Rule = "predict",
+    previous: Any = None,
+    units: Any = None,
+    equal_rows: EqualRows = "copies",
 ) -> Any:
     """Return the cheapest point of a mixture's trade-off at which all targets are certified.
 
     The points run from the safest, with the least worst error beyond the targets, to the one with the least
     mean error; both are measured on the rows the model has kept losses of, so the order of the points is
     fixed before the calibration rows are looked at. At each point every target is tested on the calibration
-    rows, with all of 1 − confidence, since all of them must pass; the walk ends before the first point at
-    which one fails, and the last point that passed is returned (learn then test [1]_, by a fixed sequence).
-    With the stated confidence, over the draw of the calibration rows, all targets hold at that point on new
-    rows.
+    rows, at the whole level of the attempt, since all of them must pass; the walk ends before the first
+    point at which one fails, and the last point that passed is returned (learn then test [1]_, by a fixed
+    sequence). With the stated confidence, over the draw of the calibration rows, all targets hold at that
+    point on new rows.
+
+    **One may try again**, with rows that no attempt had and ``previous``: the k-th attempt spends 6/(π²k²)
+    of 1 − confidence (.61, .15, .07, …), so that all of them together keep the confidence, whatever made one
+    try again and however many rows were taken. Testing again on rows that were looked at, alone or with
+    others, would not.
 
     Parameters
     ----------
@@ -122,6 +165,13 @@ def calibrate(
     rule : {"predict", "randomised"}, default="predict"
         Whose errors the targets are about: those of ``predict``, by exact binomial tests, or of the
         randomised rule whose label distribution is ``predict_proba``, by betting.
+    previous : NotCertifiedError, Certificate or calibrated classifier, optional
+        What the attempt before this one ended in, for any targets.
+    units : list or dict of lists, optional
+        The groups that there are, as in `tailboost.certify`: a number as ``max_error`` is about each of them,
+        and about each of the model's fit (``groups_``), also where it has no row.
+    equal_rows : {"copies", "natural"}, default="copies"
+        What rows that equal others are held for, as in `tailboost.certify`.
 
     Returns
     -------
@@ -132,10 +182,10 @@ def calibrate(
     Raises
     ------
     NotCertifiedError
-        If the safest point has a target that is not certified: ``shortfalls`` says which, and how many more
-        rows of the class or group would do.
+        If the safest point has a target that is not certified, as that of a group or class without rows:
+        ``shortfalls`` says which, and about how many fresh rows of the class or group would do.
     SeenRowsError
-        If rows were fitted on, or shares chosen on them.
+        If rows were fitted on, shares chosen on them, or an attempt before had them.
     ValueError
         If an argument is not as described.
 
@@ -161,15 +211,27 @@ def calibrate(
         raise ValueError(
             f"model must be one of tailboost's mixtures, with tradeoff(); got {type(model).__name__}"
         )
-    scored = scored_rows(model, X_cal, y_cal, groups)
+    before = attempts_of(previous)
+    scored = scored_rows(model, X_cal, y_cal, groups, equal_rows=equal_rows, units=units)
     assert scored.hashes is not None
-    units = units_of(scored, groups)
-    targets = targets_of(max_error, units)
+    units_ = units_of(scored, groups)
+    targets = targets_of(max_error, units_)
     if not targets:
         raise ValueError(f"max_error={max_error!r} sets no target below 1")
-    delta = 1.0 - confidence
-    targeted = [u for u in units if (u.kind, u.name) in targets]
+    targeted = [u for u in units_ if (u.kind, u.name) in targets]
     allowed = np.array([targets[u.kind, u.name] for u in targeted])
+    without = [u for u in targeted if not len(u.rows)]
+    absent = [Shortfall(_name(u), None, 0, targets[u.kind, u.name], None) for u in without]
+    if absent:  # no point can pass, and nothing was looked at
+        words = "; ".join(map(str, absent))
+        raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
+    sketch = Sketch.of(scored.hashes)
+    call = fingerprint(np.sort(scored.hashes), np.sort(scored.y), np.frombuffer(
+        repr((sorted(targets.items(), key=repr), confidence, rule, len(before))).encode(), dtype=np.uint8
+    ))  # fmt: skip
+    _refuse_looking_again(model, sketch, scored, before, call)
+    attempts = (*before, sketch)
+    delta = level_of(len(attempts), confidence)
     passed: tuple[Any, Floats] | None = None
     for point in candidates(model, targets):
         losses = rule_losses(point, X_cal, scored.y, scored.classes, rule, groups)
@@ -177,15 +239,83 @@ def calibrate(
             break
         passed = point, losses
     if passed is None:
-        raise _not_certified(losses, targeted, allowed, confidence)
+        raise _not_certified(losses, targeted, allowed, rule, confidence, attempts)
     point, losses = passed
-    sketch = Sketch.of(scored.hashes)
     point.chosen_rows_ = (*point.chosen_rows_, sketch)
     bounds = list(_targets(losses, targeted, allowed, rule))
-    notes = _notes(point, X_cal, groups, float(losses.mean()))
+    notes = _notes(point, X_cal, groups, float(losses.mean()), scored, len(attempts))
     # The certificate holds a copy: the point holds the certificate.
-    point.certificate_ = Certificate(bounds, confidence, len(scored.y), notes, copy.copy(point), sketch)
+    point.certificate_ = Certificate(
+        bounds, confidence, len(scored.y), notes, copy.copy(point), sketch, attempts
+    )
     return point
+
+
+# -- attempts ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Looks:
+    """The attempts that one model object was calibrated by, while it is in memory.
+
+    Parameters
+    ----------
+    fit : Sketch
+        That of the fit they are about.
+    calls : dict
+        Fingerprints of the rows of each attempt, by what was asked.
+    """
+
+    fit: Sketch
+    calls: dict[str, Sketch] = field(default_factory=dict)
+
+
+_LOOKS: WeakKeyDictionary[Any, _Looks] = WeakKeyDictionary()
+
+
+def attempts_of(previous: Any) -> tuple[Sketch, ...]:
+    """Return the fingerprints of the rows of an attempt and of those before it.
+
+    Raises
+    ------
+    ValueError
+        If it is no attempt.
+    """
+    if previous is None:
+        return ()
+    attempts: tuple[Sketch, ...] = getattr(getattr(previous, "certificate_", previous), "attempts", ())
+    if not attempts and not isinstance(previous, NotCertifiedError):
+        raise ValueError(
+            "previous must be the NotCertifiedError, the classifier or its certificate_ that the attempt "
+            f"before ended in, got {type(previous).__name__}"
+        )
+    return attempts
+
+
+def _refuse_looking_again(
+    model: Any, sketch: Sketch, scored: Scored, before: tuple[Sketch, ...], call: str
+) -> None:
+    """Raise where an attempt before had these rows; warn where there was one that is not accounted for.
+
+    The same call again, which gives the same answer, is none.
+    """
+    looks = _LOOKS.get(model)
+    if looks is None or looks.fit is not model.seen_rows_:
+        looks = _LOOKS[model] = _Looks(model.seen_rows_)
+    others = [known for asked, known in looks.calls.items() if asked != call]
+    hashes = scored.hashes if scored.equal_rows == "copies" else None
+    if hashes is not None and any(known.beyond_chance(hashes) for known in (*before, *others)):
+        raise SeenRowsError(
+            "X_cal: an attempt before this one had these rows, or some of them, and testing again until it "
+            "passes keeps no confidence: give rows that no attempt had, and previous="
+        )
+    if len(others) > len(before):
+        warn_user(
+            f"this model was calibrated {len(others)} times before, of which previous= accounts for "
+            f"{len(before)}: each certificate holds by itself, but the best of several attempts does not "
+            "keep the confidence; give previous=, what the attempt before ended in"
+        )
+    looks.calls[call] = sketch
 
 
 def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
@@ -236,27 +366,36 @@ def passes(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule, d
 
 
 def _not_certified(
-    losses: Floats, units: Sequence[Unit], allowed: Floats, confidence: float
+    losses: Floats,
+    units: Sequence[Unit],
+    allowed: Floats,
+    rule: Rule,
+    confidence: float,
+    attempts: tuple[Sketch, ...],
 ) -> NotCertifiedError:
     """Say what is missing at the safest point."""
-    shortfalls = []
+    shortfalls, next_level = [], level_of(len(attempts) + 1, confidence)
+    here = level_of(len(attempts), confidence)
     for unit, target in zip(units, allowed.tolist(), strict=True):
         inside = losses[unit.rows]
-        words = CertifiedBound(unit.kind, unit.name, "predict", None, 1.0, 0, "").name
-        n = len(inside)
-        error = float(inside.mean()) if n else None
-        if error is not None and error >= target:
-            shortfalls.append(Shortfall(words, error, n, target, None))
+        if passes(losses, [unit], np.array([target]), rule, here):
             continue
-        needed = rows_needed(0.0 if error is None else error, target, confidence)
-        if needed > n:
-            shortfalls.append(Shortfall(words, error, n, target, needed - n))
-    message = "; ".join(map(str, shortfalls)) or "a target is missed by a few rows"
+        error, low = float(inside.mean()), 1.0 - mean_bound(1.0 - inside, rule, 0.05)[0]
+        likely = low if error >= target else error
+        needed = rows_needed(likely, target, 1.0 - next_level) if likely < target else None
+        shortfalls.append(Shortfall(_name(unit), error, len(inside), target, needed, low))
     return NotCertifiedError(
         f"no point of the trade-off has its targets certified with {100 * confidence:g} % confidence. At "
-        f"the safest point {message}",
+        f"the safest point {'; '.join(map(str, shortfalls))}. These rows are spent: to test again on them, "
+        "alone or with others, would keep no confidence; give rows that no attempt had, with previous= this "
+        f"error, and that attempt spends {next_level:.2g}",
         shortfalls,
+        attempts,
     )
+
+
+def _name(unit: Unit) -> str:
+    return CertifiedBound(unit.kind, unit.name, "predict", None, 1.0, 0, "").name
 
 
 def _targets(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule) -> Iterator[CertifiedBound]:
@@ -266,11 +405,14 @@ def _targets(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule)
         yield CertifiedBound(unit.kind, unit.name, rule, seen, target, len(inside), METHOD, target)
 
 
-def _notes(point: Any, X: Any, groups: Any, mean: float) -> tuple[str, ...]:
+def _notes(point: Any, X: Any, groups: Any, mean: float, scored: Scored, attempt: int) -> tuple[str, ...]:
     notes = [
         "The targets are certified, nothing lower: the point was chosen on these rows, as the cheapest of a "
         "sequence that was fixed before they were looked at, with every target tested at every point.",
+        f"Attempt {attempt}: it spent {level_of(attempt, 0.0):.3g} of what the confidence leaves; all "
+        "attempts together, each given what the one before ended in, keep it.",
         ASSUMED,
+        words_of_known(scored),
         f"Its mean error on these rows, an estimate: {mean:.4f}.",
     ]
     answers = np.unique(point.predict(X, **told(point, groups)))

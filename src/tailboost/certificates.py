@@ -21,16 +21,18 @@ from tailboost._checks import (
     check_same_kind,
     check_weights,
     columns_by_name,
+    distinct_labels,
     label_column,
     n_rows_of,
     positions,
     refuse_missing,
 )
 from tailboost._html import html_table, text_table
-from tailboost._rows import Sketch, hash_rows
+from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
 from tailboost._units import told, unit_name
 from tailboost.classifiers import SeenRowsError
+from tailboost.classifiers._known_rows import EqualRows, check_equal_rows
 from tailboost.confidence import (
     Evidence,
     band_cvar,
@@ -81,7 +83,8 @@ class CertifiedBound:
     Attributes
     ----------
     kind : {"mean", "class", "group", "cell", "cvar", "shift", "worst"}
-        What is bounded. "worst" is the largest of all classes (groups, cells).
+        What is bounded. "worst" is the largest of all classes (groups, cells), or, where it is not known
+        which there are, of those seen (see ``of_seen``).
     unit : object
         Which: the label, the group, the (class, group) pair; α of a "cvar", the radius of a "shift"; for
         "worst" "class", "group" or "cell"; None for the mean. A group of a table is a pair (column, value).
@@ -98,6 +101,8 @@ class CertifiedBound:
         How it was found.
     target : float or None
         The error allowed, where one was given.
+    of_seen : bool
+        Of "worst": whether it is about the units among these rows alone.
     """
 
     kind: Kind
@@ -108,6 +113,7 @@ class CertifiedBound:
     n: int
     method: str
     target: float | None = None
+    of_seen: bool = False
 
     @property
     def certified(self) -> bool | None:
@@ -124,7 +130,7 @@ class CertifiedBound:
         if self.kind == "shift":
             return f"shift, KL ≤ {self.unit:g}"
         if self.kind == "worst":
-            return f"worst {self.unit}"
+            return f"worst {self.unit}{' seen' if self.of_seen else ''}"
         return f"{self.kind} {_words(self.unit)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,6 +159,8 @@ class Certificate:
         Rows they were made on.
     notes : tuple of str
         What is assumed, what is known of the rows, and how the confidence is shared.
+    attempts : tuple of Sketch
+        Of `tailboost.calibrate`: fingerprints of the rows of this and all earlier attempts.
     """
 
     bounds: list[CertifiedBound]
@@ -161,6 +169,7 @@ class Certificate:
     notes: tuple[str, ...]
     model: Any = field(default=None, repr=False, compare=False)
     rows: Sketch | None = field(default=None, repr=False, compare=False)
+    attempts: tuple[Sketch, ...] = field(default=(), repr=False, compare=False)
 
     def bound(self, kind: Kind, unit: Any = None, rule: Rule = "predict") -> CertifiedBound:
         """Return one of the bounds.
@@ -191,7 +200,14 @@ class Certificate:
         return all(answers) if answers else None
 
     def recheck(
-        self, X: Any, y: Any, *, groups: Any = None, model: Any = None, previous: Recheck | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        model: Any = None,
+        previous: Recheck | None = None,
+        equal_rows: EqualRows = "copies",
     ) -> Recheck:
         """Say for each bound whether new rows contradict it; one may look after every batch.
 
@@ -210,6 +226,8 @@ class Certificate:
             The classifier, or its answers to the new rows, where the certificate has none with it.
         previous : Recheck, optional
             What was found on earlier batches, to go on from there.
+        equal_rows : {"copies", "natural"}, default="copies"
+            What rows that equal others are held for, as in `certify`.
 
         Returns
         -------
@@ -226,14 +244,16 @@ class Certificate:
             raise ValueError("model is needed: this certificate is about answers that were given as an array")
         tested = [b for b in self.bounds if b.kind in ("mean", "class", "group", "cell")]
         rules = {b.rule for b in tested}
-        scored = scored_rows(judge, X, y, groups, rules)
+        scored = scored_rows(judge, X, y, groups, rules, equal_rows=equal_rows)
         if rules - set(scored.losses):
             raise ValueError("model has no randomised rule, of which the certificate has bounds")
         batches = () if previous is None else previous.rows
         sketches = batches if self.rows is None else (self.rows, *batches)
-        if scored.hashes is not None and any(known.beyond_chance(scored.hashes) for known in sketches):
+        hashes = scored.hashes if equal_rows == "copies" else None
+        if hashes is not None and any(known.beyond_chance(hashes) for known in sketches):
             raise SeenRowsError(
-                "X holds rows that the certificate was made on, or that were rechecked before"
+                "X holds rows that the certificate was made on, or that were rechecked before, or rows equal "
+                "to them (say equal_rows='natural' where fresh rows equal others by nature)"
             )
         if groups is None and any(b.kind in ("group", "cell") for b in tested):
             raise ValueError("groups is needed: the certificate has bounds on groups")
@@ -415,6 +435,11 @@ class Recheck:
 # -- rows and units ----------------------------------------------------------------------------------------
 
 
+def _column_of(group: Any) -> Any:
+    """Return the column that a group is of: a group of a table is a pair (column, value)."""
+    return group[0] if isinstance(group, tuple) else None
+
+
 @dataclass(frozen=True)
 class Scored:
     """Rows with the losses of a model's rules.
@@ -424,20 +449,46 @@ class Scored:
     y : ndarray of shape (n,)
         Labels.
     classes : ndarray of shape (K,)
-        All labels.
+        All labels, or those seen.
     losses : dict
         Loss in [0, 1] of each row, by rule.
     hashes : ndarray of shape (n,) or None
         The rows by content; None where only answers were given.
-    known : bool
-        Whether the model keeps fingerprints of the rows it was made on.
+    known : ndarray of shape (m, 2) or None
+        How many of how many rows equal one that the model was fitted on, and that it was chosen on (as
+        `KnownRows.count_known` says); None where the model keeps no fingerprints.
+    complete : bool
+        Whether the model keeps fingerprints of all rows that it was fitted on.
+    listed : bool
+        Whether ``classes`` are all that there are.
+    groups, groups_of_fit : list or None
+        Names of all groups that there are, as listed by the caller; those that the model was fitted with.
+    equal_rows : {"copies", "natural"}
+        What equal rows were said to be.
     """
 
     y: Labels
     classes: Labels
     losses: dict[Rule, Floats]
     hashes: Hashes | None
-    known: bool
+    known: Ints | None
+    complete: bool = False
+    listed: bool = True
+    groups: list[Any] | None = None
+    groups_of_fit: list[Any] | None = None
+    equal_rows: EqualRows = "copies"
+
+    def all_groups(self, seen: Collection[Any]) -> list[Any] | None:
+        """Return the names of all groups that there are, where that is known.
+
+        Those of the fit serve if of every column of the groups seen some were there.
+        """
+        if self.groups is not None or self.groups_of_fit is None:
+            return self.groups
+        columns = {_column_of(name) for name in seen}
+        same = [name for name in self.groups_of_fit if _column_of(name) in columns]
+        met = {_column_of(name) for name in same if name in seen}
+        return same if met == columns else None
 
 
 def last_step(model: Any) -> Any:
@@ -455,7 +506,14 @@ def final_step(model: Any, X: Any) -> tuple[Any, Any]:
 
 
 def scored_rows(
-    model: Any, X: Any, y: Any, groups: Any = None, rules: Collection[Rule] | None = None
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    rules: Collection[Rule] | None = None,
+    *,
+    equal_rows: EqualRows = "copies",
+    units: Any = None,
 ) -> Scored:
     """Return rows with the losses of a model, or of answers given as an array, by each of its rules or some.
 
@@ -468,25 +526,75 @@ def scored_rows(
     ValueError
         If an argument is not as in `certify`.
     """
+    check_equal_rows(equal_rows)
+    listed, named = units_listed(units, groups)
     labels = label_column(y, "y")
     if not hasattr(model, "predict"):
         if X is not None:
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
-        answers, classes = _answers(np.asarray(model), labels)
-        return Scored(labels, classes, {"predict": _zero_one(labels, answers)}, None, False)
+        answers, classes = _answers(np.asarray(model), labels, listed)
+        losses: dict[Rule, Floats] = {"predict": _zero_one(labels, answers)}
+        return Scored(labels, classes, losses, None, None, False, listed is not None, named)
     if X is None:
         raise ValueError("X is needed: model is a classifier")
     check_length(labels, "y", n_rows_of(X))
     final, table = final_step(model, X)
-    known = hasattr(final, "seen_rows_")
-    if known:
-        final.check_unseen(table)
-    classes = label_column(model.classes_, "classes_") if hasattr(model, "classes_") else np.unique(labels)
+    known = final.count_known(table) if hasattr(final, "seen_rows_") else None
+    if known is not None and equal_rows != "natural":
+        final.refuse_known(known)
+    complete = known is not None and final.seen_rows_.complete
+    if hasattr(model, "classes_"):
+        listed = model.classes_
+        classes = label_column(listed, "classes_")
+    else:
+        classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
     chosen = rules_of(final) if rules is None else [rule for rule in rules if has_rule(final, rule)]
     losses = {rule: rule_losses(model, X, labels, classes, rule, groups) for rule in chosen}
-    return Scored(labels, classes, losses, hash_rows(_as_table(X)), known)
+    hashes = hash_rounded_rows(_as_table(X))
+    listing = (listed is not None, named, groups_of_fit(final))
+    return Scored(labels, classes, losses, hashes, known, complete, *listing, equal_rows)
+
+
+def groups_of_fit(final: Any) -> list[Any] | None:
+    """Return the names of the groups that a classifier was fitted with, if any."""
+    names = getattr(final, "groups_", None)
+    return None if names is None else list(names.tolist() if hasattr(names, "tolist") else names)
+
+
+def units_listed(units: Any, groups: Any) -> tuple[Any, list[Any] | None]:
+    """Return the classes and the groups that there are, as an argument lists them; None where it does not.
+
+    Raises
+    ------
+    ValueError
+        If ``units`` is no list of groups, nor a dict of lists of classes and groups, or no groups are given.
+    """
+    if units is None:
+        return None, None
+    lists = units if isinstance(units, Mapping) else {"group": units}
+    if not lists or not set(lists) <= {"class", "group"} or any(map(_is_no_list, lists.values())):
+        raise ValueError(
+            "units must be a list of the groups that there are, or a dict with such lists for 'class' and "
+            f"'group', got {units!r}"
+        )
+    if "group" in lists and groups is None:
+        raise ValueError(f"units={units!r} lists groups, but groups is not given")
+    classes = distinct_labels(lists["class"], "units") if "class" in lists else None
+    if "group" not in lists:
+        return classes, None
+    values = lists["group"].tolist() if hasattr(lists["group"], "tolist") else lists["group"]
+    names = [tuple(name) if isinstance(name, list) else name for name in values]
+    columns = list(columns_by_name(groups, "groups"))
+    if not {_column_of(name) for name in names} <= set(columns):
+        of = "(column, value) pairs" if columns != [None] else "values of groups"
+        raise ValueError(f"units must name groups as bounds do, as {of}, got {units!r}")
+    return classes, names
+
+
+def _is_no_list(names: Any) -> bool:
+    return isinstance(names, (str, bytes, Mapping)) or not hasattr(names, "__len__") or len(names) == 0
 
 
 def rules_of(final: Any) -> list[Rule]:
@@ -522,14 +630,22 @@ def _as_table(X: Any) -> Any:
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
-def _answers(given: NDArray[Any], y: Labels) -> tuple[Labels, Labels]:
+def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
+    """Return the labels that rows have or are answered, and those listed."""
+    check_same_kind(answers, "model", y, "y")
+    if listed is not None:
+        check_same_kind(listed, "units", y, "y")
+    return np.unique(np.concatenate([y, answers, *([] if listed is None else [listed])]))
+
+
+def _answers(given: NDArray[Any], y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
     """Return the labels answered, from labels or from probabilities, and all labels."""
     if given.ndim == 2:
-        classes = np.unique(y)
+        classes = _all_labels(y, y, listed)
         if given.shape[1] != len(classes):
             raise ValueError(
                 f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
-                f"{len(classes)}; give the predicted labels instead"
+                f"{len(classes)}; give the predicted labels instead, or all labels: units={{'class': …}}"
             )
         return classes[check_probabilities(given, len(y), "model", "y").argmax(axis=1)], classes
     if given.ndim != 1:
@@ -539,8 +655,7 @@ def _answers(given: NDArray[Any], y: Labels) -> tuple[Labels, Labels]:
         )
     answers = label_column(given, "model")
     check_length(answers, "model", len(y), "y")
-    check_same_kind(answers, "model", y, "y")
-    return answers, np.unique(y)
+    return answers, _all_labels(y, answers, listed)
 
 
 def _zero_one(y: Labels, answers: Labels) -> Floats:
@@ -557,18 +672,23 @@ class Unit:
 
 
 def units_of(scored: Scored, groups: Any) -> list[Unit]:
-    """Return all units: everything, the classes, and, where there are groups, these and the cells."""
+    """Return all units: everything, the classes, and, where there are groups, these and the cells.
+
+    Groups that there are and cells, that is pairs of a class and a group, are units also without rows.
+    """
     n, K = len(scored.y), len(scored.classes)
     label = positions(scored.y, scored.classes, "y")
     names = scored.classes.tolist()
     units = [Unit("mean", None, np.arange(n))]
     classes = [Unit("class", names[k], rows) for k, rows in enumerate(_split(label, K))]
     found = [Unit("group", name, rows) for name, rows in _groups(groups, n)]
+    seen = [g.name for g in found]
+    nobody = np.empty(0, dtype=np.intp)
+    found += [Unit("group", name, nobody) for name in scored.all_groups(seen) or [] if name not in seen]
     cells = [
         Unit("cell", (names[k], g.name), g.rows[rows])
         for g in found
         for k, rows in enumerate(_split(label[g.rows], K))
-        if len(rows)
     ]
     return [*units, *classes, *found, *cells]
 
@@ -611,6 +731,8 @@ def targets_of(max_error: Any, units: Sequence[Unit]) -> dict[tuple[Kind, Any], 
     names: dict[Kind, list[Any]] = {k: [u.name for u in units if u.kind == k] for k in kinds}
     kind = kinds[0]
     if isinstance(max_error, Mapping):
+        if not max_error:
+            raise ValueError("max_error={} names no unit: leave it out, or name what errors are allowed to")
         keys = [key for key in max_error if key is not None]
         known = [name for k in kinds for name in names[k]]
         for key in keys:
@@ -649,6 +771,8 @@ def certify(
     groups: Any = None,
     max_error: Any = None,
     sample_weight: Any = None,
+    units: Any = None,
+    equal_rows: EqualRows = "copies",
 ) -> Certificate:
     """Bound a classifier's errors on new rows, from rows that had no part in its making.
 
@@ -679,13 +803,23 @@ def certify(
         Radii of shifts of the population, as relative entropy KL(shifted ‖ here); see `tailboost.robustness`.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups, of which every value is a group: then also groups and
-        class × group cells are bounded. A model with ``groups_at_prediction=True`` is told its column.
+        class × group cells are bounded. A model with ``groups_at_prediction=True`` is told its column. The
+        groups that there are are those of the model's fit (``groups_``), if it was fitted with groups of
+        these columns, and those seen here. One without rows has the bound 1, and so has the worst.
     max_error : float or dict, optional
         Targets: for each of the groups, or without groups of the classes; a dict names classes, groups or
         cells, and the rest under None. A target is certified where it is not below the bound of ``predict``
         (or of the randomised rule).
     sample_weight : array-like of shape (n,), optional
         Only 0 (the row is left out) and one other value: bounds for unequal weights are refused.
+    units : list or dict of lists, optional
+        The groups that there are, by the names that bounds have, or ``{"class": […], "group": […]}``. Without
+        it, where neither the model says it, the worst is that of the groups (labels) seen, and is called so.
+    equal_rows : {"copies", "natural"}, default="copies"
+        What rows that equal one fitted on are held for. More than one in twenty (by three standard errors)
+        are refused as copies, since errors on them prove little, unless they are said to be natural: where
+        features take few values and no row was copied, sampled with replacement or made by oversampling, in
+        the fit's table and in this one. How many there are is in the certificate.
 
     Returns
     -------
@@ -694,7 +828,8 @@ def certify(
     Raises
     ------
     SeenRowsError
-        If rows were fitted on, or the shares of the mixture chosen on them (where the model knows).
+        If rows equal rows fitted on, or rows that the shares of the mixture were chosen on (where the model
+        knows), and that is not said to be natural.
     ValueError
         If an argument is not as described.
 
@@ -716,7 +851,7 @@ def certify(
     """
     asked = Asked.of(confidence, alphas, shifts)
     X, y, groups, model = _weighted(model, X, y, groups, sample_weight)
-    scored = scored_rows(model, X, y, groups)
+    scored = scored_rows(model, X, y, groups, equal_rows=equal_rows, units=units)
     hashes = scored.hashes
     sketch = None if hashes is None else Sketch.of(hashes)
     return certificate_of(
@@ -759,8 +894,17 @@ def certificate_of(
         if kind == "mean":
             bounds += _tail_bounds(scored, found, tails, radii, level)
         elif found:
-            bounds += _worst(found, scored.losses)
-    return Certificate(bounds, confidence, len(scored.y), _notes(scored, kinds, model), model, sketch)
+            bounds += _worst(found, scored.losses, of_seen=not _all_listed(scored, units, kind))
+    notes = _notes(scored, units, kinds, model)
+    return Certificate(bounds, confidence, len(scored.y), notes, model, sketch)
+
+
+def _all_listed(scored: Scored, units: Sequence[Unit], kind: str) -> bool:
+    """Whether the units of a kind are known to be all that there are."""
+    if kind == "class":
+        return scored.listed
+    groups = scored.all_groups([u.name for u in units if u.kind == "group"])
+    return groups is not None and (kind == "group" or scored.listed)
 
 
 def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
@@ -842,7 +986,9 @@ def _tail_bounds(
             yield CertifiedBound("shift", radius, mean.rule, seen, upper, mean.n, method)
 
 
-def _worst(bounds: Sequence[CertifiedBound], rules: Iterable[Rule]) -> Iterator[CertifiedBound]:
+def _worst(
+    bounds: Sequence[CertifiedBound], rules: Iterable[Rule], *, of_seen: bool
+) -> Iterator[CertifiedBound]:
     """Yield the largest bound of units of one kind, by rule."""
     for rule in rules:
         of_rule = [b for b in bounds if b.rule == rule]
@@ -851,18 +997,12 @@ def _worst(bounds: Sequence[CertifiedBound], rules: Iterable[Rule]) -> Iterator[
         method = f"largest {top.kind} bound"
         targets = {b.target for b in of_rule}
         common = targets.pop() if len(targets) == 1 else None
-        yield replace(top, kind="worst", unit=top.kind, estimate=seen, method=method, target=common)
+        worst = replace(top, kind="worst", unit=top.kind, estimate=seen, method=method, target=common)
+        yield replace(worst, of_seen=of_seen)
 
 
-def _notes(scored: Scored, kinds: Sequence[str], model: Any) -> tuple[str, ...]:
-    notes = [
-        ASSUMED,
-        "The model keeps fingerprints of the rows it was made on; of these rows no more are among them than "
-        "chance explains (up to 5 % pass unnoticed)."
-        if scored.known
-        else "It is not known on which rows the model was made: that these are none of them is for you to "
-        "see to.",
-    ]
+def _notes(scored: Scored, units: Sequence[Unit], kinds: Sequence[str], model: Any) -> tuple[str, ...]:
+    notes = [ASSUMED, words_of_known(scored), *_words_of_units(scored, units)]
     if scored.hashes is not None:
         n_repeated = len(scored.hashes) - len(np.unique(scored.hashes))
         if n_repeated:
@@ -880,3 +1020,48 @@ def _notes(scored: Scored, kinds: Sequence[str], model: Any) -> tuple[str, ...]:
     elif one_answers(model):
         notes.append("'predict' is also what 'predict_proba' draws: one member has the whole share.")
     return tuple(notes)
+
+
+def words_of_known(scored: Scored) -> str:
+    """Say what is known of the rows: whether the model was made on them, or on rows equal to them."""
+    if scored.known is None:
+        return (
+            "It is not known on which rows the model was made: that these are none of them is for you to see "
+            "to."
+        )
+    with np.errstate(invalid="ignore"):
+        fitted, *chosen = (scored.known[:, 0] / scored.known[:, 1]).tolist()
+    said = f"{_percent(fitted)} of these rows equal a row that the model was fitted on"
+    if chosen:
+        said += f", {_percent(max(chosen))} one that it was chosen on"
+    said += " (numbers are compared as float32, rounded where they are no integers; labels are not)"
+    if scored.equal_rows == "natural":
+        said += ". That rows are equal by nature, and that nobody copied one, is the word of who asked"
+    if not scored.complete:
+        said += (
+            ". Something in the model came to the fit as it was (frozen): on which rows it was fitted is not "
+            "known, and that these are none of them is for you to see to"
+        )
+    return f"{said}."
+
+
+def _percent(share: float) -> str:
+    return "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
+
+
+def _words_of_units(scored: Scored, units: Sequence[Unit]) -> Iterator[str]:
+    """Name the units without rows, and say where it is not known which there are."""
+    for kind, plural in (("class", "classes"), ("group", "groups"), ("cell", "cells")):
+        empty = [_words(u.name) for u in units if u.kind == kind and not len(u.rows)]
+        if empty:
+            more = f" and {len(empty) - SHOWN:,} more" if len(empty) > SHOWN else ""
+            named = f"{', '.join(empty[:SHOWN])}{more}"
+            yield f"No row is of these {plural}, so that their bounds are 1, and that of the worst: {named}."
+    kinds = [("class", "labels")] if not scored.listed else []
+    if any(u.kind == "group" for u in units) and not _all_listed(scored, units, "group"):
+        kinds.append(("group", "groups"))
+    for _, plural in kinds:
+        yield (
+            f"Which {plural} there are is not known: the worst is that of the {plural} seen here (units= "
+            "lists all)."
+        )

@@ -307,10 +307,10 @@ class Problem:
         keys = self.hashes * np.uint64(self.n_classes) + self.y.astype(np.uint64)
         return len(np.unique(keys if among is None else keys[among]))
 
-    @property
+    @cached_property
     def sketch(self) -> Sketch:
         """Fingerprints of the rows."""
-        return Sketch.of(self.hashes)
+        return Sketch.of_rows(self.X)
 
     @property
     def rows(self) -> Rows:

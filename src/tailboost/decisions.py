@@ -29,9 +29,14 @@ __all__ = ["Audit", "Decisions", "RandomizedDecision", "verify"]
 # A secret shorter than the first can be searched for; BLAKE2b takes keys up to the second. In bytes.
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
 # BLAKE2b's own separation of domains: what is hashed for a draw is never what is hashed for a commitment.
-_DRAW, _COMMIT = b"tailboost.draw.1", b"tailboost.comm.1"
+# Their number is that of the format; the second derives a key, so that nobody need hold the secret.
+_KEY, _DRAW, _COMMIT = b"tailboost.key.2", b"tailboost.draw.2", b"tailboost.comm.2"
 _TEXT, _BYTES = b"t", b"b"
-_ID_DTYPES = "iuUSTO"
+_ID_DTYPES = "iuUTO"
+_NUL_LOST = (
+    "NumPy's bytes lose the NULs at their end, so that two people may be one; give a list of bytes, or an "
+    "array of dtype object made from one"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +98,19 @@ class RandomizedDecision:
         A fitted mixture classifier of tailboost, or a pipeline that ends in one.
     secret : bytes
         From 16 to 64 bytes that nobody can guess, for instance ``secrets.token_bytes(32)``. It is not kept:
-        neither the policy nor the model holds it afterwards, only the state of a hash function that has
-        absorbed it. Without a secret people could try ids until they like the answer.
+        neither the policy nor the model holds it afterwards, only a key derived from it, from which the draws
+        of this context follow, but neither the secret nor those of another context. Without a secret people
+        could try ids until they like the answer.
     context : str
         What is decided, such as "loans-2026": draws of different contexts have nothing to do with each other.
+    beacon : str, optional
+        A random value that the public sees drawn after the commitment was published, such as a lottery's
+        numbers: with it nobody can have searched for a secret under which certain people fare well, even if
+        their ids were known before. It is no part of the commitment.
 
     Attributes
     ----------
-    model, context
+    model, context, beacon
         As given.
     commitment : str
         64 hexadecimal digits to publish before the first decision: they tie secret and context down without
@@ -124,7 +134,8 @@ class RandomizedDecision:
     An id is text, bytes or an integer. An integer is its decimal text, so that 1 and "1" are the same person
     however a file was read, while "01" and b"1" are others. Text is taken as it is (in UTF-8): not stripped,
     folded or normalised. Everything else is refused: floats (what an integer column with gaps becomes), truth
-    values, dates, and missing or empty ids.
+    values, dates, and missing or empty ids. So are NumPy's own bytes, whose last NULs it drops without a
+    word, and text that ends in NUL.
 
     A policy cannot be pickled or copied; make it anew from model, secret and context where it is needed.
 
@@ -146,12 +157,13 @@ class RandomizedDecision:
     True
     """
 
-    def __init__(self, model: Any, secret: bytes, context: str) -> None:
-        key = _absorbed(secret, context)
+    def __init__(self, model: Any, secret: bytes, context: str, beacon: str = "") -> None:
+        key = _derived(secret, context, beacon)
         del secret  # errors below must not show it among the variables of this frame
         # All set before an error, so that a traceback can print this object too.
         self.model = model
         self.context = context
+        self.beacon = beacon
         self.commitment = "" if isinstance(key, Exception) else key.commitment
         if isinstance(key, Exception):
             raise key
@@ -236,7 +248,8 @@ class RandomizedDecision:
 
     def __repr__(self) -> str:
         model = type(self.model).__name__
-        return f"RandomizedDecision({model}, context={self.context!r}, commitment={self.commitment!r})"
+        about = f"context={self.context!r}" + (f", beacon={self.beacon!r}" if self.beacon else "")
+        return f"RandomizedDecision({model}, {about}, commitment={self.commitment!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -252,6 +265,7 @@ def verify(
     *,
     secret: bytes,
     context: str,
+    beacon: str = "",
     member: ArrayLike | None = None,
     shares: ArrayLike | None = None,
 ) -> Audit:
@@ -267,8 +281,8 @@ def verify(
         `Decisions.u`, as recorded.
     secret : bytes
         The secret.
-    context : str
-        The context.
+    context, beacon : str
+        The context, and the beacon if there was one.
     member, shares : array-like of shape (n,) and (n_members,), optional
         `Decisions.member` as recorded, and the model's ``estimator_weights_``: both or neither.
 
@@ -282,7 +296,7 @@ def verify(
     TypeError, ValueError
         For a secret, context or ids that `RandomizedDecision` refuses, or arrays of other lengths.
     """
-    key = _absorbed(secret, context)
+    key = _derived(secret, context, beacon)
     del secret
     if isinstance(key, Exception):
         raise key
@@ -321,7 +335,7 @@ def members_drawn(shares: Floats, u: Floats) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _Key:
-    """Hash functions that have absorbed a secret and a context, from which the secret cannot be read."""
+    """A hash function keyed for one context, from which the secret cannot be read, and the commitment."""
 
     drawing: Any
     commitment: str
@@ -340,23 +354,25 @@ class _Key:
         return u
 
 
-def _absorbed(secret: Any, context: Any) -> _Key | Exception:
+def _derived(secret: Any, context: Any, beacon: Any) -> _Key | Exception:
     """Return the key, or what is wrong: raised here, an error would show the caller's variables too."""
     if (fault := _fault_of(secret)) is not None:
         return fault
-    if not isinstance(context, str):
-        return TypeError(f"context must be text, got a {type(context).__name__}")
+    for name, text in (("context", context), ("beacon", beacon)):
+        if not isinstance(text, str):
+            return TypeError(f"{name} must be text, got a {type(text).__name__}")
     if not context:
         return ValueError("context is empty: name what is decided, such as 'loans-2026'")
     try:
-        name = _utf8(context, "context")
+        parts = [_utf8(context, "context"), _utf8(beacon, "beacon")]
     except ValueError as error:
         return ValueError(str(error))
-    # The length first: no context and id together read like another context and id.
-    prefixed = len(name).to_bytes(8, "big") + name
-    committing = hashlib.blake2b(prefixed, key=secret, digest_size=32, person=_COMMIT)
-    drawing = hashlib.blake2b(prefixed, key=secret, digest_size=8, person=_DRAW)
-    return _Key(drawing, committing.hexdigest())
+    # The length first: no context and beacon together read like another pair.
+    named, public = (len(part).to_bytes(8, "big") + part for part in parts)
+    commitment = hashlib.blake2b(named, key=secret, digest_size=32, person=_COMMIT).hexdigest()
+    # BLAKE2b keeps its key in the clear until more than a block has come: what draws must have another.
+    derived = hashlib.blake2b(named + public, key=secret, digest_size=32, person=_KEY).digest()
+    return _Key(hashlib.blake2b(key=derived, digest_size=8, person=_DRAW), commitment)
 
 
 def _fault_of(secret: Any) -> Exception | None:
@@ -404,6 +420,8 @@ def _encoded(ids: Any) -> list[bytes]:
         raise TypeError(f"ids must be a sequence of ids, one per row, got a {type(ids).__name__}")
     column = np.asarray(ids) if is_array else None
     try:
+        if column is not None and column.dtype.kind == "S":
+            raise TypeError(f"ids: {_NUL_LOST}, got dtype {column.dtype}")
         if column is not None and (column.ndim != 1 or column.dtype.kind not in _ID_DTYPES):
             raise TypeError(
                 "ids must be text, integers or bytes, shape (n,); "
@@ -427,8 +445,12 @@ def _code(value: Any) -> bytes:
     kind = type(value)
     if kind is str or isinstance(value, str):
         code = _TEXT + _utf8(value, "ids")
+        if code.endswith(b"\0"):  # NumPy's arrays of text lose it: the same id would draw otherwise there
+            raise ValueError(f"ids: {value!r} ends in NUL, which arrays of text lose; strip it")
     elif kind is int or _is_integer(value):
         return b"%b%d" % (_TEXT, value)
+    elif isinstance(value, np.bytes_):
+        raise TypeError(f"ids: {_NUL_LOST}, got {value!r}")
     elif isinstance(value, bytes):
         code = _BYTES + value
     else:

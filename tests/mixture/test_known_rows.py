@@ -1,10 +1,17 @@
 """A mixture of models knows the rows it was made on: certificates refuse them."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import tailboost as tb
 
@@ -38,3 +45,131 @@ def test_a_point_of_the_trade_off_is_calibrated():
     assert np.max(list(errors.values())) < 0.4  # 95 % of the time, and the seed is fixed
     with pytest.raises(tb.SeenRowsError):
         tb.certify(point, X[600:1300], y[600:1300])
+
+
+# -- copies ------------------------------------------------------------------------------------------------
+
+
+def noise(n, seed):
+    """Rows whose labels no model can know: the true error is ½."""
+    r = np.random.default_rng(seed)
+    return r.normal(size=(n, 4)), r.integers(0, 2, n)
+
+
+def forest(X, y, estimator=None):
+    trees = estimator or RandomForestClassifier(10, random_state=0)
+    return tb.RobustMixtureClassifier([("forest", trees)], validation=0.3, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("how", ["twice", "bootstrap", "two bootstraps", "oversampled", "appended"])
+def test_copies_that_somebody_made_hide_no_training_row(how):
+    X, y = noise(300, 0)
+    r = np.random.default_rng(1)
+    rows = {
+        "twice": np.tile(np.arange(300), 2),
+        "bootstrap": r.integers(0, 300, 300),
+        "two bootstraps": r.integers(0, 300, 600),
+        "oversampled": np.r_[np.arange(300), np.repeat(np.flatnonzero(y == 1), 3)],
+        "appended": np.r_[np.arange(300), np.arange(200)],
+    }[how]
+    mix = forest(X[rows], y[rows])
+    with pytest.raises(tb.SeenRowsError, match="equal_rows='natural'"):
+        tb.certify(mix, X, y)
+    with pytest.raises(tb.SeenRowsError):
+        tb.calibrate(mix, X, y, max_error=0.4)
+    with pytest.warns(tb.ResubstitutionWarning):
+        mix.reweight(X, y)
+    assert tb.certify(mix, *noise(300, 2)).bound("mean").upper > 0.5
+
+
+def test_a_step_that_makes_rows_equal_hides_no_training_row():
+    X, y = noise(300, 0)
+    binned = make_pipeline(KBinsDiscretizer(4, encode="ordinal"), forest(X, y)).fit(X, y)
+    with pytest.raises(tb.SeenRowsError, match="100%"):
+        tb.certify(binned, X, y)
+    coarse = make_pipeline(KBinsDiscretizer(2, encode="ordinal"), forest(X, y)).fit(X, y)
+    new = noise(300, 1)
+    with pytest.raises(tb.SeenRowsError):
+        tb.certify(coarse, *new)
+    said = tb.certify(coarse, *new, equal_rows="natural")  # the caller's word
+    assert said.bound("mean").upper > 0.5
+    assert any(note.startswith("100 % of these rows equal a row that the model was") for note in said.notes)
+    assert any("is the word of who asked" in note for note in said.notes)
+    with pytest.raises(tb.SeenRowsError):
+        said.recheck(*noise(300, 2))
+    assert not said.recheck(*noise(300, 2), equal_rows="natural").contradicted
+
+
+def test_the_share_known_is_in_every_certificate():
+    (X, y), (Z, z) = noise(300, 0), noise(1000, 1)
+    mix = forest(X, y)
+    cert = tb.certify(mix, np.r_[X[:30], Z], np.r_[y[:30], z])
+    assert any(
+        note.startswith("2.91 % of these rows equal a row that the model was fitted on")
+        for note in cert.notes
+    )
+    with pytest.raises(tb.SeenRowsError, match="fitted on 13% of these rows"):
+        tb.certify(mix, np.r_[X[:150], Z], np.r_[y[:150], z])
+    with pytest.raises(ValueError, match="equal_rows must be 'copies' or 'natural', got 'yes'"):
+        tb.certify(mix, Z, z, equal_rows="yes")
+
+
+@pytest.mark.parametrize("how", ["alone", "with another", "in a pipeline", "within", "boosted"])
+def test_of_frozen_models_the_rows_are_not_known(how):
+    (X, y), (Z, z) = noise(300, 0), noise(300, 1)
+    frozen = FrozenEstimator(RandomForestClassifier(10, random_state=0).fit(X, y))
+    pairs = {
+        "alone": [("f", frozen)],
+        "with another": [("f", frozen), ("bayes", GaussianNB())],
+        "in a pipeline": [("f", make_pipeline(StandardScaler(), frozen))],
+        "within": [("f", CalibratedClassifierCV(frozen))],
+    }.get(how)
+    if how == "boosted":
+        mix = tb.AdaLPBoostClassifier(
+            make_pipeline(FrozenEstimator(StandardScaler().fit(X)), GaussianNB()), n_estimators=1
+        )
+        mix.fit(Z, z)
+    else:
+        mix = tb.RobustMixtureClassifier(pairs, random_state=0).fit(Z, z)
+    cert = tb.certify(mix, X, y)  # the forest's own rows
+    assert "on which rows it was fitted is not known" in str(cert)
+    assert "no more are among them" not in str(cert)
+    assert not mix.seen_rows_.complete
+    assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).seen_rows_.complete
+
+
+@pytest.mark.parametrize("name", ["AdaBoostClassifier", "RobustMixtureClassifier"])
+def test_rows_are_known_in_other_types_and_digits(name):
+    X, y = noise(300, 0)
+    clf = getattr(tb, name)([("f", RandomForestClassifier(5))] if name[0] == "R" else None).fit(X, y)
+    for rows in (X.astype(np.float32), X.round(6), X + 1e-12):
+        with pytest.raises(tb.SeenRowsError):
+            tb.certify(clf, rows, y)
+
+
+@pytest.mark.parametrize("name", ["AdaLPBoostClassifier", "AdaBoostClassifier", "RobustMixtureClassifier"])
+def test_validation_rows_that_were_fitted_on_are_said(name):
+    X, y = noise(200, 0)
+    clf = getattr(tb, name)([("f", RandomForestClassifier(5))] if name[0] == "R" else None)
+    with pytest.warns(tb.ResubstitutionWarning, match="100% of the 200 rows of X_val equal rows"):
+        clf.fit(X, y, X_val=X.astype(np.float32), y_val=y)
+    fresh = noise(200, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.ResubstitutionWarning)
+        clf.fit(X, y, X_val=fresh[0], y_val=fresh[1])
+
+
+def test_rows_a_point_was_picked_on_do_not_certify_it():
+    (X, y), (Z, z), (U, u) = (noise(300, seed) for seed in range(3))
+    for clf in (
+        tb.RobustMixtureClassifier(PAIRS, random_state=0),
+        tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=2),
+    ):
+        curve = clf.fit(X, y).tradeoff()
+        before = curve.at(0.01)
+        curve.predicted(Z, z)
+        point = curve.refined().at(0.01)
+        with pytest.raises(tb.SeenRowsError, match="combination was chosen on 100%"):
+            tb.certify(point, Z, z)
+        for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
+            tb.certify(model, *rows)

@@ -29,7 +29,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from tailboost._identity import Identity, differing
 from tailboost._interrupts import noticing_interrupts
 from tailboost._probe import probe_rows
-from tailboost._rows import Sketch, hash_rows
+from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost.checkpoints import Checkpoints, keep
@@ -42,7 +42,7 @@ from tailboost.classifiers._input import (
     read_problem,
     refuse_learner,
 )
-from tailboost.classifiers._known_rows import KnownRows
+from tailboost.classifiers._known_rows import KnownRows, holds_fitted, noting_seen
 from tailboost.classifiers._parameters import naming_near
 from tailboost.classifiers._plan import Plan, Schedule
 from tailboost.classifiers._warn import warn_user
@@ -309,6 +309,13 @@ class BaseBoostClassifier(
         with noticing_interrupts() as interrupted, ExitStack() as resources:
             try:
                 problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
+                # By these, rows that were fitted on or judged on are known.
+                seen = replace(problem.sketch, complete=not holds_fitted(self._learner()))
+                chosen: tuple[Sketch, ...] = ()
+                if problem.validation is not None:
+                    X_val, judged = problem.validation
+                    problem.validation = X_val, noting_seen(seen, X_val, judged)
+                    chosen = (Sketch.of_rows(X_val),)
                 routed = _check_method_params(X, routed, indices=problem.used)
                 data = problem.fingerprint(self.classes_)
                 goes_on = self._goes_on(data)
@@ -321,9 +328,7 @@ class BaseBoostClassifier(
                 self._restore(before)
                 raise
             self.probe_rows_ = probe_rows(problem.X, identity.entropy)  # by them a model file is checked
-            self.seen_rows_ = problem.sketch  # by them rows that were fitted on are known
-            judged = () if problem.validation is None else (problem.validation[0],)
-            self.chosen_rows_ = tuple(Sketch.of(hash_rows(X_val)) for X_val in judged)
+            self.seen_rows_, self.chosen_rows_ = seen, chosen
             try:
                 if goes_on:
                     self._run = self._run.snapshot()

@@ -4,15 +4,40 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._rows import Sketch, hash_rows
+from tailboost._rows import Sketch, hash_rounded_rows, too_many
 from tailboost._typing import Ints
 from tailboost.classifiers._warn import warn_user
 from tailboost.data import Rows
+
+#: What rows that equal known ones are held for: copies that somebody made, or chance where values are few.
+EqualRows = Literal["copies", "natural"]
+
+
+def check_equal_rows(value: Any) -> None:
+    """Raise if ``equal_rows`` is no word that it may be."""
+    if value not in ("copies", "natural"):
+        raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
+
+
+def holds_fitted(estimator: Any) -> bool:
+    """Whether an estimator, or one within it, comes fitted, so that its rows are not those of this fit."""
+    if isinstance(estimator, FrozenEstimator):
+        return True
+    if isinstance(estimator, (list, tuple)):
+        return any(map(holds_fitted, estimator))
+    if not isinstance(estimator, BaseEstimator):
+        return False
+    return any(
+        holds_fitted(value) or (name == "cv" and isinstance(value, str) and value == "prefit")
+        for name, value in estimator.get_params(deep=False).items()
+    )
 
 
 class SeenRowsError(ValueError):
@@ -23,13 +48,39 @@ class ResubstitutionWarning(UserWarning):
     """λ is chosen on rows that members were fitted on, whose losses are too small."""
 
 
+def noting_seen(seen: Sketch, X: Any, rows: Rows, instead: str = "") -> Rows:
+    """Return rows given to choose λ on, with a word and a warning if members were fitted on them.
+
+    Parameters
+    ----------
+    seen : Sketch
+        Of the rows that were fitted on.
+    X, rows
+        The rows, and what is known of them.
+    instead : str
+        What λ is chosen on where none are given.
+    """
+    hashes = hash_rounded_rows(X)
+    if not seen.beyond_chance(hashes):
+        return rows
+    share = seen.share(hashes)
+    otherwise = f", or leave X and y out for {instead}" if instead else ""
+    warn_user(
+        f"{share:.0%} of {rows.words} equal rows that were fitted on, and members err less there than on "
+        f"fresh rows: give rows that were not given to fit{otherwise} (nothing is wrong where features "
+        "take so few values that fresh rows equal others)",
+        ResubstitutionWarning,
+    )
+    return replace(rows, words=f"{rows.words}, {share:.0%} of which equal rows fitted on", fitted=True)
+
+
 class KnownRows:
     """What a fitted classifier says of rows that are to judge it.
 
     Attributes
     ----------
     seen_rows_ : Sketch
-        Fingerprints of the rows that members were fitted on.
+        Fingerprints of the rows that members were fitted on: of all, if it is ``complete``.
     chosen_rows_ : tuple of Sketch
         Those of other rows that the combination was chosen on.
     """
@@ -41,30 +92,20 @@ class KnownRows:
     def _checked(self, X: Any) -> Any:
         """Return a table in the form in which it was fitted on."""
 
-    def _noting_seen(self, X: Any, rows: Rows, instead: str) -> Rows:
-        """Return rows given to choose λ on, with a word and a warning if members were fitted on them."""
-        hashes = hash_rows(X)
-        if not self.seen_rows_.beyond_chance(hashes):
-            return rows
-        share = self.seen_rows_.share(hashes)
-        warn_user(
-            f"{share:.0%} of {rows.words} were fitted on, and members err less there than on fresh rows: "
-            f"give rows that were not given to fit, or leave X and y out for {instead}",
-            ResubstitutionWarning,
-        )
-        return replace(rows, words=f"{rows.words}, {share:.0%} of which were fitted on", fitted=True)
-
     def seen_share(self, X: Any) -> float:
         """Return the share of some rows that members were fitted on: errors on such rows say little.
 
         Rows are known by their content, labels aside, from fingerprints kept with the model
         (``seen_rows_``, also in its file): of all training rows up to 50,000 different ones, else of a sample
-        of so many. Whoever has the model can so find out whether a row that he knows was among them.
+        of so many. Whoever has the model can so find out whether a row that he knows was among them. Numbers
+        are compared as float32 and, where they are no integers, rounded (to six decimal digits where a row
+        has one such number, four with three, two with 200), so that rows are known after a file, another
+        type or a column of objects; rows that were scaled, shuffled or disturbed are not.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The rows; in a table with few different values fresh rows may equal others by chance.
+            The rows; in a table with few different values fresh rows equal others by chance.
 
         Returns
         -------
@@ -82,15 +123,14 @@ class KnownRows:
         1.0
         """
         check_is_fitted(self)
-        hashes = hash_rows(self._checked(X))
-        return self.seen_rows_.share(hashes)
+        return self.seen_rows_.share(hash_rounded_rows(self._checked(X)))
 
     def check_unseen(self, X: Any, name: str = "X") -> None:
         """Raise if some rows had a part in making this classifier, so that its errors there prove little.
 
-        That is if more of them than chance explains (and than one in twenty) were fitted on or were among
-        the rows that members were judged on: ``X_val``, and rows given to ``reweight`` or
-        `tailboost.calibrate`. Rows are known as in `seen_share`.
+        That is if more than one in twenty of them (by three standard errors) equal rows that were fitted on,
+        or rows that members were judged on: ``X_val``, and rows given to ``reweight``, to ``predicted`` of a
+        trade-off before its point was taken, or to `tailboost.calibrate`. Rows are known as in `seen_share`.
 
         Parameters
         ----------
@@ -119,12 +159,12 @@ class KnownRows:
         ndarray of shape (m, 2)
         """
         check_is_fitted(self)
-        hashes = hash_rows(self._checked(X))
+        hashes = hash_rounded_rows(self._checked(X))
         known = [sketch.knows(hashes) for sketch in (self.seen_rows_, *self.chosen_rows_)]
         return np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
 
     def refuse_known(self, counts: Ints, name: str = "X") -> None:
-        """Raise if the counts of `count_known` are more than chance explains.
+        """Raise if the counts of `count_known` are above one in twenty.
 
         Parameters
         ----------
@@ -139,10 +179,11 @@ class KnownRows:
             Names the share of the rows.
         """
         words = ["members were fitted on", *["the combination was chosen on"] * len(self.chosen_rows_)]
-        sketches = (self.seen_rows_, *self.chosen_rows_)
-        for why, sketch, (known, sampled) in zip(words, sketches, counts.tolist(), strict=True):
-            if sketch.too_many(known, sampled):
+        for why, (known, sampled) in zip(words, counts.tolist(), strict=True):
+            if too_many(known, sampled):
                 raise SeenRowsError(
-                    f"{name}: {why} {known / sampled:.0%} of these rows, and errors there are smaller "
-                    "than on new rows: give rows that had no part in making the classifier"
+                    f"{name}: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
+                    "errors there are smaller than on new rows: give rows that had no part in making the "
+                    "classifier (where features take so few values that fresh rows equal others, and nobody "
+                    "copied a row, say equal_rows='natural')"
                 )

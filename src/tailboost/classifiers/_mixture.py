@@ -15,12 +15,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number, n_rows_of
-from tailboost._rows import Sketch, hash_rows
+from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given
-from tailboost.classifiers._known_rows import ResubstitutionWarning
+from tailboost.classifiers._known_rows import ResubstitutionWarning, noting_seen
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.classifiers._randomized import RandomizedClassifier
 from tailboost.classifiers._target_game import warn_of_targets
@@ -152,8 +152,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 raise ValueError("objective='worst_group' needs groups")
             given = ValidationRows(X, y, groups, sample_weight)
             X, rows = judged_rows(new, self._learner(), given, "", "the {:,} rows given to reweight")
-            rows = self._noting_seen(X, rows, KEPT)
-            new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(X)))
+            rows = noting_seen(self.seen_rows_, X, rows, KEPT)
+            new.chosen_rows_ = (*self.chosen_rows_, Sketch.of_rows(X))
             limited = max_error is not None or (own and combiner.limit is not None)
             combiner = combiner.judged_on(X, self._own_groups(rows) if own else rows, limited)
         elif groups is not None:
@@ -233,7 +233,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """
         check_is_fitted(self)
         mixture = self.combiner_.aiming_at(self.objective_)
-        return trace(mixture, Source(self.ensemble_, self.objective_, self._within, self._judge), budgets)
+        source = Source(self.ensemble_, self.objective_, self._within, self._judge, self._checked)
+        return trace(mixture, source, budgets)
 
     def _within(self, mean_budget: float) -> Self:
         combiner = self.combiner_.aiming_at(self.objective_, mean_budget=mean_budget)

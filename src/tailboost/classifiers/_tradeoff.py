@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from tailboost._html import html_table, text_table
 from tailboost._numbers import check_number
+from tailboost._rows import Sketch
+from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost._units import told
 from tailboost.combiners import Ledger, Mixture, MixtureEnsemble, Objective
@@ -131,8 +133,16 @@ class TradeOff:
         ------
         ValueError
             If ``mean_budget`` is not such a number.
+
+        Notes
+        -----
+        Rows that were given to `predicted` before had a part in the choice of a point: the classifier knows
+        them (``chosen_rows_``), and `tailboost.certify` refuses them.
         """
-        return self._source.within(checked_budget(mean_budget))
+        point = self._source.within(checked_budget(mean_budget))
+        if self._source.looked_at:
+            point.chosen_rows_ = (*point.chosen_rows_, *self._source.looked_at)
+        return point
 
     def predicted(
         self,
@@ -169,6 +179,8 @@ class TradeOff:
         """
         rows, answers = self._source.judge(X, y, groups, sample_weight)
         self._source.objective.check(rows)
+        if X is not None and self._source.checked is not None:
+            self._source.looked_at.append(Sketch.of_rows(self._source.checked(unpack(X, y)[0])))
         ledger = Ledger.new(rows, [])
         means, worsts = [], []
         for mixture in self.mixture:
@@ -286,12 +298,18 @@ class Source:
         ``within(mean_budget)`` returns the classifier of a point.
     judge : callable
         ``judge(X, y, groups, sample_weight)`` returns checked rows and the members' answers to them.
+    checked : callable or None
+        ``checked(X)`` returns a table in the form in which the classifier was fitted on; None without rows.
+    looked_at : list of Sketch
+        Fingerprints of the rows on which points were measured: who then takes one may have chosen it by them.
     """
 
     ensemble: MixtureEnsemble
     objective: Objective
     within: Callable[[float], Any]
     judge: Callable[[Any, Any, Any, Any], tuple[Rows, Sequence[NDArray[Any]]]]
+    checked: Callable[[Any], Any] | None
+    looked_at: list[Sketch] = field(default_factory=list)
 
 
 def trace(mixture: Mixture, source: Source, budgets: Any = None) -> TradeOff:

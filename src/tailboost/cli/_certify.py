@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -35,6 +35,13 @@ def certify(
         float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")
     ] = 0.95,
     max_error: MaxError = None,
+    equal_rows: Annotated[
+        Literal["copies", "natural"],
+        typer.Option(
+            help="What rows equal to some fitted on are: copies, which are refused, or natural, where "
+            "columns take few values and nobody copied a row."
+        ),
+    ] = "copies",
     sep: Sep = ",",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -44,7 +51,7 @@ def certify(
 
     All bounds hold together with the stated confidence. Without --max-error and --group the targets of the
     fit serve. A model that answers by the group is told it from DATA, and its groups are bounded. Rows that
-    the model was fitted on are refused.
+    the model was fitted on, or rows equal to them, are refused if they are more than one in twenty.
     """
     with exit_codes(verbose, quiet):
         aims = read_targets(max_error)
@@ -62,7 +69,13 @@ def certify(
                 aims = classifier.max_error
             with bad_input(f"{data}: "):
                 certificate = bounds_of(
-                    classifier, later.rows, y, confidence=confidence, groups=groups, max_error=aims
+                    classifier,
+                    later.rows,
+                    y,
+                    confidence=confidence,
+                    groups=groups,
+                    max_error=aims,
+                    equal_rows=equal_rows,
                 )
         if as_json:
             tell_json(certificate.to_dict())

@@ -109,6 +109,13 @@ def decide(
             metavar="TEXT", help="What is decided, such as loans-2026; by default the target's name."
         ),
     ] = None,
+    beacon: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="A random value that the public saw drawn after the commitment was published.",
+        ),
+    ] = "",
     escape_formulas: Escape = False,
     sep: Sep = ",",
     quiet: Quiet = False,
@@ -116,9 +123,10 @@ def decide(
 ) -> None:
     """Draw a decision for each row by its id: id, prediction, the member that answered, and the number drawn.
 
-    The same id gets the same draw in any file, order and process, as long as secret and context are the same.
-    The commitment that is printed ties both down without telling the secret: publish it before you decide.
-    When drawing is not acceptable, use `tailboost predict`.
+    The same id gets the same draw in any file, order and process, as long as secret, context and
+    beacon are the same. The commitment that is printed ties secret and context down without telling the
+    secret: publish it before you decide, and before a beacon is drawn. When drawing is not acceptable, use
+    `tailboost predict`.
     """
     with exit_codes(verbose, quiet):
         check_output("--out", out, model, data)
@@ -137,7 +145,7 @@ def decide(
                 "--context: this model does not say what its target was called; say what is decided"
             )
         with bad_input(f"{model}: "):
-            policy = RandomizedDecision(stored.classifier, _secret(secret_env), about)
+            policy = RandomizedDecision(stored.classifier, _secret(secret_env), about, beacon)
         with warnings_as_lines():
             later = stored.rows_of(data, sep, purpose="decide on", but=[identity])
             ids = later.column(identity, "--id")

@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 from tailboost._checks import check_same_kind, label_column, positions
-from tailboost._rows import Sketch, hash_rows, shortest
+from tailboost._rows import Sketch, hash_rounded_rows, shortest
 from tailboost._typing import Labels
 from tailboost.certificates import (
     Asked,
@@ -18,10 +18,13 @@ from tailboost.certificates import (
     Scored,
     certificate_of,
     final_step,
+    groups_of_fit,
     last_step,
     rule_losses,
     rules_of,
+    units_listed,
 )
+from tailboost.classifiers._known_rows import EqualRows, check_equal_rows
 from tailboost.dask._collections import Column, partitions
 from tailboost.dask._counting import WEIGHT, added, count, values_of
 
@@ -38,6 +41,8 @@ def certify(
     shifts: Sequence[float] = (),
     groups: Any = None,
     max_error: Any = None,
+    units: Any = None,
+    equal_rows: EqualRows = "copies",
 ) -> Certificate:
     """Bound a classifier's errors on new rows, from rows in Dask collections.
 
@@ -61,6 +66,10 @@ def certify(
         Groups of the rows.
     max_error : float or dict, optional
         Targets, as in `tailboost.certify`.
+    units : list or dict of lists, optional
+        The groups that there are, as in `tailboost.certify`.
+    equal_rows : {"copies", "natural"}, default="copies"
+        What rows that equal others are held for, as in `tailboost.certify`.
 
     Returns
     -------
@@ -74,6 +83,7 @@ def certify(
         If an argument is not as described.
     """
     asked = Asked.of(confidence, alphas, shifts)
+    check_equal_rows(equal_rows)
     model = model.to_local() if hasattr(model, "to_local") else model
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
@@ -85,20 +95,27 @@ def certify(
     final, known = last_step(model), None
     if judged[0][1] is not None:
         known = np.sum([counts for _, counts, _ in judged], axis=0)
-        final.refuse_known(known)
+        if equal_rows != "natural":
+            final.refuse_known(known)
     table = added([found for found, _, _ in judged])
     times = table[WEIGHT].to_numpy().astype(np.intp)
     losses = np.atleast_2d(values_of(table, "losses").T)
     rules = rules_of(final)
+    named_groups = _groups(groups, table, times)
+    _, named = units_listed(units, named_groups)
     scored = Scored(
         np.repeat(values_of(table, "y"), times),
         label_column(model.classes_, "classes_"),
         {rule: np.repeat(own, times) for rule, own in zip(rules, losses, strict=True)},
         None,
-        known is not None,
+        known,
+        known is not None and final.seen_rows_.complete,
+        groups=named,
+        groups_of_fit=groups_of_fit(final),
+        equal_rows=equal_rows,
     )
     sketch = Sketch.merged([short for _, _, short in judged])
-    cert = certificate_of(scored, _groups(groups, table, times), max_error, asked, model, sketch)
+    cert = certificate_of(scored, named_groups, max_error, asked, model, sketch)
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
 
@@ -128,4 +145,4 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     known = final.count_known(table) if hasattr(final, "seen_rows_") else None
     columns = [("y", labels), ("losses", np.column_stack(losses))]
     columns += [] if groups is None else [("groups", groups)]
-    return count(*columns), known, shortest(hash_rows(X))
+    return count(*columns), known, shortest(hash_rounded_rows(X))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from xgboost.collective import CommunicatorContext
 
 from tailboost._checks import n_rows_of, positions, refuse_missing
-from tailboost._rows import hash_rows, shortest
+from tailboost._rows import hash_rounded_rows, hash_rows, shortest, together
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.data import take
 from tailboost.learners._hist import AT_ONCE
@@ -364,6 +364,7 @@ def look(fit: str, reading: Reading) -> Look:
     digest, end = 0, 0
     sample = _Smallest(ROWS_FOR_CUTS)
     given = _Smallest(PROBED)
+    short = []
     for number in sorted(part.files):
         with part.files[number].open("rb") as file:
             X, y, weight, columns = pickle.load(file)
@@ -373,6 +374,7 @@ def look(fit: str, reading: Reading) -> Look:
         same = getattr(X, "dtype", None) == np.float32
         sample.add(table, hashes if same else hash_rows(table))
         given.add(X, hashes)
+        short.append(shortest(hash_rounded_rows(X)))
         codes = [positions(y, reading.classes, "y")]
         codes += [positions(c, v, "groups") for c, v in zip(columns, reading.groups, strict=True)]
         strata = combined(codes, reading.radices)
@@ -387,7 +389,7 @@ def look(fit: str, reading: Reading) -> Look:
     if least == part.weight.max():
         part.weight = np.broadcast_to(np.float64(least), len(part.y))  # one number in memory
     tally = part.split(in_blocks(lambda rows: part.hashes[rows] & np.uint64(1), len(part.y), np.int8), 2)
-    return Look(tally, least, *sample.rows(), *given.rows(), shortest(part.hashes), digest)
+    return Look(tally, least, *sample.rows(), *given.rows(), together(short), digest)
 
 
 def combined(codes: list[Ints], radices: list[int]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_weights, n_rows_of, positions
-from tailboost._rows import Sketch, hash_rows
+from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost.classifiers._input import (
@@ -20,6 +20,7 @@ from tailboost.classifiers._input import (
     labels_of,
     rows_given,
 )
+from tailboost.classifiers._known_rows import noting_seen
 from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
@@ -93,7 +94,7 @@ class ProbabilityMixture(MixtureAnswers):
             X, y = unpack(X, y)
             X, rows = judged_rows(self, self, ValidationRows(X, y, groups, sample_weight), "", words)
             if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
-                rows = self._noting_seen(X, rows, "the probabilities kept with the model")
+                rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
             table = models.transform(X)
             return Judged.of(models, [table[(i,)] for i in range(len(models.names))], rows)
         judged = Judged.of(models, *self._given(models, X, y, groups, sample_weight, words))
@@ -393,7 +394,7 @@ class ProbabilityMixture(MixtureAnswers):
                 new._name_groups(groups)
             judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
             if judged.models.fitted:
-                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(self._checked(unpack(X, y)[0]))))
+                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of_rows(self._checked(unpack(X, y)[0])))
         elif groups is not None or name != self._objective_name:
             judged = judged.kept()
             if groups is not None:
@@ -436,7 +437,7 @@ class ProbabilityMixture(MixtureAnswers):
             if judged.models.fitted:
                 checked = self._checked(unpack(X, y)[0])
                 table = checked if used is None else take(checked, used)
-                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of(hash_rows(checked)))
+                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of_rows(checked))
         else:
             judged = judged.kept()
             if groups is not None:
@@ -514,7 +515,9 @@ class ProbabilityMixture(MixtureAnswers):
             new._settle(self._judged, self.combiner_, limited=False)
             return new
 
-        return trace(mixture, Source(self.ensemble_, self.objective_, within, self._answered), budgets)
+        checked = self._checked if self._models.fitted else None
+        source = Source(self.ensemble_, self.objective_, within, self._answered, checked)
+        return trace(mixture, source, budgets)
 
     def _answered(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Rows, list[Any]]:
         """Return rows to measure errors on, and the answers of all members to them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost._checks import as_pandas, n_rows_of, refuse_missing
 from tailboost._probe import probe_rows
-from tailboost._rows import Sketch, hash_rows
+from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost.classifiers._docs import documented
 from tailboost.classifiers._input import (
@@ -28,6 +29,7 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
+from tailboost.classifiers._known_rows import holds_fitted, noting_seen
 from tailboost.classifiers._parameters import naming_near
 from tailboost.data import Problem, Rows, take
 from tailboost.io import TableEncoder
@@ -339,13 +341,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._check_names(estimators)
         check_estimators(estimators, sample_weight is not None)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
+        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         problem = read_problem(self, self, X, y, sample_weight, groups, None)
         if groups is not None:
             self._check_columns()
         if validation.given:
             check_group_arguments(groups, validation)
             check_validation(validation, self.validation)
-            problem.validation = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
+            X_val, rows_val = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
+            if not frozen:
+                rows_val = noting_seen(problem.sketch, X_val, rows_val)
+            problem.validation = X_val, rows_val
         stated, names = self._stated, getattr(self, "_group_names", None)
         costs = costs_of(costs, problem.n_given, len(self.classes_), problem.used)
         if stated is not None:  # what is not there is found before anything is fitted
@@ -375,12 +381,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._warn()
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
-        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        fitted_on, chosen_on = np.split(problem.hashes, [0 if frozen else len(problem.hashes)])
+        fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
+        self.seen_rows_ = replace(fitted_on, complete=not holds_fitted(estimators))
+        chosen_on = problem.sketch if frozen else None
         if problem.validation is not None:
-            chosen_on = hash_rows(problem.validation[0])
-        self.seen_rows_ = Sketch.of(fitted_on)
-        self.chosen_rows_ = (Sketch.of(chosen_on),) if len(chosen_on) else ()
+            chosen_on = Sketch.of_rows(problem.validation[0])
+        self.chosen_rows_ = () if chosen_on is None else (chosen_on,)
         return self
 
     def _check_names(self, estimators: list[Any]) -> None:
