@@ -37,7 +37,13 @@ class StandIn:
         return self
 
     def tradeoff(self):
-        return SimpleNamespace(mean=np.array([0.2, 0.3]), worst=np.array([0.5, 0.4]), at=self.at)
+        return SimpleNamespace(
+            mean=np.array([0.2, 0.3]), worst=np.array([0.5, 0.4]), at=self.at, predicted=self.predicted
+        )
+
+    def predicted(self, X, y, groups=None):
+        assert (groups is None) == (self.kind == "classes")
+        return SimpleNamespace(mean=np.array([0.25, 0.3]), worst=np.array([0.6, 0.5]))
 
     def at(self, budget):
         self.asked.append(budget)
@@ -80,6 +86,43 @@ def test_it_runs_resumes_and_reports(tmp_path, toys):
     assert [len(points) for points in found["cases"]["two, cells"].values()] == [3, 3]
     assert found["Stand-in, predict"]["all"][0] == 3 * 2
     assert (settings.out / "tradeoff.png").exists()
+    # What any number of a page can be checked against: each split, for two classes the error of each.
+    points = found["points"]["two, classes"]
+    assert len(points["always 0"]) == 2
+    mean, worst, *of_classes = points["always 0"][0]
+    assert of_classes == [0.0, 1.0]
+    assert worst == 1.0
+    assert 0.3 < mean < 0.7
+    assert len(points["Stand-in, mean_budget=0.02"][0]) == 4
+    assert len(found["points"]["three, classes"]["always 0"][0]) == 2
+    assert 0 <= found["twin"]["Stand-in"]["0.7"] <= found["twin"]["Stand-in"]["0.9"] <= 1
+
+
+def test_the_regret_is_that_of_the_cells(tmp_path, toys):
+    """By hand: theirs take one constant for every w, ours the one or the other of two points."""
+    settings = Settings(tmp_path, tmp_path, repeats=1, say=str)
+    get_experiment("tradeoff").run(settings)
+    cells = [json.loads(line) for line in (tmp_path / "tradeoff-opponents.jsonl").read_text().splitlines()]
+    theirs = next(c["values"]["classes"] for c in cells if c["key"]["set"] == "three")
+    best = min(theirs.values(), key=lambda p: p["out of fold"][0])  # the worst class is 1 for both
+    # Ours: (.2, .5) and (.3, .4) out of fold, the second from w = ½ on; on test rows (.25, .6), (.3, .5).
+    ours = 0.5 * (0.75 * 0.25 + 0.25 * 0.6) + 0.5 * (0.25 * 0.3 + 0.75 * 0.5)
+    scale = 1 - 1 / 3 - np.mean(theirs["always 0"]["test"])  # the only one that is not tuned
+    less = (ours - np.mean(best["test"])) / scale
+    found = json.loads((tmp_path / "tradeoff.json").read_text())["regret"]["Stand-in"]["all"]
+    assert found["cases"]["three, classes"] == [pytest.approx(less, rel=1e-4), None]
+
+
+def test_what_is_not_computed_is_named(tmp_path, toys):
+    told = []
+    settings = Settings(tmp_path, tmp_path, repeats=2, say=told.append, only=("two",), seed=1)
+    text = get_experiment("tradeoff").run(settings)
+    assert len(told) == 1 + 2  # the opponents, and ours for classes and cells
+    assert "Splits: 1 of two, classes, two, cells. Not computed: two (seed 0); three (seed 0, 1)." in text
+    with pytest.raises(ValueError, match="--only: no set 'four' here; there are two, three"):
+        get_experiment("tradeoff").run(Settings(tmp_path, tmp_path, only=("four",)))
+    with pytest.raises(ValueError, match="nothing to read"):
+        get_experiment("tradeoff").run(Settings(tmp_path / "new", tmp_path, only=("two",), seed=5))
 
 
 def test_opponents_alone_are_not_computed_again(tmp_path, toys):
@@ -96,12 +139,19 @@ def test_the_point_is_that_of_the_out_of_fold_mean():
     theirs = {str(mean): {"out of fold": [mean, 1.0]} for mean in (0.05, 0.2, 0.26, 0.3, 0.9)}
     StandIn.asked = []
     found = tradeoff.of_ours(bench, "classes", StandIn, theirs)
-    assert StandIn.asked == pytest.approx([0.0, 0.06, 0.1])  # within the curve, each once
+    # Within the curve, each once; then what users ask for.
+    assert StandIn.asked == pytest.approx([0.0, 0.06, 0.1, 0.02, 0.05, 1.0])
+    assert found["asked"]["mean_budget=0.02"]["out of fold"] == pytest.approx([0.22, 0.48])
+    assert found["asked"]["no budget"]["out of fold"] == pytest.approx([0.3, 0.4])
+    assert found["curve"] == {"out of fold": [[0.2, 0.5], [0.3, 0.4]], "test": [[0.25, 0.6], [0.3, 0.5]]}
+    assert found["sizes"] == np.bincount(bench.rows.test.y).tolist()
     assert found["points"]["0.26"]["out of fold"] == pytest.approx([0.26, 0.44])
     assert found["points"]["0.9"] == found["points"]["0.3"]
     model = LogisticRegression().fit(bench.rows.train.X, bench.rows.train.y)
     y, X = bench.rows.test.y, bench.rows.test.X
-    worst = max(metrics.class_errors(y, model.predict(X)).values())
+    by_class = list(metrics.class_errors(y, model.predict(X)).values())
+    assert found["points"]["0.2"]["units"] == pytest.approx(by_class, abs=1e-5)
+    worst = max(by_class)
     assert found["points"]["0.2"]["predict"] == pytest.approx(
         [np.mean(model.predict(X) != y), worst], abs=1e-5
     )
@@ -135,7 +185,9 @@ def test_mean_and_worst_are_those_of_the_metrics():
     ],
 )
 def test_verdicts(ours, verdict):
-    pair = tradeoff.Pair("case", "opponent", np.array([0.2, 0.5]), {"predict": np.array(ours)})
+    pair = tradeoff.Pair(
+        "case", "opponent", np.array([0.2, 0.5]), {"predict": np.array(ours)}, np.array([0.1, 0.5]), [[9, 9]]
+    )
     assert pair.verdict("predict") == verdict
 
 
