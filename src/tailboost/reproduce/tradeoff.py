@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -202,12 +202,23 @@ def of_ours(
 # -- all splits ------------------------------------------------------------------------------------------
 
 
-def benches(settings: Settings) -> Iterator[tuple[str, int, Bench]]:
-    """Yield the title of the set, the seed, and the split: all sets with one seed, then with the next."""
-    data = {name: with_joint_groups(name, of) for name, of in load_all(settings.folder, SETS).items()}
+def benches(settings: Settings, sets: Sequence[str]) -> Iterator[tuple[str, int, Bench, bool]]:
+    """Yield the title of the set, the seed, the split, and whether it is to be computed now if it is missing.
+
+    All sets come with one seed, then with the next.
+
+    Raises
+    ------
+    ValueError
+        For a set in ``settings.only`` that is none of them.
+    """
+    if unknown := set(settings.only).difference(sets):
+        raise ValueError(f"--only: no set {min(unknown)!r} here; there are {', '.join(sets)}")
+    data = {name: with_joint_groups(name, of) for name, of in load_all(settings.folder, sets).items()}
     for seed in range(settings.repeats):
         for name, of in data.items():
-            yield name, seed, bench_of(of, seed, settings.n_jobs)
+            chosen = name in (settings.only or sets) and settings.seed in (None, seed)
+            yield name, seed, bench_of(of, seed, settings.n_jobs), chosen and not settings.late
 
 
 def opponents_of(cells: Cells, title: str, seed: int, bench: Bench) -> dict[str, Any]:
@@ -218,7 +229,7 @@ def opponents_of(cells: Cells, title: str, seed: int, bench: Bench) -> dict[str,
 def opponents_alone(settings: Settings, name: str = "tradeoff") -> Cells:
     """Compute the opponents' part of the experiment."""
     cells = Cells(settings, f"{name}-opponents", len(SETS) * settings.repeats)
-    for title, seed, bench in benches(settings):
+    for title, seed, bench, _ in benches(settings, SETS):
         opponents_of(cells, title, seed, bench)
     return cells
 
@@ -293,19 +304,16 @@ def play(settings: Settings, name: str) -> Report:
     """Compute what is missing, as far as the time goes, and read what is there."""
     theirs = Cells(settings, f"{name}-opponents", len(SETS) * settings.repeats)
     cells = Cells(settings, name, (len(SETS) + len(set(GROUPS) & set(SETS))) * len(OURS) * settings.repeats)
-    wanted = frozenset(settings.only or SETS)
-    if unknown := wanted.difference(SETS):
-        raise ValueError(f"--only: no set {sorted(unknown)[0]!r} here; there are {', '.join(SETS)}")
     found: Found = {}
     left: dict[str, list[int]] = {}
-    for title, seed, bench in benches(settings):
+    for title, seed, bench, wanted in benches(settings, SETS):
         keys = {
             (kind, method): {"set": title, "seed": seed, "units": kind, "method": method}
             for kind in _kinds(bench)
             for method in OURS
         }
         there = {"set": title, "seed": seed} in theirs and all(key in cells for key in keys.values())
-        if not there and (settings.late or title not in wanted or settings.seed not in (None, seed)):
+        if not (there or wanted):
             left.setdefault(title, []).append(seed)
             continue
         measured = opponents_of(theirs, title, seed, bench)
@@ -429,7 +437,7 @@ def _by(pairs: list[Pair], key: Callable[[Pair], str]) -> dict[str, list[Pair]]:
 
 def _report(settings: Settings, found: Found, left: Mapping[str, list[int]]) -> Report:
     counts = {case_of(*case): len(splits) for case, splits in found.items()}
-    parts = [_about(counts, left)]
+    parts = [about(counts, left)]
     summary: dict[str, Any] = {
         "repeats": settings.repeats, "within": WITHIN, "splits": counts, "not computed": left,
         "regret": {}, "twin": {}, "cases": {}, "points": _points(found),
@@ -483,7 +491,8 @@ def _report(settings: Settings, found: Found, left: Mapping[str, list[int]]) -> 
     return Report("\n\n".join(parts), summary, partial(_picture, kept))
 
 
-def _about(counts: Mapping[str, int], left: Mapping[str, list[int]]) -> str:
+def about(counts: Mapping[str, int], left: Mapping[str, list[int]]) -> str:
+    """Say how many splits there are, and which were not computed."""
     by_count: dict[int, list[str]] = {}
     for case, count in counts.items():
         by_count.setdefault(count, []).append(case)
@@ -506,7 +515,7 @@ def _regret_table(method: str, by_side: Mapping[str, Regret], counts: Mapping[st
         markdown(header, body),
     ]
     rows = [
-        [case, counts[case], *(_signed(*by_side[side].cases[case]) for side in by_side)] for case in counts
+        [case, counts[case], *(signed(*by_side[side].cases[case]) for side in by_side)] for case in counts
     ]
     parts += [
         "By case; ± half the 95 % interval, corrected for splits that share rows.",
@@ -515,7 +524,8 @@ def _regret_table(method: str, by_side: Mapping[str, Regret], counts: Mapping[st
     return "\n\n".join(parts)
 
 
-def _signed(mean: float, half: float) -> str:
+def signed(mean: float, half: float) -> str:
+    """Return a mean with its sign, ± half its interval, if that is known."""
     return f"{mean:+.3f}" + (f" ± {half:.3f}" if np.isfinite(half) else "")
 
 
