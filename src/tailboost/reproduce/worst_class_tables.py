@@ -2,9 +2,10 @@
 
 Splits, opponents and the robust mixture are those of `tradeoff`, whose finished cells serve: stratified
 70/30, at most 4,000 training and 10,000 test rows. Classes with fewer than eight rows are left out (ecoli:
-omL, imL, imS; yeast: ERL; white wine: quality 9): a stratified test set would have two of them at most. "Tuned" are
-class weights with the least worst-class error out of fold, for any number of classes. "Logit-adjusted trees"
-are the learner that worst-class boosting boosts: tuned, they are the same pool without boosting.
+omL, imL, imS; yeast: ERL; white wine: quality 9): a stratified test set would have two of them at most.
+"Tuned" are class weights with the least worst-class error out of fold, for any number of classes.
+"Logit-adjusted trees" are the learner that worst-class boosting boosts: tuned, they are the same pool without
+boosting.
 """
 
 from __future__ import annotations
