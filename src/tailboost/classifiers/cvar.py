@@ -122,8 +122,8 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     weighted loss of the rounds: `guarantee_` prints that bound, and none where λ was chosen on other rows.
 
     **Which α?** α must exceed ``error · K/(K−1)`` for a model with that error to beat the coin flip (the K
-    constants mixed evenly, CVaR ``1 − 1/K`` at every α). Below it the exact optimum is a coin flip;
-    `guarantee_` says so in words and from which α on the pool beats it.
+    constants mixed evenly, CVaR ``1 − 1/K`` at every α). Below it no single model beats the coin; a mixture
+    may, where its members err on different rows. `guarantee_` says from which α on the pool beats it.
 
     Parameters
     ----------

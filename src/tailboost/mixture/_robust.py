@@ -116,8 +116,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     bound_met_ : bool or None
         Whether these errors are all at most ``max_error``; None without one.
     gap_ : float
-        Optimality gap of λ: no other λ makes what it minimises lower by more than this. For one member alone
-        it is what sharing would gain on the rows of the choice.
+        Optimality gap of λ: no other λ makes what it minimises lower by more than this. For one member alone,
+        which the largest error to be expected chose, it is about the largest steered error: what sharing
+        would lower that by on the rows of the choice.
     objective_ : Objective
         What λ minimises.
     guarantee_ : Guarantee
