@@ -13,7 +13,15 @@ for module in ("pandas", "xgboost", "matplotlib"):
 
 from tailboost import metrics
 from tailboost.reproduce import Settings, _tables, get_experiment, tradeoff
-from tailboost.reproduce._opponents import Answers, opponents
+from tailboost.reproduce._opponents import (
+    AVERAGES,
+    FOR_GROUPS,
+    OF_BOOSTING,
+    OF_MIXTURE,
+    Answers,
+    opponents,
+    single,
+)
 from tailboost.reproduce._tables import Data
 
 
@@ -118,7 +126,8 @@ def test_what_is_not_computed_is_named(tmp_path, toys):
     settings = Settings(tmp_path, tmp_path, repeats=2, say=told.append, only=("two",), seed=1)
     text = get_experiment("tradeoff").run(settings)
     assert len(told) == 1 + 2  # the opponents, and ours for classes and cells
-    assert "Splits: 1 of two, classes, two, cells. Not computed: two (seed 0); three (seed 0, 1)." in text
+    assert "Splits, 1 of each: two, classes; two, cells. Not computed:" in text
+    assert "Not computed: two (seed 0); three (seed 0, 1)." in text
     with pytest.raises(ValueError, match="--only: no set 'four' here; there are two, three"):
         get_experiment("tradeoff").run(Settings(tmp_path, tmp_path, only=("four",)))
     with pytest.raises(ValueError, match="nothing to read"):
@@ -210,9 +219,27 @@ def test_opponents_answer_class_numbers_in_and_out_of_fold():
         assert answers.out_of_fold.shape == bench.rows.train.y.shape
         assert set(np.unique([*answers.test, *answers.out_of_fold])) <= {0, 1}
         assert np.mean(answers.out_of_fold != bench.rows.train.y) < 0.6
-    assert {"XGBoost, balanced", "average, tuned", "average, tuned per group", "ExponentiatedGradient"} <= {
-        *titles
-    }
+    assert {*AVERAGES, *OF_MIXTURE, OF_BOOSTING, *FOR_GROUPS} <= {*titles}
+    # Everyone has the thresholds that ours has.
+    models = [title for title in titles if not tradeoff.is_tuned(title) and title not in FOR_GROUPS]
+    assert len(models) == len(single(bench)) + len(AVERAGES)
+    assert {f"{title}, tuned" for title in models} <= {*titles}
+
+
+def test_the_average_of_our_models_is_of_those_in_our_pool():
+    pytest.importorskip("lightgbm")
+    bench = tradeoff.bench_of(toy(2), 0, 1)
+    for module in ("catboost", "imblearn"):
+        pytest.importorskip(module)
+    pool = dict(tradeoff.robust_mixture(bench, "classes").estimators)
+    makers = single(bench)
+    assert len(OF_MIXTURE) == len(pool)
+    names = {"XGBoost": "xgb", "LightGBM": "lightgbm"}
+    for title, name in OF_MIXTURE.items():
+        theirs, ours = makers[title](), pool[names.get(title, name)]
+        params = {k: v for k, v in ours.get_params().items() if k not in ("random_state", "n_jobs")}
+        assert type(theirs) is type(ours)
+        assert str(params) == str({k: theirs.get_params()[k] for k in params})
 
 
 def test_equal_rows_are_in_one_fold():

@@ -468,7 +468,7 @@ def _report(settings: Settings, found: Found, left: Mapping[str, list[int]]) -> 
             summary[f"{method}, {rule}"] = {str(row[0]): row[1:] for row in body}
         summary["twin"][method] = {f"{a:g}": float(np.mean([p.twin(a) for p in pairs])) for a in AGREEMENTS}
         shares = [f"{share:.0%} at an agreement of {a}" for a, share in summary["twin"][method].items()]
-        parts.append(f"Of the same {len(pairs)} pairs a twin would be dominated in {', '.join(shares)}.")
+        parts.append(f"Of the same {len(pairs)} pairs ours would dominate a twin in {', '.join(shares)}.")
     body = []
     for (title, kind), splits in found.items():
         case = case_of(title, kind)
@@ -496,8 +496,8 @@ def about(counts: Mapping[str, int], left: Mapping[str, list[int]]) -> str:
     by_count: dict[int, list[str]] = {}
     for case, count in counts.items():
         by_count.setdefault(count, []).append(case)
-    words = [f"{count} of {', '.join(cases)}" for count, cases in sorted(by_count.items(), reverse=True)]
-    text = f"Splits: {'; '.join(words)}."
+    words = [f"{n} of each: {'; '.join(cases)}" for n, cases in sorted(by_count.items(), reverse=True)]
+    text = f"Splits, {'. '.join(words)}."
     if left:
         missing = [f"{title} (seed {', '.join(map(str, seeds))})" for title, seeds in left.items()]
         text += f" Not computed: {'; '.join(missing)}."
@@ -511,7 +511,8 @@ def _regret_table(method: str, by_side: Mapping[str, Regret], counts: Mapping[st
         f"## {method}: regret over preferences",
         "For every weight w of the worst error both sides take the point of their own with the least "
         "(1 − w) mean + w worst out of fold; Δ is the difference of the same on test rows, over all w, in "
-        "units of what is between the coin flip and the best single model. Below 0 ours costs less.",
+        "units of what is between the coin flip and the best single model. Below 0 ours costs less. Of cells "
+        "“all” and “tuned” have opponents that are told the group at prediction, which ours is not.",
         markdown(header, body),
     ]
     rows = [
