@@ -54,6 +54,7 @@ def test_cases_are_averaged_and_tables_drawn():
     assert found.mean == pytest.approx((0.4 + 0.2 - 0.2) / 3)
     # Of two tables drawn: a alone (.3), both (.4/3), b alone (−.2), with probabilities ¼, ½, ¼.
     assert (found.low, found.high) == pytest.approx((-0.2, 0.3))
+    assert found.unscaled == pytest.approx((0.4 / 6, -0.1, 0.15))
     assert found.cases["b"] == pytest.approx((-0.2, 0.0))
     assert np.isnan(found.cases["a, cells"][1])
 

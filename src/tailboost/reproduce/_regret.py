@@ -70,7 +70,7 @@ class Case:
     splits : sequence of (Points, Points)
         Ours and theirs, for each split.
     scale : float > 0
-        What is between the coin flip and the best single model, at w = ½.
+        What the difference is divided by: what is between the coin flip and the best single model, at w = ½.
     test_to_train : float > 0
         Test rows for one training row.
     """
@@ -91,6 +91,8 @@ class Regret:
         The mean over the cases, in units of each one's scale: below 0 ours costs less.
     low, high : float
         Its 95 % interval, by a bootstrap over the tables.
+    unscaled : (float, float, float)
+        The same three where nothing is divided: hard tables then count no more than easy ones.
     cases : dict of str to (float, float)
         By case the mean over its splits and half the width of its 95 % interval, corrected for splits that
         share rows (Nadeau and Bengio 2003); nan for a single split.
@@ -99,11 +101,15 @@ class Regret:
     mean: float
     low: float
     high: float
+    unscaled: tuple[float, float, float]
     cases: dict[str, tuple[float, float]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        return {"mean": self.mean, "low": self.low, "high": self.high, "cases": self.cases}
+        return {
+            "mean": self.mean, "low": self.low, "high": self.high, "unscaled": self.unscaled,
+            "cases": self.cases,
+        }  # fmt: skip
 
 
 def regret(cases: Mapping[str, Case], *, draws: int = DRAWS, seed: int = 0) -> Regret:
@@ -121,18 +127,24 @@ def regret(cases: Mapping[str, Case], *, draws: int = DRAWS, seed: int = 0) -> R
     -------
     Regret
     """
-    found = {}
+    found, plain = {}, []
     for name, case in cases.items():
-        less = np.array([cost(ours) - cost(theirs) for ours, theirs in case.splits]) / case.scale
-        found[name] = float(less.mean()), corrected_half_width(less, case.test_to_train)
+        less = np.array([cost(ours) - cost(theirs) for ours, theirs in case.splits])
+        plain.append(float(less.mean()))
+        scaled = less / case.scale
+        found[name] = float(scaled.mean()), corrected_half_width(scaled, case.test_to_train)
     tables = sorted({case.table for case in cases.values()})
     of = np.array([tables.index(case.table) for case in cases.values()])
-    means = np.array([mean for mean, _ in found.values()])
-    totals, counts = np.bincount(of, weights=means), np.bincount(of)
     drawn = np.random.default_rng(seed).integers(0, len(tables), size=(draws, len(tables)))
-    resampled = totals[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Regret(float(means.mean()), float(low), float(high), found)
+
+    def over_tables(values: Floats) -> tuple[float, float, float]:
+        totals, counts = np.bincount(of, weights=values), np.bincount(of)
+        resampled = totals[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+        low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return float(values.mean()), float(low), float(high)
+
+    scaled_means = np.array([mean for mean, _ in found.values()])
+    return Regret(*over_tables(scaled_means), over_tables(np.array(plain)), found)
 
 
 def corrected_half_width(values: ArrayLike, test_to_train: float) -> float:

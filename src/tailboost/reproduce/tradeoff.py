@@ -505,8 +505,17 @@ def about(counts: Mapping[str, int], left: Mapping[str, list[int]]) -> str:
 
 
 def _regret_table(method: str, by_side: Mapping[str, Regret], counts: Mapping[str, int]) -> str:
-    body = [[side, f"{of.mean:+.3f}", f"{of.low:+.3f} to {of.high:+.3f}"] for side, of in by_side.items()]
-    header = ["points of theirs", "Δ", "95 %, bootstrap over tables"]
+    body = []
+    for side, of in by_side.items():
+        mean, low, high = of.unscaled
+        row = [
+            f"{of.mean:+.3f}",
+            f"{of.low:+.3f} to {of.high:+.3f}",
+            f"{mean:+.4f}",
+            f"{low:+.4f} to {high:+.4f}",
+        ]
+        body.append([side, *row])
+    header = ["points of theirs", "Δ", "95 %, bootstrap over tables", "Δ unscaled", "95 %"]
     parts = [
         f"## {method}: regret over preferences",
         "For every weight w of the worst error both sides take the point of their own with the least "
