@@ -127,12 +127,15 @@ def _both(points: list[list[float]]) -> str:
 
 
 def _count(other: str, differences: list[list[float]]) -> str:
-    """Say on how many sets the worst class of ours is lower, and beyond the interval."""
+    """Say on how many sets the worst class of ours is lower, and beyond the interval where there is one."""
     mean, half = np.array(differences).T
+    known = np.isfinite(half)
+    beyond = abs(mean[known]) > half[known]
+    below = int((mean[known] < 0)[beyond].sum())
     return (
-        f"Worst class beside {other}: lower on {(mean < 0).sum()} of {len(mean)} sets (beyond the interval "
-        f"on {(mean < -half).sum()}), higher on {(mean > 0).sum()} ({(mean > half).sum()}); "
-        f"mean difference {mean.mean():+.3f}."
+        f"Worst class beside {other}: lower on {(mean < 0).sum()} of {len(mean)} sets, higher on "
+        f"{(mean > 0).sum()}; mean difference {mean.mean():+.3f}. Of {known.sum()} sets with an interval, "
+        f"beyond it lower on {below}, higher on {int(beyond.sum()) - below}."
     )
 
 
