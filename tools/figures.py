@@ -236,8 +236,8 @@ def of_readme() -> Iterator[Claim]:
         found = [
             tables[name][title]["worst class"]["predict"] for name in ("credit default", "adult", "bank")
         ]
-        figures = [x for f in found for x in (share(f["mean"]), share(f["high"] - f["mean"]))]
-        yield Claim(page, f"| {row} | {{}} ± {{}} | {{}} ± {{}} | {{}} ± {{}} |", tuple(figures))
+        of_row = [x for f in found for x in (share(f["mean"]), share(f["high"] - f["mean"]))]
+        yield Claim(page, f"| {row} | {{}} ± {{}} | {{}} ± {{}} | {{}} ± {{}} |", tuple(of_row))
     yield Claim(
         page,
         "on credit default group DRO over the classes has {} against {} for plain boosting",
