@@ -4,7 +4,7 @@ The worst share of the clients
 
 CVaR at α is the mean loss of the worst share α of the rows. One AdaLPBoost fit is re-weighted for every α
 by an exact program, without training anything. On two noisy classes the result is sobering, and the picture
-says so: for small α no classifier can beat a coin flip.
+says so: for small α no single classifier can beat a coin flip.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,8 @@
 Every opponent answers the test rows and, out of fold, the training rows. Equal rows are in one fold, as in
 our own cross-fitting: of 1,119 red wines 119 are copies of others, the forest's out-of-fold error is .34 if
 they may be in different folds, the least of our members .41 as they may not, and the same mean error would
-not mean the same. Boosters have 100 rounds.
+not mean the same. Boosters have 100 rounds. Every model stands there as it is and with class weights tuned
+out of fold, for any number of classes; so do the models that ours are made of, and their average.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 
@@ -30,6 +31,8 @@ from tailboost.baselines import (
     weighted_xgboost,
     weights_of_rows,
 )
+from tailboost.learners import LogitAdjustedClassifier
+from tailboost.mixture import default_estimators
 
 FOLDS = 5
 ROUNDS = 100
@@ -49,7 +52,7 @@ class Answers:
     test, out_of_fold : ndarray of shape (n_test,) and (n_train,)
         Answers for the test rows, and for the training rows by models that did not see them.
     seconds : float
-        Of all fits, those of the folds included where the opponent needs them.
+        Of the processor, for all fits, those of the folds included where the opponent needs them.
     """
 
     test: Ints
@@ -106,11 +109,11 @@ class Bench:
         """Fit a classifier on the folds' complements and on all rows, once."""
         if title not in self._fitted:
             train, test = self.rows.train, self.rows.test
-            began = time.perf_counter()
+            began = time.process_time()
             P = cross_val_predict(make(), train.X, train.y, cv=self.folds, method="predict_proba")
-            middle = time.perf_counter()
+            middle = time.process_time()
             Q = make().fit(train.X, train.y).predict_proba(test.X)
-            refit = time.perf_counter() - middle
+            refit = time.process_time() - middle
             self._fitted[title] = _Probabilities(Q, P, refit, middle - began)
         return self._fitted[title]
 
@@ -128,6 +131,7 @@ def single(bench: Bench) -> dict[str, Callable[[], Any]]:
     from lightgbm import LGBMClassifier
 
     common: dict[str, Any] = {"random_state": bench.seed, "n_jobs": bench.n_jobs}
+    own = dict(default_estimators())
     return {
         "XGBoost": lambda: plain_xgboost(**common),
         "XGBoost, balanced": lambda: weighted_xgboost(**common),
@@ -140,11 +144,27 @@ def single(bench: Bench) -> dict[str, Callable[[], Any]]:
             iterations=ROUNDS, verbose=False, allow_writing_files=False,
             random_seed=bench.seed, thread_count=bench.n_jobs,
         ),
+        **{title: partial(_seeded, own[name], common) for title, name in OF_MIXTURE.items() if name in own},
+        OF_BOOSTING: lambda: LogitAdjustedClassifier(**common),
     }  # fmt: skip
 
 
-# Whose class weights are tuned.
-TUNED = ("XGBoost", "LightGBM", "forest")
+def _seeded(estimator: Any, params: dict[str, Any]) -> Any:
+    return clone(estimator).set_params(**params)
+
+
+#: Titles of the models that our mixture is made of, with their names in its pool.
+OF_MIXTURE = {
+    "boosted trees": "boosted", "forest, leaves of 2": "forest", "extra trees": "extra",
+    "XGBoost": "XGBoost", "LightGBM": "LightGBM",
+}  # fmt: skip
+#: The learner of worst-class boosting, alone: what it boosts, without boosting.
+OF_BOOSTING = "logit-adjusted trees"
+#: Averages of models by title: what many would take, and the very models of our mixture.
+AVERAGES = {
+    "average": ("XGBoost", "LightGBM", "forest"),
+    "average of our five": tuple(OF_MIXTURE),
+}
 #: Opponents that are about groups: none for the classes alone.
 FOR_GROUPS = (
     "average, tuned per group",
@@ -157,41 +177,42 @@ FOR_GROUPS = (
 
 def opponents(bench: Bench) -> Iterator[tuple[str, Answers]]:
     """Yield every opponent's title and answers; those for groups last, if there are groups."""
-    makers = single(bench)
-    for title, make in makers.items():
-        yield title, bench.probabilities(title, make).plain
-    tuned = {title: bench.probabilities(title, makers[title]) for title in TUNED}
-    tuned["average"] = _Probabilities(
-        np.mean([p.test for p in tuned.values()], axis=0),
-        np.mean([p.out_of_fold for p in tuned.values()], axis=0),
-        sum(p.refit_seconds for p in tuned.values()),
-        sum(p.fold_seconds for p in tuned.values()),
-    )
-    yield "average", tuned["average"].plain
-    for title, p in tuned.items():
+    found = {title: bench.probabilities(title, make) for title, make in single(bench).items()}
+    found |= {title: _average([found[of] for of in models]) for title, models in AVERAGES.items()}
+    for title, p in found.items():
+        yield title, p.plain
         yield f"{title}, tuned", _tuned(bench, p)
     if bench.groups is not None:
-        yield "average, tuned per group", _tuned_per_group(bench, tuned["average"])
-        yield from _of_fairlearn(bench, tuned["average"])
+        yield "average, tuned per group", _tuned_per_group(bench, found["average"])
+        yield from _of_fairlearn(bench, found["average"])
         yield "XGBoost, cell weights", _fitted_to_groups(bench, weighted_xgboost)
 
 
+def _average(each: list[_Probabilities]) -> _Probabilities:
+    return _Probabilities(
+        np.mean([p.test for p in each], axis=0),
+        np.mean([p.out_of_fold for p in each], axis=0),
+        sum(p.refit_seconds for p in each),
+        sum(p.fold_seconds for p in each),
+    )
+
+
 def _tuned(bench: Bench, p: _Probabilities) -> Answers:
-    began = time.perf_counter()
+    began = time.process_time()
     weights, *_ = tune_class_weights(p.out_of_fold, bench.rows.train.y)
-    seconds = p.seconds + time.perf_counter() - began
+    seconds = p.seconds + time.process_time() - began
     return Answers(adjusted_answers(p.test, weights), adjusted_answers(p.out_of_fold, weights), seconds)
 
 
 def _tuned_per_group(bench: Bench, p: _Probabilities) -> Answers:
     """Tune each group for itself; the group is known at prediction."""
-    began = time.perf_counter()
+    began = time.process_time()
     tuned = tune_group_weights(p.out_of_fold, bench.rows.train.y, bench.groups)
     test, out_of_fold = (
         adjusted_answers(P, weights_of_rows(groups, *tuned))
         for P, groups in ((p.test, bench.test_groups), (p.out_of_fold, bench.groups))
     )
-    return Answers(test, out_of_fold, p.seconds + time.perf_counter() - began)
+    return Answers(test, out_of_fold, p.seconds + time.process_time() - began)
 
 
 class _Given(ClassifierMixin, BaseEstimator):
@@ -218,7 +239,7 @@ def _of_fairlearn(bench: Bench, p: _Probabilities) -> Iterator[tuple[str, Answer
 
     y = bench.rows.train.y
     for objective in ("accuracy_score", "balanced_accuracy_score"):
-        began = time.perf_counter()
+        began = time.process_time()
         given = _Given().fit(p.out_of_fold, y)
         fair = ThresholdOptimizer(
             estimator=given, constraints="equalized_odds", objective=objective, prefit=True,
@@ -231,7 +252,7 @@ def _of_fairlearn(bench: Bench, p: _Probabilities) -> Iterator[tuple[str, Answer
                 np.asarray(fair.predict(P[:, 1:], sensitive_features=groups, random_state=bench.seed))
                 for P, groups in ((p.test, bench.test_groups), (p.out_of_fold, bench.groups))
             )
-        seconds = p.seconds + time.perf_counter() - began
+        seconds = p.seconds + time.process_time() - began
         title = "ThresholdOptimizer" + ", balanced accuracy" * objective.startswith("balanced")
         yield title, Answers(test, out_of_fold, seconds)
     yield "ExponentiatedGradient", _fitted_to_groups(bench, _Reductions)
@@ -261,9 +282,9 @@ def _fitted_to_groups(bench: Bench, kind: Callable[..., Any]) -> Answers:
     """Fit what needs the groups of the training rows: on all of them, and on the folds' complements."""
     train, groups = bench.rows.train, bench.groups
     make = partial(kind, random_state=bench.seed, n_jobs=bench.n_jobs)
-    began = time.perf_counter()
+    began = time.process_time()
     fitted = make().fit(train.X, train.y, groups)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     out_of_fold = np.empty_like(train.y)
     for inside, outside in bench.folds:
         part = make().fit(train.X[inside], train.y[inside], groups[inside])

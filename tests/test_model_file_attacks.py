@@ -260,7 +260,7 @@ class TestCalls:
             "tailboost.checkpoints.Checkpoints", "tailboost.checkpoints._Kept", "tailboost.cli.main",
             "tailboost.cli._models.StoredModel", "tailboost.dask._kept.KeptModels",
             "tailboost.dask._worker.Part",
-            "tailboost.dask._classifiers.WorstClassBoostClassifier", "tailboost.reproduce.trials.Trials",
+            "tailboost.dask._classifiers.WorstClassBoostClassifier", "experiments.trials.Trials",
             "tailboost.validation.CrossFitted", "tailboost.mixture._fitting._Fitter",
             "tailboost.torch._learner.TorchSession",
             "tailboost.persistence._models.os.system", "tailboost.persistence.load_model",

@@ -47,7 +47,7 @@ def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> fl
     Parameters
     ----------
     n : float > 0
-        Number of rows, or the sum of their sample weights.
+        Number of different rows; not a sum of sample weights, which has any scale.
     confidence : float in (0, 1)
         1 − a.
     effective_dim : int ≥ 1

@@ -19,10 +19,13 @@ from experiments import (
     get_experiment,
     optimism,
     tables,
+    tradeoff,
     trials,
     worst_class_tables,
 )
+from experiments._opponents import Answers
 from experiments._tables import Data, split
+from tailboost import RobustMixtureClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistTreeClassifier
 
 pytestmark = pytest.mark.experiments
@@ -135,25 +138,40 @@ def test_tables(tmp_path, monkeypatch, toys):
 
 
 def test_worst_class_tables(tmp_path, monkeypatch, toys):
-    pytest.importorskip("imblearn")
-    every = worst_class_tables.methods
+    """Beside errors counted here; the cells of the trade-off serve, and who is chosen never saw test rows."""
 
-    def some(seed, n_jobs):
-        made = every(seed, n_jobs)
-        kept = (worst_class_tables.OURS, "Balanced random forest", "SMOTE + XGBoost", "RUSBoost")
-        other = f"{worst_class_tables.OURS}, 100 rounds"
-        return {title: made[title] for title in kept} | {other: made["Random forest"]}
+    def two_opponents(bench):
+        y = bench.rows.train.y
+        for k, title in enumerate((worst_class_tables.SAME_POOL, worst_class_tables.AVERAGE)):
+            yield title, Answers(np.full(len(bench.rows.test.y), k), np.where(y == 2, 2, k), 0.5)
 
-    monkeypatch.setattr(worst_class_tables, "methods", some)
+    monkeypatch.setattr(tradeoff, "opponents", two_opponents)
+    pool = [("tree", HistTreeClassifier(max_depth=3)), ("stump", HistTreeClassifier(max_depth=1))]
+    monkeypatch.setitem(
+        tradeoff.OURS, "Robust mixture", lambda bench, units: RobustMixtureClassifier(pool, random_state=0)
+    )
+    few = partial(WorstClassBoostClassifier, HistTreeClassifier(max_depth=3), n_estimators=3)
+    monkeypatch.setattr(worst_class_tables, "WorstClassBoostClassifier", few)
     found, text = play_twice("worst-class-tables", tmp_path, repeats=2)
-    forest = found["sets"]["three"]["Balanced random forest"]
-    assert 0 < forest["predict"]["error"]["mean"] <= forest["predict"]["worst"]["mean"] <= 1
-    assert forest["predict"]["error"]["n"] == 2
-    # Other settings are played on the first split alone: one number, no interval.
-    once = found["sets"]["two"][f"{worst_class_tables.OURS}, 100 rounds"]["predict"]["worst"]
-    assert (once["n"], once["low"]) == (1, None)
-    assert [row[0] for row in found["verdicts"]["rows"]] == ["two", "three"]
-    assert "± 0.000" not in text.split("Other settings")[1]
+    points = []
+    for seed in range(2):
+        rows = split(toy(3)(None), seed, 0.3, 4000, 10_000)
+        y = rows.test.y
+        wrong = few(random_state=seed).fit(rows.train.X, rows.train.y).predict(rows.test.X) != y
+        points.append([wrong.mean(), max(wrong[y == k].mean() for k in range(3))])
+    mean, worst = np.mean(points, axis=0)
+    sets = found["sets"]["three"]
+    assert sets[worst_class_tables.OURS] == pytest.approx([mean, worst], abs=1e-5)
+    # Both constants miss a class, out of fold and on test rows: the one with the lower mean error is chosen.
+    assert sets[worst_class_tables.CHOSEN][1] == sets[worst_class_tables.AVERAGE][1] == 1.0
+    of_average = found["less"][worst_class_tables.OURS][worst_class_tables.AVERAGE]["three"]
+    difference = np.array(points)[:, 1] - 1
+    assert of_average[0] == pytest.approx(difference.mean(), abs=1e-5)
+    half = 12.7062 * difference.std(ddof=1) * np.sqrt(1 / 2 + 72 / 168)  # t with one degree of freedom
+    assert of_average[1] == pytest.approx(half, abs=1e-4)
+    assert f"| three | 2 | {worst:.3f} / {mean:.3f} |" in text
+    cells = (tmp_path / "out" / "tradeoff-opponents.jsonl").read_text().splitlines()
+    assert len(cells) == 2 * 2
 
 
 def test_optimism(tmp_path, monkeypatch):
@@ -232,8 +250,6 @@ def test_a_reading_is_kept(tmp_path):
 
 @pytest.mark.parametrize("name", ["trials", "tables", "worst-class-tables", "variance-peers", "compas-mlp"])
 def test_an_experiment_without_its_data_says_so_at_once(tmp_path, name):
-    if name == "worst-class-tables":
-        pytest.importorskip("imblearn")
     with pytest.raises(ValueError, match="--data"):
         get_experiment(name).run(Settings(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"--data: .* has no [a-z-]+\.csv or"):

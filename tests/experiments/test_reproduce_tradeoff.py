@@ -12,7 +12,15 @@ for module in ("pandas", "xgboost", "matplotlib"):
     pytest.importorskip(module)
 
 from experiments import Settings, _tables, get_experiment, tradeoff
-from experiments._opponents import Answers, opponents
+from experiments._opponents import (
+    AVERAGES,
+    FOR_GROUPS,
+    OF_BOOSTING,
+    OF_MIXTURE,
+    Answers,
+    opponents,
+    single,
+)
 from experiments._tables import Data
 from tailboost import metrics
 
@@ -39,7 +47,13 @@ class StandIn:
         return self
 
     def tradeoff(self):
-        return SimpleNamespace(mean=np.array([0.2, 0.3]), worst=np.array([0.5, 0.4]), at=self.at)
+        return SimpleNamespace(
+            mean=np.array([0.2, 0.3]), worst=np.array([0.5, 0.4]), at=self.at, predicted=self.predicted
+        )
+
+    def predicted(self, X, y, groups=None):
+        assert (groups is None) == (self.kind == "classes")
+        return SimpleNamespace(mean=np.array([0.25, 0.3]), worst=np.array([0.6, 0.5]))
 
     def at(self, budget):
         self.asked.append(budget)
@@ -82,6 +96,44 @@ def test_it_runs_resumes_and_reports(tmp_path, toys):
     assert [len(points) for points in found["cases"]["two, cells"].values()] == [3, 3]
     assert found["Stand-in, predict"]["all"][0] == 3 * 2
     assert (settings.out / "tradeoff.png").exists()
+    # What any number of a page can be checked against: each split, for two classes the error of each.
+    points = found["points"]["two, classes"]
+    assert len(points["always 0"]) == 2
+    mean, worst, *of_classes = points["always 0"][0]
+    assert of_classes == [0.0, 1.0]
+    assert worst == 1.0
+    assert 0.3 < mean < 0.7
+    assert len(points["Stand-in, mean_budget=0.02"][0]) == 4
+    assert len(found["points"]["three, classes"]["always 0"][0]) == 2
+    assert 0 <= found["twin"]["Stand-in"]["0.7"] <= found["twin"]["Stand-in"]["0.9"] <= 1
+
+
+def test_the_regret_is_that_of_the_cells(tmp_path, toys):
+    """By hand: theirs take one constant for every w, ours the one or the other of two points."""
+    settings = Settings(tmp_path, tmp_path, repeats=1, say=str)
+    get_experiment("tradeoff").run(settings)
+    cells = [json.loads(line) for line in (tmp_path / "tradeoff-opponents.jsonl").read_text().splitlines()]
+    theirs = next(c["values"]["classes"] for c in cells if c["key"]["set"] == "three")
+    best = min(theirs.values(), key=lambda p: p["out of fold"][0])  # the worst class is 1 for both
+    # Ours: (.2, .5) and (.3, .4) out of fold, the second from w = ½ on; on test rows (.25, .6), (.3, .5).
+    ours = 0.5 * (0.75 * 0.25 + 0.25 * 0.6) + 0.5 * (0.25 * 0.3 + 0.75 * 0.5)
+    scale = 1 - 1 / 3 - np.mean(theirs["always 0"]["test"])  # the only one that is not tuned
+    less = (ours - np.mean(best["test"])) / scale
+    found = json.loads((tmp_path / "tradeoff.json").read_text())["regret"]["Stand-in"]["all"]
+    assert found["cases"]["three, classes"] == [pytest.approx(less, rel=1e-4), None]
+
+
+def test_what_is_not_computed_is_named(tmp_path, toys):
+    told = []
+    settings = Settings(tmp_path, tmp_path, repeats=2, say=told.append, only=("two",), seed=1)
+    text = get_experiment("tradeoff").run(settings)
+    assert len(told) == 1 + 2  # the opponents, and ours for classes and cells
+    assert "Splits, 1 of each: two, classes; two, cells. Not computed:" in text
+    assert "Not computed: two (seed 0); three (seed 0, 1)." in text
+    with pytest.raises(ValueError, match="--only: no set 'four' here; there are two, three"):
+        get_experiment("tradeoff").run(Settings(tmp_path, tmp_path, only=("four",)))
+    with pytest.raises(ValueError, match="nothing to read"):
+        get_experiment("tradeoff").run(Settings(tmp_path / "new", tmp_path, only=("two",), seed=5))
 
 
 def test_opponents_alone_are_not_computed_again(tmp_path, toys):
@@ -98,12 +150,19 @@ def test_the_point_is_that_of_the_out_of_fold_mean():
     theirs = {str(mean): {"out of fold": [mean, 1.0]} for mean in (0.05, 0.2, 0.26, 0.3, 0.9)}
     StandIn.asked = []
     found = tradeoff.of_ours(bench, "classes", StandIn, theirs)
-    assert StandIn.asked == pytest.approx([0.0, 0.06, 0.1])  # within the curve, each once
+    # Within the curve, each once; then what users ask for.
+    assert StandIn.asked == pytest.approx([0.0, 0.06, 0.1, 0.02, 0.05, 1.0])
+    assert found["asked"]["mean_budget=0.02"]["out of fold"] == pytest.approx([0.22, 0.48])
+    assert found["asked"]["no budget"]["out of fold"] == pytest.approx([0.3, 0.4])
+    assert found["curve"] == {"out of fold": [[0.2, 0.5], [0.3, 0.4]], "test": [[0.25, 0.6], [0.3, 0.5]]}
+    assert found["sizes"] == np.bincount(bench.rows.test.y).tolist()
     assert found["points"]["0.26"]["out of fold"] == pytest.approx([0.26, 0.44])
     assert found["points"]["0.9"] == found["points"]["0.3"]
     model = LogisticRegression().fit(bench.rows.train.X, bench.rows.train.y)
     y, X = bench.rows.test.y, bench.rows.test.X
-    worst = max(metrics.class_errors(y, model.predict(X)).values())
+    by_class = list(metrics.class_errors(y, model.predict(X)).values())
+    assert found["points"]["0.2"]["units"] == pytest.approx(by_class, abs=1e-5)
+    worst = max(by_class)
     assert found["points"]["0.2"]["predict"] == pytest.approx(
         [np.mean(model.predict(X) != y), worst], abs=1e-5
     )
@@ -137,7 +196,9 @@ def test_mean_and_worst_are_those_of_the_metrics():
     ],
 )
 def test_verdicts(ours, verdict):
-    pair = tradeoff.Pair("case", "opponent", np.array([0.2, 0.5]), {"predict": np.array(ours)})
+    pair = tradeoff.Pair(
+        "case", "opponent", np.array([0.2, 0.5]), {"predict": np.array(ours)}, np.array([0.1, 0.5]), [[9, 9]]
+    )
     assert pair.verdict("predict") == verdict
 
 
@@ -160,9 +221,27 @@ def test_opponents_answer_class_numbers_in_and_out_of_fold():
         assert answers.out_of_fold.shape == bench.rows.train.y.shape
         assert set(np.unique([*answers.test, *answers.out_of_fold])) <= {0, 1}
         assert np.mean(answers.out_of_fold != bench.rows.train.y) < 0.6
-    assert {"XGBoost, balanced", "average, tuned", "average, tuned per group", "ExponentiatedGradient"} <= {
-        *titles
-    }
+    assert {*AVERAGES, *OF_MIXTURE, OF_BOOSTING, *FOR_GROUPS} <= {*titles}
+    # Everyone has the thresholds that ours has.
+    models = [title for title in titles if not tradeoff.is_tuned(title) and title not in FOR_GROUPS]
+    assert len(models) == len(single(bench)) + len(AVERAGES)
+    assert {f"{title}, tuned" for title in models} <= {*titles}
+
+
+def test_the_average_of_our_models_is_of_those_in_our_pool():
+    pytest.importorskip("lightgbm")
+    bench = tradeoff.bench_of(toy(2), 0, 1)
+    for module in ("catboost", "imblearn"):
+        pytest.importorskip(module)
+    pool = dict(tradeoff.robust_mixture(bench, "classes").estimators)
+    makers = single(bench)
+    assert len(OF_MIXTURE) == len(pool)
+    names = {"XGBoost": "xgb", "LightGBM": "lightgbm"}
+    for title, name in OF_MIXTURE.items():
+        theirs, ours = makers[title](), pool[names.get(title, name)]
+        params = {k: v for k, v in ours.get_params().items() if k not in ("random_state", "n_jobs")}
+        assert type(theirs) is type(ours)
+        assert str(params) == str({k: theirs.get_params()[k] for k in params})
 
 
 def test_equal_rows_are_in_one_fold():

@@ -44,7 +44,7 @@ UNLISTED = [
     "tailboost.checkpoints._Kept", "tailboost.checkpoints.Checkpoints", "joblib.memory.Memory", "numpy.load",
     "tailboost.dask._kept.KeptModels", "tailboost.cli._models.StoredModel",
     "tailboost.validation.CrossFitted",
-    "tailboost.reproduce.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
+    "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip
 LISTED = sorted(name for name in _reviewed.REVIEWED if not name.startswith("tailboost.torch")) + sorted(
     _made.MADE

@@ -121,9 +121,8 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     mixture of all ranks has the least CVaR of all randomised classifiers. Other learners answer alone.
 
     **Which α?** α must exceed ``error · K/(K−1)`` for a model with that error to beat the coin flip (the K
-    constants mixed evenly, CVaR ``1 − 1/K`` at every α). Below it the exact optimum of that model and the
-    constants is a coin flip; `guarantee_` says in words whether λ is one, and from which α on the pool beats
-    it.
+    constants mixed evenly, CVaR ``1 − 1/K`` at every α). Below it no single model beats the coin; a mixture
+    may, where its members err on different rows. `guarantee_` says from which α on the pool beats it.
 
     Parameters
     ----------

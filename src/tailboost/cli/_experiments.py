@@ -48,14 +48,14 @@ def reproduce(
         str, typer.Option(metavar="small|paper", help="For nets: cut to minutes on a CPU, or as published.")
     ] = "small",
     only: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD", help="Images: compute these methods alone.")
+        list[str] | None, typer.Option(metavar="METHOD", help="Compute these methods (images) or sets alone.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Images: compute this repeat alone, counted from 0.")
+        int | None, typer.Option(min=0, help="Compute this repeat alone, counted from 0.")
     ] = None,
     max_time: Annotated[
         float | None,
-        typer.Option(min=1, metavar="SECONDS", help="Images: stop then; the same call goes on from there."),
+        typer.Option(min=1, metavar="SECONDS", help="Stop then; the same call goes on from there."),
     ] = None,
     jobs: Jobs = 1,
     quiet: Quiet = False,

@@ -182,7 +182,8 @@ def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
     """Set each of our methods against each plain method on each measure.
 
     Nobody is picked as the best on the same splits, and p-values are adjusted by Holm's method over all duels
-    of the document, so that `FAMILY_ERROR` is the chance that any "ahead" or "behind" in it is false.
+    of the document, so that the chance that any "ahead" or "behind" in it is false is about `FAMILY_ERROR` at
+    most: the correction for splits that share rows is approximate.
 
     Parameters
     ----------
@@ -325,8 +326,8 @@ def _verdicts(document: Document) -> Iterator[Finding]:
     yield Finding(
         "what",
         f"{count(tested, 'comparison')} of ours with plain methods at a family error of "
-        f"{FAMILY_ERROR:.0%}: that is the chance that any “ahead” or “behind” here is false (Holm's "
-        "method; paired tests corrected for splits that share rows).",
+        f"{FAMILY_ERROR:.0%}: about the most that the chance of any false “ahead” or “behind” here can be "
+        "(Holm's method; paired tests corrected, approximately, for splits that share rows).",
     )
 
 

@@ -23,7 +23,7 @@ A record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together)
 ``cvar`` {α: value}, ``cvar_curve`` (at ``curve_alphas``), and the errors of ``predict``: ``error``,
 ``class_errors``, ``worst_class_error``, ``group_errors`` {column: {group: value}}, ``worst_group_errors``
 {column: value}, ``worst_group_error``, and ``error_bound``, which the expected error of this one fit exceeds
-with a probability of 5 % (`tailboost.robustness.empirical_bernstein_bound` of the rows held out). For
+with a probability of at most 5 % (`tailboost.robustness.empirical_bernstein_bound` of the rows held out). For
 randomised rules ``expected`` holds the same errors in expectation over the draw, and ``guarantee`` what the
 fit promised. ``worst_case`` says who carries the weight in the worst case a robust classifier was fitted
 against: its ``radius``, the weight of the ``heaviest_tenth`` of the rows, and the ``carriers``, see

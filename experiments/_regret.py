@@ -1,0 +1,200 @@
+"""Regret over preferences: what two sides' choices on training rows cost on test rows; and twins.
+
+A preference w in [0, 1] weighs the worst error against the mean one: the loss of a point is
+``L_w = (1 − w) mean + w worst``. Each side takes, for every w, the point of its own with the least L_w
+**out of fold**, and is judged by L_w of that point **on test rows**. The difference, integrated over all w,
+has no tolerance and no favourite w; 0 is level, below 0 our side costs less. Choices change at finitely many
+w, so the integral is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+
+LEVEL, DRAWS = 0.95, 10_000
+
+
+@dataclass(frozen=True)
+class Points:
+    """The points that one side may choose from: (mean, worst) error of each.
+
+    Parameters
+    ----------
+    out_of_fold, test : ndarray of shape (P, 2), in [0, 1]
+        On training rows, by models that did not see them, and on test rows.
+    """
+
+    out_of_fold: Floats
+    test: Floats
+
+    @classmethod
+    def of(cls, out_of_fold: ArrayLike, test: ArrayLike) -> Points:
+        """Make them from anything that arrays are made from."""
+        return cls(np.asarray(out_of_fold, dtype=np.float64), np.asarray(test, dtype=np.float64))
+
+
+def cost(points: Points) -> float:
+    """Return ∫₀¹ L_w on test rows of the point with the least L_w out of fold.
+
+    Where several have it, as copies of one point do, the mean of theirs counts.
+    """
+    mean, worst = points.out_of_fold.T
+    slope = worst - mean
+    with np.errstate(divide="ignore", invalid="ignore"):  # parallel lines do not cross
+        crossings = (mean[:, None] - mean) / (slope - slope[:, None])
+    edges = np.unique(np.r_[0.0, crossings[(crossings > 0.0) & (crossings < 1.0)], 1.0])
+    middle = (edges[1:] + edges[:-1]) / 2
+    losses = mean + middle[:, None] * slope
+    chosen = losses == losses.min(axis=1, keepdims=True)
+    # Between two edges the choice is the same and its loss is linear: the value in the middle is the mean.
+    on_test = points.test[:, 0] + middle[:, None] * (points.test[:, 1] - points.test[:, 0])
+    return float(np.diff(edges) @ ((chosen * on_test).sum(axis=1) / chosen.sum(axis=1)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table with one kind of units.
+
+    Parameters
+    ----------
+    table : str
+        Cases of one table share its rows.
+    splits : sequence of (Points, Points)
+        Ours and theirs, for each split.
+    scale : float > 0
+        What the difference is divided by: what is between the coin flip and the best single model, at w = ½.
+    test_to_train : float > 0
+        Test rows for one training row.
+    """
+
+    table: str
+    splits: Sequence[tuple[Points, Points]]
+    scale: float
+    test_to_train: float
+
+
+@dataclass(frozen=True)
+class Regret:
+    """What was found.
+
+    Parameters
+    ----------
+    mean : float
+        The mean over the cases, in units of each one's scale: below 0 ours costs less.
+    low, high : float
+        Its 95 % interval, by a bootstrap over the tables.
+    unscaled : (float, float, float)
+        The same three where nothing is divided: hard tables then count no more than easy ones.
+    cases : dict of str to (float, float)
+        By case the mean over its splits and half the width of its 95 % interval, corrected for splits that
+        share rows (Nadeau and Bengio 2003); nan for a single split.
+    """
+
+    mean: float
+    low: float
+    high: float
+    unscaled: tuple[float, float, float]
+    cases: dict[str, tuple[float, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return {
+            "mean": self.mean, "low": self.low, "high": self.high, "unscaled": self.unscaled,
+            "cases": self.cases,
+        }  # fmt: skip
+
+
+def regret(cases: Mapping[str, Case], *, draws: int = DRAWS, seed: int = 0) -> Regret:
+    """Return the regret over preferences of ours against theirs.
+
+    Parameters
+    ----------
+    cases : mapping of str to Case
+    draws : int, default=10,000
+        Bootstrap samples of the tables.
+    seed : int, default=0
+        Of the bootstrap.
+
+    Returns
+    -------
+    Regret
+    """
+    found, plain = {}, []
+    for name, case in cases.items():
+        less = np.array([cost(ours) - cost(theirs) for ours, theirs in case.splits])
+        plain.append(float(less.mean()))
+        scaled = less / case.scale
+        found[name] = float(scaled.mean()), corrected_half_width(scaled, case.test_to_train)
+    tables = sorted({case.table for case in cases.values()})
+    of = np.array([tables.index(case.table) for case in cases.values()])
+    drawn = np.random.default_rng(seed).integers(0, len(tables), size=(draws, len(tables)))
+
+    def over_tables(values: Floats) -> tuple[float, float, float]:
+        totals, counts = np.bincount(of, weights=values), np.bincount(of)
+        resampled = totals[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+        low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return float(values.mean()), float(low), float(high)
+
+    scaled_means = np.array([mean for mean, _ in found.values()])
+    return Regret(*over_tables(scaled_means), over_tables(np.array(plain)), found)
+
+
+def corrected_half_width(values: ArrayLike, test_to_train: float) -> float:
+    """Return half the width of the 95 % interval of a mean over random splits of the same rows.
+
+    As `tailboost.report.results.resampled_p_value`: the variance of the mean is
+    ``(1/r + n_test/n_train) s²``. nan for a single split.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if x.size < 2:
+        return float("nan")
+    quantile = stats.t.ppf((1 + LEVEL) / 2, x.size - 1)
+    return float(quantile * x.std(ddof=1) * np.sqrt(1 / x.size + test_to_train))
+
+
+def twin_share(
+    sizes: Sequence[Sequence[int]], errors: ArrayLike, agreement: float, within: float,
+    *, draws: int = 2_000, seed: int = 0,
+) -> float:  # fmt: skip
+    """Return how often a classifier is as good as its *twin* in mean and worst error, within a tolerance.
+
+    A twin has the same true error on every unit, and its mistakes fall on the same rows as the classifier's
+    with probability ``agreement``, on rows of their own else. What a twin does not reach no figure can ask.
+
+    Parameters
+    ----------
+    sizes : sequence of J sequences of U int > 0
+        Test rows of each unit, in each of J splits over which both numbers are averaged.
+    errors : array-like of shape (U,), in [0, 1]
+        The true errors of both.
+    agreement : float in [0, 1]
+    within : float ≥ 0
+        How much above the twin's a number may be.
+    draws : int, default=2,000
+        Experiments drawn.
+    seed : int, default=0
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+    """
+    rng = np.random.default_rng(seed)
+    n, e = np.asarray(sizes), np.asarray(errors, dtype=np.float64)
+    shared = rng.binomial(n, agreement, size=(draws, *n.shape))
+    wrong = rng.binomial(shared, e)
+    points = []
+    for _ in range(2):
+        of_units = wrong + rng.binomial(n - shared, e)
+        mean, worst = of_units.sum(axis=2) / n.sum(axis=1), (of_units / n).max(axis=2)
+        points.append(np.stack([mean, worst], axis=2).mean(axis=1))
+    ours, twin = points
+    return float(np.mean((ours <= twin + within).all(axis=1)))

@@ -1,0 +1,444 @@
+"""Compare the figures on the pages with the files that hold them.
+
+    python tools/figures.py            the sentences and rows whose figures are not those of the files
+    python tools/figures.py record     run the pages' own examples again, which writes docs/figures.json
+
+A claim is a sentence or a row of a page with its figures left out, and what files say they are:
+``results/*.json`` (written by ``tailboost reproduce``), ``benchmarks/*.json`` and ``docs/figures.json``. A
+page fails if it lacks a claim, or has a figure that belongs to none. The exit status counts the failures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tailboost.report.results import interval
+
+ROOT = Path(__file__).parents[1]
+OWN = ROOT / "docs" / "figures.json"
+
+#: Pages on which every figure must belong to a claim.
+PAGES = (
+    "README.md", "docs/index.md", "docs/start.md", "docs/which.md", "docs/tradeoff.md", "docs/mixture.md",
+    "docs/questions.md", "docs/guide/index.md", "docs/guide/tails.md", "docs/guide/classes-and-groups.md",
+    "docs/guide/additive.md", "docs/guide/nets.md",
+)  # fmt: skip
+# Errors as .123 or 12 %, with a sign or without; 95 % is a level of confidence.
+FIGURE = re.compile(r"(?<![\w.])[−+]?(?:0?\.\d{2,}|(?!95 %)\d+(?:\.\d+)? %)")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A piece of a page.
+
+    Parameters
+    ----------
+    page : str
+    text : str
+        With ``{}`` for every figure.
+    figures : tuple of str
+        What they are.
+    """
+
+    page: str
+    text: str
+    figures: tuple[str, ...] = ()
+
+    @property
+    def right(self) -> str:
+        """What the page should say, with single spaces."""
+        return " ".join(self.text.format(*self.figures).split())
+
+    def found(self, page: str) -> str | None:
+        """Return what a page says in its place, if it has the same words."""
+        parts = map(re.escape, " ".join(self.text.split()).split(r"{}"))
+        match = re.search(r"[+−]?[\d.,]*\d".join(parts), page)
+        return None if match is None else match.group()
+
+
+def prose(page: str) -> str:
+    """Return a page without code blocks, addresses of links and comments, with single spaces."""
+    page = re.sub(r"```.*?```|<!--.*?-->", " ", page, flags=re.DOTALL)
+    page = re.sub(r"^    .*$", " ", page, flags=re.MULTILINE)
+    return " ".join(re.sub(r"\]\([^)]*\)", "]", page).split())
+
+
+def problems(pages: dict[str, str], claims: Sequence[Claim]) -> Iterator[str]:
+    """Yield what is wrong on pages, given by name."""
+    for name, text in pages.items():
+        page = left = prose(text)
+        for claim in sorted((c for c in claims if c.page == name), key=lambda c: -len(c.right)):
+            if claim.right in page:
+                left = left.replace(claim.right, " ")
+                continue
+            found = claim.found(page)
+            said = "does not say" if found is None else f"says “{found}”, and the files"
+            yield f"{name} {said} “{claim.right}”"
+            left = left.replace(found, " ") if found else left
+        left = re.sub(r"`[^`]*`", " ", left)
+        for match in FIGURE.finditer(left):
+            around = " ".join(left[max(match.start() - 60, 0) : match.end() + 30].split())
+            yield f"{name}: no file has {match.group()} in “… {around} …”"
+
+
+# -- the files -------------------------------------------------------------------------------------------
+
+
+@cache
+def read(name: str) -> Any:
+    """Return what a JSON file of the repository holds."""
+    return json.loads((ROOT / name).read_text(encoding="utf-8"))
+
+
+def share(x: float, digits: int = 3) -> str:
+    """Write an error as the pages do: .123."""
+    return f"{x:.{digits}f}".lstrip("0") or "0"
+
+
+def signed(x: float, digits: int = 3) -> str:
+    """Write a difference: −.012."""
+    return ("−" if x < 0 else "+") + share(abs(x), digits)
+
+
+def percent(x: float) -> str:
+    """Write a share as a whole number of per cent."""
+    return f"{100 * x:.0f}"
+
+
+def points(title: str, column: int, case: str = "credit default, classes") -> tuple[str, str]:
+    """Return mean and half width over splits: of column 0 the mean error, 1 the worst, 2 and 3 of classes."""
+    return mean_and_half([split[column] for split in read("results/tradeoff.json")["points"][case][title]])
+
+
+def mean_and_half(values: Sequence[float]) -> tuple[str, str]:
+    """Return a mean and half its 95 % Student t interval."""
+    found = interval(list(values))
+    mean, high = found["mean"], found["high"]
+    assert mean is not None
+    assert high is not None
+    return share(mean), share(high - mean)
+
+
+def average(title: str, column: int, case: str = "credit default, classes") -> float:
+    """Return the mean over splits, as a number."""
+    return float(np.mean([s[column] for s in read("results/tradeoff.json")["points"][case][title]]))
+
+
+# -- the pages' own examples -----------------------------------------------------------------------------
+
+
+def record() -> None:
+    """Run the examples whose figures the pages quote, and write them down."""
+    import os
+    import runpy
+
+    os.environ["MPLBACKEND"] = "Agg"
+    wine = runpy.run_path(str(ROOT / "examples" / "plot_04_budget.py"))
+    block = re.search(r"```python\n(.*?)```", (ROOT / "docs/tradeoff.md").read_text("utf-8"), re.DOTALL)
+    assert block is not None
+    credit: dict[str, Any] = {}
+    exec(compile(block.group(1), "docs/tradeoff.md", "exec"), credit)
+    budgets = {"0": 0.0, "0.01": 0.01, "0.02": 0.02, "0.05": 0.05, "none": 1.0}
+    found = {
+        "command": "python tools/figures.py record",
+        "wine": {
+            "rows": len(wine["y_test"]),
+            "forest": _errors(wine["forests"]["forest"], wine["X_test"], wine["y_test"]),
+            **{
+                str(budget): _errors(wine["clf"].reweight(mean_budget=budget), wine["X_test"], wine["y_test"])
+                for budget in (0.03, 0.1)
+            },
+        },
+        "credit default": {
+            "forest": _errors(credit["forest"], credit["X_new"], credit["y_new"]),
+            **{
+                name: _errors(credit["curve"].at(budget), credit["X_new"], credit["y_new"])
+                for name, budget in budgets.items()
+            },
+        },
+    }
+    OWN.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _errors(model: Any, X: Any, y: Any) -> list[float]:
+    """Return the mean error and the largest error of a class."""
+    wrong = np.asarray(model.predict(X)) != np.asarray(y)
+    of_classes = [wrong[np.asarray(y) == k].mean() for k in np.unique(y)]
+    return [float(wrong.mean()), float(max(of_classes))]
+
+
+# -- the claims ------------------------------------------------------------------------------------------
+
+OURS = "Robust mixture"
+CASE = "credit default, classes"
+
+
+def of_readme() -> Iterator[Claim]:
+    """Yield what the README says."""
+    page, own = "README.md", read("docs/figures.json")
+    wine, credit = own["wine"], own["credit default"]
+    yield Claim(
+        page,
+        "A forest misses {} % of its worst grade at a mean error of {}. With `mean_budget=0.03` the "
+        "worst grade is "
+        "missed {} % of the time at a mean error of {}, with .1 it is {} % at {}.",
+        tuple(
+            f(x)
+            for b in ("forest", "0.03", "0.1")
+            for f, x in zip((percent, share), wine[b][::-1], strict=True)
+        ),
+    )
+    yield Claim(
+        page,
+        "a random forest has a mean error of {} and misses {} % of those who default; `cheaper` has "
+        "{} and misses {} %",
+        tuple(f(x) for b in ("forest", "0.02") for f, x in zip((share, percent), credit[b], strict=True)),
+    )
+    yield from of_credit(page, "for {} points more error overall missed defaulters fall from {} % to {} %")
+    yield Claim(
+        page,
+        "XGBoost as it is has a mean error of {} and misses {} %",
+        (share(average("XGBoost", 0)), percent(average("XGBoost", 3))),
+    )
+    rows = {
+        "ours, `mean_budget=0`": f"{OURS}, mean_budget=0",
+        "XGBoost": "XGBoost",
+        "**ours, `mean_budget=0.02`**": f"{OURS}, mean_budget=0.02",
+        "XGBoost, classes balanced by weight": "XGBoost, balanced",
+        "balanced random forest": "balanced forest",
+        "**ours, `mean_budget=0.05`**": f"{OURS}, mean_budget=0.05",
+        "XGBoost, LightGBM and a forest averaged, tuned": "average, tuned",
+        "our five models averaged, tuned": "average of our five, tuned",
+        "**ours, no budget**": f"{OURS}, no budget",
+    }
+    for row, title in rows.items():
+        figures = points(title, 0) + points(title, 3) + points(title, 1)
+        yield Claim(page, f"| {row} | {{}} ± {{}} | {{}} ± {{}} | {{}} ± {{}} |", figures)
+    yield from of_regret(page)
+    tables = read("results/tables.json")["sets"]
+    titles = {
+        "group DRO boosting over the classes": "Group DRO boosting over classes",
+        "boosted trees (ERM), classes balanced by weight": "ERM, classes balanced",
+        "XGBoost, classes balanced by weight": "XGBoost, classes balanced",
+        "random forest, classes balanced by weight": "Random forest, classes balanced",
+        "XGBoost": "XGBoost",
+    }
+    for row, title in titles.items():
+        found = [
+            tables[name][title]["worst class"]["predict"] for name in ("credit default", "adult", "bank")
+        ]
+        of_row = [x for f in found for x in (share(f["mean"]), share(f["high"] - f["mean"]))]
+        yield Claim(page, f"| {row} | {{}} ± {{}} | {{}} ± {{}} | {{}} ± {{}} |", tuple(of_row))
+    yield Claim(
+        page,
+        "on credit default group DRO over the classes has {} against {} for plain boosting",
+        tuple(
+            share(tables["credit default"][title]["error"]["predict"]["mean"])
+            for title in ("Group DRO boosting over classes", "ERM")
+        ),
+    )
+    yield from of_twelve_tables(page)
+
+
+def of_credit(page: str, text: str) -> Iterator[Claim]:
+    """Yield what a budget of .02 buys beside none."""
+    free, paid = (f"{OURS}, mean_budget={b}" for b in ("0", "0.02"))
+    points_more = 100 * (average(paid, 0) - average(free, 0))
+    yield Claim(page, text, (f"{points_more:.1f}", percent(average(free, 3)), percent(average(paid, 3))))
+
+
+def of_regret(page: str) -> Iterator[Claim]:
+    """Yield the regret over preferences, and dominance beside a twin's."""
+    found = read("results/tradeoff.json")
+    regret, twin = found["regret"][OURS], found["twin"][OURS]
+    for text, side in (
+        ("it is {} (95 % {} to {}) against all their points", "all"),
+        ("{} ({} to {}) against our own five models", "our five models, as they are, averaged, tuned"),
+    ):
+        yield Claim(page, text, tuple(signed(regret[side][x]) for x in ("mean", "low", "high")))
+    pairs, dominated, *_ = found[f"{OURS}, predict"]["all"]
+    yield Claim(
+        page,
+        "as good in both numbers, within .005, in {} % of {} pairs of a case and an opponent; a twin "
+        "of ours, with the "
+        "same true errors, would be in {} to {} %",
+        (dominated.rstrip("%"), str(pairs), percent(twin["0"]), percent(twin["0.9"])),
+    )
+
+
+def of_twelve_tables(page: str) -> Iterator[Claim]:
+    """Yield on how many tables worst-class boosting has the lower worst class."""
+    found = read("results/worst-class-tables.json")["less"]["Worst-class boosting"]
+    for text, other in (
+        (
+            "the tuned average of XGBoost, LightGBM and a forest on {} of {} (mean difference {})",
+            "average, tuned",
+        ),
+        ("its own learner, tuned without boosting, on {} of {} ({})", "logit-adjusted trees, tuned"),
+        ("the opponent chosen on training rows on {} of {} ({})", "theirs chosen on training rows"),
+    ):
+        less = [mean for mean, _ in found[other].values()]
+        lower = sum(x < 0 for x in less)
+        yield Claim(page, text, (str(lower), str(len(less)), signed(float(np.mean(less)))))
+
+
+def of_which() -> Iterator[Claim]:
+    """Yield what the page on methods says."""
+    page = "docs/which.md"
+    yield from of_credit(page, "for {} points more error overall missed defaulters fall from {} % to {} %")
+    free, paid = (average(f"{OURS}, mean_budget={b}", 0) for b in ("0", "0.02"))
+    yield Claim(page, "({} to {}, `mean_budget=0.02`)", (share(free), share(paid)))
+    yield Claim(
+        page,
+        "XGBoost, with a mean error of {}, misses {} %",
+        (share(average("XGBoost", 0)), percent(average("XGBoost", 3))),
+    )
+    yield from of_regret(page)
+    yield from of_twelve_tables(page)
+    sets = read("results/worst-class-tables.json")["sets"]
+    methods = (
+        "Worst-class boosting", "logit-adjusted trees, tuned", "average, tuned", "theirs chosen on "
+        "training rows",
+    )  # fmt: skip
+    for name, found in sets.items():
+        figures = [share(x) for method in methods for x in found[method][::-1]]
+        yield Claim(page, f"| {name} |" + " {} / {} |" * len(methods), tuple(figures))
+
+
+def of_tradeoff() -> Iterator[Claim]:
+    """Yield what the page on the trade-off says."""
+    page, credit = "docs/tradeoff.md", read("docs/figures.json")["credit default"]
+    rows = {"forest": "forest", "no budget": "none"}
+    rows |= {f"`mean_budget={b}`": b for b in ("0", "0.01", "0.02", "0.05")}
+    for row, name in rows.items():
+        yield Claim(page, f"| {row} | {{}} | {{}} |", tuple(map(share, credit[name])))
+    yield Claim(
+        page,
+        "the forest misses {} %; for {} points more error overall `mean_budget=0.02` misses {} %",
+        (
+            percent(credit["forest"][1]),
+            f"{100 * (credit['0.02'][0] - credit['forest'][0]):.1f}",
+            percent(credit["0.02"][1]),
+        ),
+    )
+    off = np.mean([x["predict_off_the_curve"] for x in _between("7 between")], axis=0)[1:]
+    yield Claim(
+        page, "{} to {} away from the randomised one's on average", (share(off.min()), share(off.max()))
+    )
+    game, seven, unit = (_of_pool(pool, "worst") for pool in ("game alone", "7 between", "mean is a unit"))
+    yield Claim(
+        page,
+        "test rows from {} to {} at .005 above the least mean error, from {} to {} at .01, from {} "
+        "to {} at .02",
+        tuple(share(pool[b]) for b in (0.005, 0.01, 0.02) for pool in (game, seven)),
+    )
+    yield Claim(
+        page,
+        "was as good ({}, {} and {}; {} against {} at .03)",
+        (*(share(unit[b]) for b in (0.005, 0.01, 0.02, 0.03)), share(seven[0.03])),
+    )
+    chosen = [_of_pool(pool, "chosen")[0.05] for pool in ("mean is a unit", "7 between")]
+    yield Claim(
+        page, "left the far end higher on the rows of the choice ({} against {})", tuple(map(share, chosen))
+    )
+
+
+def _between(pool: str) -> list[Any]:
+    return [x for x in read("benchmarks/tradeoff.json")["between"] if x["pool"] == pool]
+
+
+def _of_pool(pool: str, what: str) -> dict[float, float]:
+    """Return the mean over tables of a figure at each budget."""
+    means = np.mean([x[what] for x in _between(pool)], axis=0)
+    return dict(zip(read("benchmarks/tradeoff.json")["budgets"], means.tolist(), strict=True))
+
+
+def of_mixture() -> Iterator[Claim]:
+    """Yield what the page on mixtures says."""
+    page, ablation = "docs/mixture.md", read("results/mixture-ablation.json")
+    post = read("results/post-processing.json")
+    net, after = post["as trained"]["bal-ce-aug"], post["after training"]
+
+    def errors(x: dict[str, Any]) -> tuple[str, str]:
+        return f"{100 * x['worst']:.1f}", f"{100 * x['mean']:.1f}"
+
+    yield Claim(page, "errs on {} % of its worst class and {} % of all test rows", errors(net))
+    of_all = [x for point in after["all"]["mixture"] for x in errors(point)]
+    yield Claim(
+        page,
+        "{} / {} with `mean_budget=0`, {} / {} with .005, {} / {} with .01, {} / {} without a budget",
+        tuple(of_all),
+    )
+    four = after["all but bal-ce-aug"]["mixture"]
+    yield Claim(
+        page,
+        "(the best of them {} / {}) together: {} / {} with no budget to spend, {} / {} with one point",
+        (*errors(post["as trained"]["bal-naive"]), *errors(four[0]), *errors(four[2])),
+    )
+    ours, best = ablation["+ constants"], ablation["best tuned"]
+    yield Claim(
+        page,
+        "a mean error of {} against {} for the best single one with tuned class weights, and a worst "
+        "class of {} "
+        "against {}",
+        tuple(share(x[what]) for what in ("mean", "worst") for x in (ours, best)),
+    )
+    yield Claim(
+        page,
+        "CVaR at α = .3 is {} with constants and draws in the pool, {} without both, thresholds and averages",
+        (share(ablation["CVaR, + shares"]), share(ablation["CVaR, answers"])),
+    )
+
+
+def of_tails() -> Iterator[Claim]:
+    """Yield what the guide says of three classifiers that err on different rows."""
+    from tailboost.solvers import minimize_cvar_mixture
+
+    losses = np.zeros((3, 10))
+    losses[np.arange(3), np.arange(3)] = 1.0
+    value = minimize_cvar_mixture(losses, 0.15).value
+    text = "each err on another 10 % of the rows, K = 2, the CVaR at α = .15 is {}"
+    yield Claim("docs/guide/tails.md", text, (share(value),))
+
+
+CLAIMS: tuple[Callable[[], Iterator[Claim]], ...] = (
+    of_readme, of_which, of_tradeoff, of_mixture, of_tails,
+)  # fmt: skip
+# Figures that are settings or definitions, in the words around them.
+SETTINGS = {
+    "docs/tradeoff.md": ("budgets of .005 to .05", "at most that plus .02", "no difference from .03 on"),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what is wrong and return how much."""
+    if list(arguments) == ["record"]:
+        record()
+        return 0
+    wrong = list(problems(given_pages(), claims()))
+    print(*wrong, sep="\n")
+    return len(wrong)
+
+
+def claims() -> list[Claim]:
+    """Return all claims, and the settings, which hold as they stand."""
+    found = [claim for make in CLAIMS for claim in make()]
+    return found + [Claim(page, text) for page, texts in SETTINGS.items() for text in texts]
+
+
+def given_pages() -> dict[str, str]:
+    """Return the pages by name."""
+    return {name: (ROOT / name).read_text(encoding="utf-8") for name in PAGES}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
