@@ -119,6 +119,12 @@ def test_columns_with_no_value_known_are_refused(made):
                 model.predict(CODES.assign(**{column: other}))
 
 
+def test_dates_are_no_numbers(made):
+    model = made().fit(NUMBERS, Y)
+    with pytest.raises(ValueError, match="column 'b' held numbers in fit, and holds datetime64"):
+        model.predict(NUMBERS.assign(b=pd.Timestamp(2020, 1, 1)))
+
+
 def test_many_new_categories_are_told_and_few_are_not(made):
     model = made().fit(CODES, LABELS)
     few, many = CODES.copy(), CODES.copy()

@@ -18,6 +18,7 @@ PROMISED = {
     "checkpoints: kills": 200,
     "checkpoints: damage": 300,
     "threads": 10_000,
+    "inputs": 10_000,
     "versions": 100,
     "determinism": 200,
 }

@@ -69,7 +69,7 @@ def read_columns(frame: Any, known: Known) -> Any:
     Raises
     ------
     ValueError
-        If of at least 20 values of a column none is known from the fit.
+        If of at least 20 values of a column none is known from the fit, or dates stand for numbers.
 
     Warns
     -----
@@ -79,8 +79,10 @@ def read_columns(frame: Any, known: Known) -> Any:
     read, changes = {}, []
     for j, spellings in enumerate(known):
         column, name = frame.iloc[:, j], frame.columns[j]
-        plain = getattr(column.dtype, "kind", "O") in "fiubmMc" and not hasattr(column.dtype, "categories")
-        if plain and (spellings is None or not spellings):
+        kind = "category" if hasattr(column.dtype, "categories") else getattr(column.dtype, "kind", "O")
+        if spellings is None and kind in ("m", "M", "c"):
+            raise ValueError(f"X, column {name!r} held numbers in fit, and holds {column.dtype} here")
+        if kind in "fiub" and not spellings:
             continue
         present = column.dropna()
         if spellings is None:
