@@ -701,13 +701,13 @@ def test_a_calibrated_point_is_a_previous_attempt(mixture):
 
 def test_more_rows_would_not_help_only_where_that_is_shown():
     """Of three rows of a good classifier two may be wrong: nothing is shown by that."""
-    from tailboost.calibration import _not_certified
+    from tailboost.calibration import not_certified
     from tailboost.certificates import Unit
 
     few, many = np.r_[1.0, 1.0, 0.0], np.r_[np.ones(60), np.zeros(40)]
     for losses, helps in ((few, True), (many, False)):
         unit = Unit("class", 0, np.arange(len(losses)))
-        (short,) = _not_certified(losses, [unit], np.array([0.3]), "predict", 0.95, (None,)).shortfalls
+        (short,) = not_certified(losses, [unit], np.array([0.3]), "predict", 0.95, (None,)).shortfalls
         low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)
         assert short.low == pytest.approx(low)
         assert (short.more_rows is not None) == helps == (low < 0.3)

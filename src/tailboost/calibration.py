@@ -239,7 +239,7 @@ def calibrate(
             break
         passed = point, losses
     if passed is None:
-        raise _not_certified(losses, targeted, allowed, rule, confidence, attempts)
+        raise not_certified(losses, targeted, allowed, rule, confidence, attempts)
     point, losses = passed
     point.chosen_rows_ = (*point.chosen_rows_, sketch)
     bounds = list(_targets(losses, targeted, allowed, rule))
@@ -365,7 +365,7 @@ def passes(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule, d
     return all(betting_p_value(x, a, delta) <= delta for x, a in zip(inside, allowed, strict=True))
 
 
-def _not_certified(
+def not_certified(
     losses: Floats,
     units: Sequence[Unit],
     allowed: Floats,
