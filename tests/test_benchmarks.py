@@ -13,6 +13,7 @@ CALLS = {
     "rounds.py": ["--quick"],
     "solvers.py": ["--quick", "--only", "path", "--alone"],
     "stumps.py": [],
+    "targets.py": ["--quick"],
     "worst_class.py": ["--quick"],
 }
 

@@ -213,23 +213,25 @@ def test_the_estimate_is_printed_first():
 # -- ties ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_small_group_is_not_answered_by_a_constant_for_a_gain_within_its_noise(seed):
-    """75 rows of a group, a fifth of them of class 1: a constant is as good there by chance."""
+def told(seed):
+    """Rates of two models on 3,000 rows, of which 75 are of a group that has few rows of class 1."""
     rng = np.random.default_rng(seed)
-    n, few = 3000, 75
-    group = np.where(np.arange(n) < few, "few", "many")
-    y = (rng.random(n) < np.where(group == "few", 0.2, 0.4)).astype(int)
-    logit = 1.2 * (2 * y - 1) + 1.6 * rng.normal(size=n)
-    P = {"a": expit(logit), "b": expit(logit + rng.normal(size=n))}
-    mix = tb.RobustMixtureClassifier.from_probabilities(
-        P, y, objective="worst_cell", groups=group, groups_at_prediction=True, mean_budget=0.0
-    )
-    inside = group == "few"
-    answers = mix.predict_from(P, groups=group)
-    missed = (answers != y)[inside & (y == 1)].mean()
-    assert missed < 0.7
-    assert (answers != y).mean() <= min(((p > 0.5) != y).mean() for p in P.values()) + 0.01
+    group = np.where(np.arange(3000) < 75, "few", "many")
+    y = (rng.random(3000) < np.where(group == "few", 0.13, 0.4)).astype(int)
+    logit = 0.8 * (2 * y - 1) + 1.6 * rng.normal(size=3000)
+    return {"a": expit(logit), "b": expit(logit + rng.normal(size=3000))}, y, group
+
+
+def test_a_small_group_is_not_answered_by_a_constant_for_a_gain_within_its_noise():
+    constants = 0
+    for seed in range(6):
+        P, y, group = told(seed)
+        mix = tb.RobustMixtureClassifier.from_probabilities(
+            P, y, objective="worst_cell", groups=group, groups_at_prediction=True, mean_budget=0.0
+        )
+        wrong, few = mix.predict_from(P, groups=group) != y, group == "few"
+        constants += wrong[few & (y == 1)].all()
+    assert constants <= 1  # of six: there the gain is more than its noise; five where any gain buys a cell
 
 
 # -- what is said of a coin ------------------------------------------------------------------------------

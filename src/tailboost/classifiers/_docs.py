@@ -40,7 +40,8 @@ class_weight : dict, "balanced" or None
 
 mean_budget : float in [0, 1] or None, default=None
     What the mean error of the mixture may be above the least mean error of a member, on the rows λ is
-    chosen on; None sets no limit. After one fit `tradeoff` shows what each budget buys, and `reweight`
+    chosen on; what is not told from the least there, by a standard error, is always within. None sets no
+    limit. After one fit `tradeoff` shows what each budget buys, and `reweight`
     changes it.
 
 n_iter_no_change : int or None, default=3

@@ -95,10 +95,13 @@ class GameKind:
         budget: float | None,
         stated: bool,
     ) -> Vote | Mixture:
-        """Return what turns the hypotheses into one classifier; stated targets are its limit."""
+        """Return what turns the hypotheses into one classifier; stated targets are its limit.
+
+        The vote of the published game is that of its paper: the least largest error.
+        """
         limit = units.limit if stated else None
         if self.votes:
-            return Vote(objective, n_classes, units, limit=limit)
+            return Vote(objective, n_classes, units, limit=None if units.indicator else limit)
         return Mixture(
             objective,
             n_classes,

@@ -79,11 +79,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         The error allowed, a limit: of the combinations that keep it, on the rows of the choice and by the
         estimate on halves of them, the one of least mean error answers, and where none does the one that is
         least beyond it. A dict has one per class (group, cell; for a cell its class serves too), key None for
-        the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" is no limit:
-        the largest error is made small, and said is the smallest of .05, .1, …, .9 for which the balanced
-        model of round 1 meets the weak-learning condition on the validation rows (indicator), or that
-        `predict` meets there (error). The paper fits with each of ten values and keeps the one with the least largest class error on validation rows:
-        that is ``GridSearchCV`` with `tailboost.metrics.make_worst_class_scorer`.
+        the rest: ``{1: .05, None: .2}`` allows class 1 at most 5 % wrong, the others 20 %. "auto" is no
+        limit: the largest error is made small, and said is the smallest of .05, .1, …, .9 for which the
+        balanced model of round 1 meets the weak-learning condition on the validation rows (indicator), or
+        that `predict` meets there (error). The paper fits with each of ten values and keeps the one with the
+        least largest class error on validation rows: that is ``GridSearchCV`` with
+        `tailboost.metrics.make_worst_class_scorer`.
     gamma : float in (0, 0.5] or "auto", default="auto"
         γ of the weak-learning condition; "auto" is ``⌊qK⌋/K − ½ − .0005``. Not used in the error game.
     q : float in (0, 1], default=0.8
@@ -103,8 +104,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         ``mean_budget``, else "error", which serves targets better.
     combine : {"auto", "vote", "mixture"}, default="auto"
         "vote" is the majority vote of the first T* rounds, where T* has the smallest largest class error on
-        the validation rows or, with ``max_error``, the least mean error of those that keep it; "mixture" is
-        the optimal λ. "auto" is "vote" in the indicator game without a
+        the validation rows or, with ``max_error`` in the error game, the least mean error of those that keep
+        it; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
         ``mean_budget``, else "mixture".
     randomized : bool, default=True
         Whether members may share λ. False gives all of it to one member, the best within the budget, so that

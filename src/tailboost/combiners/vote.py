@@ -61,7 +61,7 @@ class Vote:
         majority's errors over the targets, then the least mean error, then the fewest. Without units all
         rounds vote.
     limit : float, optional
-        What is stated that the excess may be: a vote is no better for keeping more than that.
+        What the excess may be where that is stated: of the votes that keep it the least mean error counts.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that the objective leaves out.
     """
@@ -125,7 +125,8 @@ class Vote:
         voters = n_rounds
         if self.units is not None:
             results = self.results[:n_rounds]
-            kept = [(max(excess, self._enough), mean) for excess, mean in results]
+            enough = -np.inf if self.limit is None else self.limit
+            kept = [(max(excess, enough), mean) for excess, mean in results]
             voters = kept.index(min(kept)) + 1
         mixture = np.zeros(len(self.pool.members))
         mixture[:voters] = 1.0 / voters
@@ -133,14 +134,6 @@ class Vote:
         return MixtureEnsemble(
             self.pool.members, mixture, self.n_classes, order[np.isin(order, np.arange(voters))]
         )
-
-    @property
-    def _enough(self) -> float:
-        """The excess below which less is no gain: the indicator loss is 1 where an error is its target."""
-        if self.limit is None:
-            return -np.inf
-        assert self.units is not None
-        return self.limit - (10.0**-DECIMALS if self.units.indicator else 0.0)
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the voters."""

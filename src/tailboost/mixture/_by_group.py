@@ -97,7 +97,5 @@ def _steps(
             members += shifted(models, source, part, own, own.y, kinds)
     ledger = Ledger(own, losses_of(members, part, own.y), BitLosses(len(own.y)))
     curve = staircase(objective.steering_losses(ledger).max(axis=1), ledger.mean_losses())
-    # What is gained on the group's rows by less than its noise must not cost the error of a unit.
-    curve = curve.between(float(curve.mean[0]) + ledger.tie(), np.inf, straight=False)
     best = curve.mixture.argmax(axis=1)
     return _Steps([members[i] for i in best], curve.mean * own.weight.sum(), curve.worst)
