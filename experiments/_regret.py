@@ -95,7 +95,7 @@ class Regret:
         The same three where nothing is divided: hard tables then count no more than easy ones.
     cases : dict of str to (float, float)
         By case the mean over its splits and half the width of its 95 % interval, corrected for splits that
-        share rows (Nadeau and Bengio 2003); nan for a single split.
+        share rows (see `corrected_half_width`); nan for a single split.
     """
 
     mean: float

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -553,7 +553,7 @@ def _points(found: Found) -> dict[str, dict[str, list[list[float]]]]:
             }
             theirs = {of: (point["test"], point["units"]) for of, point in measured.theirs.items()}
             for of, (point, units) in (asked | theirs).items():
-                of_case.setdefault(of, []).append([*point, *units] if two else point)
+                of_case.setdefault(of, []).append(_four([*point, *units] if two else point))
         points[case_of(title, kind)] = of_case
     return points
 
@@ -578,11 +578,11 @@ def _numbers(kept: Mapping[str, list[Pair]], case: str) -> dict[str, list[list[f
         for pair in pairs:
             if pair.case == case:
                 points = numbers.setdefault(pair.opponent, [_four(pair.theirs)])
-                points += [_four(pair.ours[rule]) for rule in RULES]
+                points += [_four(pair.ours[rule]) for rule in _rules(pairs)]
     return numbers
 
 
-def _four(point: NDArray[np.float64]) -> list[float]:
+def _four(point: Iterable[float]) -> list[float]:
     return [round(float(x), 4) for x in point]
 
 
