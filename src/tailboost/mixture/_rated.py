@@ -16,9 +16,11 @@ from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_lim
 from tailboost.thresholds import (
     Belief,
     Choice,
+    Growth,
     Member,
     Pool,
     Program,
+    Reading,
     Table,
     Tally,
     charges,
@@ -190,10 +192,15 @@ class Priced:
     def passes_on(self, table: LogTable) -> Mask:
         """Return which rows are passed on, shape (n,)."""
         K = self.belief.n_classes
-        if self.rule.prices.shape[1] == K:
+        if not self.defers:
             return np.zeros(table.n_rows, dtype=bool)
         passed: Mask = decide(self._charged(table)) == K
         return passed
+
+    @property
+    def defers(self) -> bool:
+        """Whether it may pass rows on."""
+        return self.rule.prices.shape[1] > self.belief.n_classes
 
     def _charged(self, table: LogTable) -> Floats:
         if self.rule.is_constant:
@@ -325,7 +332,8 @@ class Rated:
         judges = Table(
             strata, stratum, rows.base, tuple(beliefs), costs if stated.needs_costs else None, half
         )
-        return cls(judged.models, scores, belief, judges, Pool(judges), rows.words)
+        words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words
+        return cls(judged.models, scores, belief, judges, Pool(judges), words)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
@@ -355,18 +363,18 @@ class Rated:
         program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
         pseudo_rows = DOUBT * shrinkage
         _, growth = grow(self.pool, program, range(len(self.scores)), pseudo_rows, mean_budget)
-        doubt = self.table.doubt(pseudo_rows)
+        reading = self.table.reading(pseudo_rows)
         if not growth.feasible:
-            raise InfeasibleLimitsError(self._contradiction(growth.program, growth, doubt))
+            raise InfeasibleLimitsError(self._contradiction(growth))
         choose = shared if sharing else single
-        choice = choose(self.pool, growth, doubt)
+        choice = choose(self.pool, growth, reading)
         tallies = [self.pool.tallies[i].counted for i in choice.numbers]
-        elsewhere = self._elsewhere(growth.program, sharing, doubt)
+        elsewhere = self._elsewhere(growth.program, sharing, reading)
         return Outcome(growth.program, choice, mixed(choice.weights, tallies), elsewhere)
 
-    def _contradiction(self, program: Program, growth: Any, doubt: Floats) -> str:
-        weights = growth.solved.weights
-        tally = mixed(weights, [self.pool.tallies[i].blended(doubt) for i in growth.numbers])
+    def _contradiction(self, growth: Growth) -> str:
+        program, weights = growth.program, growth.solved.weights
+        tally = mixed(weights, [self.pool.tallies[i].counted for i in growth.numbers])
         named = [program.limits[i] for i in np.flatnonzero(growth.contradicting)] or list(program.limits)
         reached = [limit.said_of(limit.rate.terms(program.strata).values(tally)) for limit in named]
         each = "; ".join(
@@ -377,20 +385,20 @@ class Rated:
             "What was fitted is kept: reweight(limits=...) goes on from here"
         )
 
-    def _elsewhere(self, program: Program, sharing: bool, doubt: Floats) -> Floats | None:
+    def _elsewhere(self, program: Program, sharing: bool, reading: Reading) -> Floats | None:
         """Return the tally of choices on one half of the rows, each counted on the other half."""
         if self.table.half is None:
             return None
-        total = None
+        total, n_strata = None, len(self.table.strata.mass)
         for own in (0, 1):
-            mass = np.sum([t.halves[own][: len(doubt)] for t in self.pool.tallies[:1]], axis=0).sum(axis=1)
+            mass = self.pool.tallies[0].halves[own][:n_strata].sum(axis=1)
             if mass.sum() <= 0:
                 return None
             part = replace(self.table.strata, mass=mass / mass.sum())
             tallies = [_half(tally, own, mass) for tally in self.pool.tallies]
             pool = Pool(replace(self.table, strata=part), self.pool.members, tallies)
-            growth = restricted(pool, program.over(part), doubt)
-            found = shared(pool, growth, doubt) if sharing else single(pool, growth, doubt, repair=False)
+            growth = restricted(pool, program.over(part), reading)
+            found = shared(pool, growth, reading) if sharing else single(pool, growth, reading, repair=False)
             there = mixed(found.weights, [self.pool.tallies[i].halves[1 - own] for i in found.numbers])
             total = there if total is None else total + there
         return total

@@ -10,7 +10,7 @@ import numpy as np
 from tailboost._typing import Floats, Ints
 from tailboost.thresholds._pool import Growth, Pool
 from tailboost.thresholds._program import Program, mixed
-from tailboost.thresholds._tally import Member, charges, contrasts, decide
+from tailboost.thresholds._tally import Member, Reading, charges, contrasts, decide
 
 # Members with less share have none.
 LEAST_SHARE = 1e-6
@@ -62,19 +62,19 @@ class Choice:
         return bool((self.excesses <= SLIGHT).all())
 
 
-def shared(pool: Pool, growth: Growth, doubt: Floats) -> Choice:
+def shared(pool: Pool, growth: Growth, reading: Reading) -> Choice:
     """Return the shares that are best within the limits."""
     program = growth.program
     weights = np.where(growth.solved.weights > LEAST_SHARE, growth.solved.weights, 0.0)
     used = np.flatnonzero(weights)
     numbers = np.array(growth.numbers, dtype=np.intp)[used]
     of = weights[used] / weights[used].sum()
-    tally = mixed(of, [pool.tallies[i].blended(doubt) for i in numbers])
-    value, excesses = program.judge(tally)[0] * program.scale, program.excesses(tally)
+    read = mixed(of, [reading.of(pool.tallies[i]) for i in numbers])
+    value, excesses = program.judge(read)[0] * program.scale, program.excesses(read[1])
     return Choice(numbers, of, value, value, excesses, excesses)
 
 
-def single(pool: Pool, growth: Growth, doubt: Floats, *, repair: bool = True) -> Choice:
+def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True) -> Choice:
     """Return the one member that does best, a violation of a limit being charged.
 
     First among the pool, then between its members of the largest shares; only where a limit is still broken
@@ -86,38 +86,42 @@ def single(pool: Pool, growth: Growth, doubt: Floats, *, repair: bool = True) ->
         The members; one that is found nearby joins.
     growth : Growth
         The program and its solution over the members.
-    doubt : ndarray of shape (S,)
-        Share of the expected tally by stratum.
+    reading : Reading
+        How tallies are read.
     repair : bool
         Whether members between and nearby are looked for.
     """
-    program, best = growth.program, shared(pool, growth, doubt)
+    program, best = growth.program, shared(pool, growth, reading)
     charge = min(CHARGE + CHARGE_PER_PRICE * float(growth.solved.duals.sum()), MOST_CHARGE)
 
-    def key(tally: Floats) -> float:
-        value, excess = program.judge(tally)
+    def key(read: Floats) -> float:
+        value, excess = program.judge(read)
         return value + charge * max(excess - SLIGHT, 0.0)
 
-    read = [tally.blended(doubt) for tally in pool.tallies]
-    keys = [key(tally) for tally in read]
+    keys = [key(reading.of(tally)) for tally in pool.tallies]
     chosen = int(np.argmin(keys))
     if repair:
         between = [pool.add(member) for member in _between(pool, best)]
-        keys += [key(tally.blended(doubt)) for tally in pool.tallies[len(keys) :]]
+        keys += [key(reading.of(tally)) for tally in pool.tallies[len(keys) :]]
         # Earlier members win ties.
         chosen = int(np.argmin(keys))
-        broken = float(program.excesses(pool.tallies[chosen].blended(doubt)).max(initial=0.0))
+        broken = float(program.excesses(reading.of(pool.tallies[chosen])[1]).max(initial=0.0))
         if broken > SLIGHT and (best.excesses <= SLIGHT).all():
             starts = list(dict.fromkeys([*np.argsort(keys)[:STARTS].tolist(), *between[:1]]))[:STARTS]
             found = _searched(pool, program, starts, key)
             if found is not None and _repairs(pool, program, chosen, found):
                 number = pool.add(found)
-                if key(pool.tallies[number].blended(doubt)) < keys[chosen]:
+                if key(reading.of(pool.tallies[number])) < keys[chosen]:
                     chosen = number
-    tally = pool.tallies[chosen].blended(doubt)
-    value = program.judge(tally)[0] * program.scale
+    read = reading.of(pool.tallies[chosen])
+    value = program.judge(read)[0] * program.scale
     return Choice(
-        np.array([chosen]), np.ones(1), value, min(best.value, value), program.excesses(tally), best.excesses
+        np.array([chosen]),
+        np.ones(1),
+        value,
+        min(best.value, value),
+        program.excesses(read[1]),
+        best.excesses,
     )
 
 
@@ -143,11 +147,16 @@ def _searched(
     """Return the best member that random moves of the prices reach."""
     table, rng = pool.table, np.random.default_rng(0)
     best: tuple[float, Member | None] = (np.inf, None)
+
+    def counted(charged: Floats) -> float:
+        tally = table.counted(decide(charged)).sum(axis=0)
+        return key(np.stack([tally, tally]))
+
     for start in starts:
         member = pool.members[start]
         belief, prices = table.beliefs[member.source], contrasts(member.prices).copy()
         charged = charges(belief, member.prices)
-        reached = key(table.counted(decide(charged)).sum(axis=0))
+        reached = counted(charged)
         step = 0.3
         for _ in range(MOVES // len(starts)):
             size = np.abs(prices)
@@ -157,7 +166,7 @@ def _searched(
             other = charged.copy()
             for s, a in zip(*np.nonzero(change), strict=True):
                 other[a] += change[s, a] * belief[s]
-            value = key(table.counted(decide(other)).sum(axis=0))
+            value = counted(other)
             if value < reached:
                 reached, prices, charged = value, prices + change, other
                 step = min(step * 1.5, 1.0)
