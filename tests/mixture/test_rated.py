@@ -157,6 +157,18 @@ def test_rows_that_are_passed_on():
         judged(limits=[PARITY]).defers_from(P)
 
 
+def test_told_groups_have_thresholds_of_their_own_even_if_no_rate_names_them():
+    groups = {"sex": SEX}
+    told = RobustMixtureClassifier.from_probabilities(
+        P, Y, groups=groups, objective="error", groups_at_prediction=True
+    )
+    blind = RobustMixtureClassifier.from_probabilities(P, Y, objective="error")
+    assert len(told._rated.table.strata.mass) == 4
+    assert told.rates_.lines[0].value <= blind.rates_.lines[0].value + 1e-9
+    with pytest.raises(ValueError, match="needs groups"):
+        RobustMixtureClassifier.from_probabilities(P, Y, objective="error", groups_at_prediction=True)
+
+
 def test_tune_takes_fitted_models():
     clf = tb.tune(MODEL_TEXT, X[400:], Y[400:], groups={"sex": SEX[400:]}, limits=[PARITY])
     assert clf.limits_met_
@@ -223,7 +235,6 @@ def test_the_trade_off_of_two_rates():
         ({"objective": rates.precision("yes")}, "depend on the answers"),
         ({"objective": "error", "max_error": 0.3}, "largest rate of a family"),
         ({"limits": [PARITY], "shares": True}, "no meaning with rates"),
-        ({"objective": "error", "groups_at_prediction": True}, "no rate is by group"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_fitted(params, words):

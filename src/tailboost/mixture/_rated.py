@@ -118,9 +118,17 @@ class Stated:
         return [j for j, name in enumerate(names) if name in said]
 
     def strata(
-        self, rows: Rows, classes: Any, names: GroupNames | None, costs: Floats | None = None
+        self,
+        rows: Rows,
+        classes: Any,
+        names: GroupNames | None,
+        costs: Floats | None = None,
+        *,
+        told: bool = False,
     ) -> tuple[Strata, Ints, Ints | None]:
         """Return the strata of rows, the stratum of each, and their groups by column.
+
+        Groups make strata where a rate speaks of them, or where answers are told them.
 
         Raises
         ------
@@ -128,10 +136,9 @@ class Stated:
             If groups or costs are missing, or rates speak of something that is not there.
         """
         numbers, columns, values = None, (), ()  # type: Any, Any, Any
-        if self.needs_groups:
+        if self.needs_groups or told:
             if rows.groups is None or names is None:
-                speaking = next(rate for rate in self.rates if rate.needs_groups)
-                raise ValueError(f"{speaking!r} needs groups, and none were given")
+                raise ValueError("groups are needed, and none were given")
             first = np.cumsum([0, *(len(of) for of in names.values)])
             every = names.columns or (None,)
             kept = self.columns(every) if every != (None,) else [0]
@@ -305,7 +312,7 @@ class Rated:
         rows = judged.rows
         if costs is not None and stated.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
-        strata, stratum, numbers = stated.strata(rows, classes, names, costs)
+        strata, stratum, numbers = stated.strata(rows, classes, names, costs, told=told)
         stated.check(strata)
         table = judged.table.beside(X)
         scores = _best(sources(len(judged.models.names), averages), table, rows)

@@ -10,7 +10,7 @@ import numpy as np
 from tailboost._typing import Floats, Ints
 from tailboost.thresholds._pool import Growth, Pool
 from tailboost.thresholds._program import Program, mixed
-from tailboost.thresholds._tally import Member, Reading, charges, contrasts, decide
+from tailboost.thresholds._tally import Member, Reading, Table, charges, contrasts, decide
 
 # Members with less share have none.
 LEAST_SHARE = 1e-6
@@ -113,6 +113,8 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
                 number = pool.add(found)
                 if key(reading.of(pool.tallies[number])) < keys[chosen]:
                     chosen = number
+    if not program.limits and not program.objective.worst:
+        chosen = _beyond_chance(pool, program, chosen)
     read = reading.of(pool.tallies[chosen])
     value = program.judge(read)[0] * program.scale
     return Choice(
@@ -123,6 +125,29 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
         program.excesses(read[1]),
         best.excesses,
     )
+
+
+def _beyond_chance(pool: Pool, program: Program, chosen: int) -> int:
+    """Return the member, or the belief's own best where that is as good up to a standard error.
+
+    With nothing to keep, the belief's best answer is the one of the textbook; what was counted better among
+    many members is so by chance.
+    """
+    own = [i for i, member in enumerate(pool.members) if member.source == 0]
+    plain = min(own, key=lambda i: float(program.cost @ pool.tallies[i].expected.ravel()))
+    gain = float(program.cost @ (pool.tallies[plain].counted - pool.tallies[chosen].counted).ravel())
+    rules = [pool.members[plain], pool.members[chosen]]
+    return chosen if gain > _noise(pool.table, program.cost[None], *rules) else plain
+
+
+def _noise(table: Table, rows: Floats, one: Member, other: Member) -> float:
+    """Return the largest standard error of the difference of two members in rows of a program."""
+    before, after = table.answers(one), table.answers(other)
+    n_strata, changed = len(table.strata.mass), np.flatnonzero(before != after)
+    matrix = rows.reshape(len(rows), -1, table.strata.n_actions)[:, :n_strata]
+    stratum = table.stratum[changed]
+    moved = matrix[:, stratum, after[changed]] - matrix[:, stratum, before[changed]]
+    return float(np.sqrt(((table.share[changed] * moved) ** 2).sum(axis=1)).max(initial=0.0))
 
 
 def _between(pool: Pool, best: Choice) -> list[Member]:
@@ -184,19 +209,7 @@ def _whole(prices: Floats) -> Floats:
 
 def _repairs(pool: Pool, program: Program, chosen: int, found: Member) -> bool:
     """Whether a member breaks limits less than another by more than a standard error of the difference."""
-    table = pool.table
-    before, after = table.answers(pool.members[chosen]), table.answers(found)
-    tallies = [table.counted(actions).sum(axis=0) for actions in (before, after)]
-    excess = [program.excesses(tally) for tally in tallies]
-    worst = int(excess[0].argmax())
+    table, before = pool.table, pool.members[chosen]
+    excess = [program.excesses(table.counted(table.answers(m)).sum(axis=0)) for m in (before, found)]
     gain = float(excess[0].max() - excess[1].max())
-    limits = program.of == worst
-    # What each row whose answer changes adds to the limit's rows of the program.
-    n_strata = len(table.strata.mass)
-    matrix = program.matrix[limits].reshape(int(limits.sum()), -1, table.strata.n_actions)[:, :n_strata]
-    changed = np.flatnonzero(before != after)
-    moved = (
-        matrix[:, table.stratum[changed], after[changed]] - matrix[:, table.stratum[changed], before[changed]]
-    )
-    noise = np.sqrt(((table.share[changed] * moved) ** 2).sum(axis=1)).max(initial=0.0)
-    return gain > float(noise)
+    return gain > _noise(table, program.matrix[program.of == int(excess[0].argmax())], before, found)
