@@ -151,9 +151,9 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
             assert expected.bound <= best + 1e-6
             assert counted.solved.value == pytest.approx(best, abs=1e-3)
         assert counted.solved.value >= best - 1e-6
-        choice = shared(pool, counted, table.doubt(0.0))
+        choice = shared(pool, counted, table.reading(0.0))
         assert (choice.excesses <= 1e-5).all()
-        alone = single(pool, counted, table.doubt(0.0))
+        alone = single(pool, counted, table.reading(0.0))
         assert len(alone.numbers) == 1
         if alone.keeps:
             assert alone.value >= alone.bound - 1e-9
@@ -179,10 +179,10 @@ def test_the_master_is_the_linear_program_of_its_columns():
     table, _ = atoms(3, 2, 3, 8)
     objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
     pool, program, _, counted = solve(table, objective, limits)
-    doubt = table.doubt(0.0)
-    again = restricted(pool, program, doubt)
+    reading = table.reading(0.0)
+    again = restricted(pool, program, reading)
     T = len(pool.tallies)
-    v = np.array([tally.blended(doubt).ravel() for tally in pool.tallies])
+    v = np.array([tally.counted.ravel() for tally in pool.tallies])
     rows = np.column_stack([program.matrix @ v.T, program.free[:, None]])
     found = linprog(
         np.r_[v @ program.cost, 0.0],

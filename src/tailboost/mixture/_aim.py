@@ -166,5 +166,5 @@ def check_stated(mix: Any, stated: Stated, groups: Any) -> None:
     if groups is None and stated.needs_groups:
         rate = next(rate for rate in stated.rates if rate.needs_groups)
         raise ValueError(f"{rate!r} needs groups")
-    if mix.groups_at_prediction and not stated.needs_groups:
-        raise ValueError("groups_at_prediction=True has no meaning where no rate is by group")
+    if mix.groups_at_prediction and groups is None:
+        raise ValueError("groups_at_prediction=True needs groups")

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import as_pandas, n_rows_of
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import GROUPS_UNUSED
 from tailboost.classifiers._input import checked_table
 from tailboost.classifiers._known_rows import KnownRows
@@ -227,10 +227,13 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         ValueError, TypeError
             If probabilities are missing, of an unknown name, or none.
         """
+        table = self._given_table(probabilities)
+        return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
+
+    def _given_table(self, probabilities: Mapping[str, Any]) -> LogTable:
         check_is_fitted(self)
         needed = [self._models.names.index(name) for name in self.used_models_]
-        table = self._models.given(probabilities, needed, self.classes_)
-        return self._shares(table.knowing(self._numbers(groups, table.n_rows)))
+        return self._models.given(probabilities, needed, self.classes_)
 
     def predict_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> NDArray[Any]:
         """Return `predict` for rows of which the models' probabilities are given.
@@ -248,6 +251,58 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             Labels, as in ``classes_``.
         """
         return self.classes_[self.predict_proba_from(probabilities, groups=groups).argmax(axis=1)]
+
+    def defers(self, X: Any, *, groups: Any = None) -> Mask:
+        """Return which rows are passed on to a person; `predict` still says what would be answered.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            Where several members share, those that at least half of the shares pass on.
+
+        Raises
+        ------
+        ValueError
+            If no limit says how many rows may be passed on.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        numbers = self._numbers(groups, n_rows_of(X))
+        return np.concatenate([self._deferred(self._table(X, numbers, part)) for part in batches(X)])
+
+    def defers_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Mask:
+        """Return `defers` for rows of which the models' probabilities are given.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K)
+            As in `predict_proba_from`.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        table = self._given_table(probabilities)
+        return self._deferred(table.knowing(self._numbers(groups, table.n_rows)))
+
+    def _deferred(self, table: LogTable) -> Mask:
+        members = self.ensemble_.members
+        if not any(getattr(member, "defers", False) for member in members):
+            raise ValueError("no row is passed on: state a limit on rates.deferred()")
+        share = np.zeros(table.n_rows)
+        for weight, member in zip(self.ensemble_.weights, members, strict=True):
+            share += weight * member.passes_on(table)
+        passed: Mask = share >= 0.5
+        return passed
 
     @property
     def used_models_(self) -> list[str]:

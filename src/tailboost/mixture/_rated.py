@@ -16,9 +16,11 @@ from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_lim
 from tailboost.thresholds import (
     Belief,
     Choice,
+    Growth,
     Member,
     Pool,
     Program,
+    Reading,
     Table,
     Tally,
     charges,
@@ -116,9 +118,17 @@ class Stated:
         return [j for j, name in enumerate(names) if name in said]
 
     def strata(
-        self, rows: Rows, classes: Any, names: GroupNames | None, costs: Floats | None = None
+        self,
+        rows: Rows,
+        classes: Any,
+        names: GroupNames | None,
+        costs: Floats | None = None,
+        *,
+        told: bool = False,
     ) -> tuple[Strata, Ints, Ints | None]:
         """Return the strata of rows, the stratum of each, and their groups by column.
+
+        Groups make strata where a rate speaks of them, or where answers are told them.
 
         Raises
         ------
@@ -126,10 +136,9 @@ class Stated:
             If groups or costs are missing, or rates speak of something that is not there.
         """
         numbers, columns, values = None, (), ()  # type: Any, Any, Any
-        if self.needs_groups:
+        if self.needs_groups or told:
             if rows.groups is None or names is None:
-                speaking = next(rate for rate in self.rates if rate.needs_groups)
-                raise ValueError(f"{speaking!r} needs groups, and none were given")
+                raise ValueError("groups are needed, and none were given")
             first = np.cumsum([0, *(len(of) for of in names.values)])
             every = names.columns or (None,)
             kept = self.columns(every) if every != (None,) else [0]
@@ -190,10 +199,15 @@ class Priced:
     def passes_on(self, table: LogTable) -> Mask:
         """Return which rows are passed on, shape (n,)."""
         K = self.belief.n_classes
-        if self.rule.prices.shape[1] == K:
+        if not self.defers:
             return np.zeros(table.n_rows, dtype=bool)
         passed: Mask = decide(self._charged(table)) == K
         return passed
+
+    @property
+    def defers(self) -> bool:
+        """Whether it may pass rows on."""
+        return self.rule.prices.shape[1] > self.belief.n_classes
 
     def _charged(self, table: LogTable) -> Floats:
         if self.rule.is_constant:
@@ -298,7 +312,7 @@ class Rated:
         rows = judged.rows
         if costs is not None and stated.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
-        strata, stratum, numbers = stated.strata(rows, classes, names, costs)
+        strata, stratum, numbers = stated.strata(rows, classes, names, costs, told=told)
         stated.check(strata)
         table = judged.table.beside(X)
         scores = _best(sources(len(judged.models.names), averages), table, rows)
@@ -325,7 +339,8 @@ class Rated:
         judges = Table(
             strata, stratum, rows.base, tuple(beliefs), costs if stated.needs_costs else None, half
         )
-        return cls(judged.models, scores, belief, judges, Pool(judges), rows.words)
+        words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words
+        return cls(judged.models, scores, belief, judges, Pool(judges), words)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
@@ -355,18 +370,18 @@ class Rated:
         program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
         pseudo_rows = DOUBT * shrinkage
         _, growth = grow(self.pool, program, range(len(self.scores)), pseudo_rows, mean_budget)
-        doubt = self.table.doubt(pseudo_rows)
+        reading = self.table.reading(pseudo_rows)
         if not growth.feasible:
-            raise InfeasibleLimitsError(self._contradiction(growth.program, growth, doubt))
+            raise InfeasibleLimitsError(self._contradiction(growth))
         choose = shared if sharing else single
-        choice = choose(self.pool, growth, doubt)
+        choice = choose(self.pool, growth, reading)
         tallies = [self.pool.tallies[i].counted for i in choice.numbers]
-        elsewhere = self._elsewhere(growth.program, sharing, doubt)
+        elsewhere = self._elsewhere(growth.program, sharing, reading)
         return Outcome(growth.program, choice, mixed(choice.weights, tallies), elsewhere)
 
-    def _contradiction(self, program: Program, growth: Any, doubt: Floats) -> str:
-        weights = growth.solved.weights
-        tally = mixed(weights, [self.pool.tallies[i].blended(doubt) for i in growth.numbers])
+    def _contradiction(self, growth: Growth) -> str:
+        program, weights = growth.program, growth.solved.weights
+        tally = mixed(weights, [self.pool.tallies[i].counted for i in growth.numbers])
         named = [program.limits[i] for i in np.flatnonzero(growth.contradicting)] or list(program.limits)
         reached = [limit.said_of(limit.rate.terms(program.strata).values(tally)) for limit in named]
         each = "; ".join(
@@ -377,20 +392,20 @@ class Rated:
             "What was fitted is kept: reweight(limits=...) goes on from here"
         )
 
-    def _elsewhere(self, program: Program, sharing: bool, doubt: Floats) -> Floats | None:
+    def _elsewhere(self, program: Program, sharing: bool, reading: Reading) -> Floats | None:
         """Return the tally of choices on one half of the rows, each counted on the other half."""
         if self.table.half is None:
             return None
-        total = None
+        total, n_strata = None, len(self.table.strata.mass)
         for own in (0, 1):
-            mass = np.sum([t.halves[own][: len(doubt)] for t in self.pool.tallies[:1]], axis=0).sum(axis=1)
+            mass = self.pool.tallies[0].halves[own][:n_strata].sum(axis=1)
             if mass.sum() <= 0:
                 return None
             part = replace(self.table.strata, mass=mass / mass.sum())
             tallies = [_half(tally, own, mass) for tally in self.pool.tallies]
             pool = Pool(replace(self.table, strata=part), self.pool.members, tallies)
-            growth = restricted(pool, program.over(part), doubt)
-            found = shared(pool, growth, doubt) if sharing else single(pool, growth, doubt, repair=False)
+            growth = restricted(pool, program.over(part), reading)
+            found = shared(pool, growth, reading) if sharing else single(pool, growth, reading, repair=False)
             there = mixed(found.weights, [self.pool.tallies[i].halves[1 - own] for i in found.numbers])
             total = there if total is None else total + there
         return total

@@ -356,7 +356,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         costs = costs_of(costs, problem.n_given, len(self.classes_), problem.used)
         if stated is not None:  # what is not there is found before anything is fitted
             names = None if groups is None else names
-            stated.check(stated.strata(problem.rows, self.classes_, names, costs)[0])
+            told = self.groups_at_prediction
+            stated.check(stated.strata(problem.rows, self.classes_, names, costs, told=told)[0])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,

@@ -5,7 +5,7 @@ from tailboost.thresholds._choice import SLIGHT, Choice, shared, single
 from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable
 from tailboost.thresholds._pool import Growth, Pool, grow, restricted
 from tailboost.thresholds._program import Master, Program, mixed
-from tailboost.thresholds._tally import Member, Table, Tally, charges, decide
+from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, decide
 
 __all__ = [
     "ROUNDING",
@@ -21,6 +21,7 @@ __all__ = [
     "Program",
     "RateLine",
     "RateTable",
+    "Reading",
     "Table",
     "Tally",
     "charges",

@@ -10,7 +10,7 @@ import numpy as np
 from tailboost._typing import Floats, Ints
 from tailboost.thresholds._pool import Growth, Pool
 from tailboost.thresholds._program import Program, mixed
-from tailboost.thresholds._tally import Member, charges, contrasts, decide
+from tailboost.thresholds._tally import Member, Reading, Table, charges, contrasts, decide
 
 # Members with less share have none.
 LEAST_SHARE = 1e-6
@@ -62,19 +62,19 @@ class Choice:
         return bool((self.excesses <= SLIGHT).all())
 
 
-def shared(pool: Pool, growth: Growth, doubt: Floats) -> Choice:
+def shared(pool: Pool, growth: Growth, reading: Reading) -> Choice:
     """Return the shares that are best within the limits."""
     program = growth.program
     weights = np.where(growth.solved.weights > LEAST_SHARE, growth.solved.weights, 0.0)
     used = np.flatnonzero(weights)
     numbers = np.array(growth.numbers, dtype=np.intp)[used]
     of = weights[used] / weights[used].sum()
-    tally = mixed(of, [pool.tallies[i].blended(doubt) for i in numbers])
-    value, excesses = program.judge(tally)[0] * program.scale, program.excesses(tally)
+    read = mixed(of, [reading.of(pool.tallies[i]) for i in numbers])
+    value, excesses = program.judge(read)[0] * program.scale, program.excesses(read[1])
     return Choice(numbers, of, value, value, excesses, excesses)
 
 
-def single(pool: Pool, growth: Growth, doubt: Floats, *, repair: bool = True) -> Choice:
+def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True) -> Choice:
     """Return the one member that does best, a violation of a limit being charged.
 
     First among the pool, then between its members of the largest shares; only where a limit is still broken
@@ -86,39 +86,68 @@ def single(pool: Pool, growth: Growth, doubt: Floats, *, repair: bool = True) ->
         The members; one that is found nearby joins.
     growth : Growth
         The program and its solution over the members.
-    doubt : ndarray of shape (S,)
-        Share of the expected tally by stratum.
+    reading : Reading
+        How tallies are read.
     repair : bool
         Whether members between and nearby are looked for.
     """
-    program, best = growth.program, shared(pool, growth, doubt)
+    program, best = growth.program, shared(pool, growth, reading)
     charge = min(CHARGE + CHARGE_PER_PRICE * float(growth.solved.duals.sum()), MOST_CHARGE)
 
-    def key(tally: Floats) -> float:
-        value, excess = program.judge(tally)
+    def key(read: Floats) -> float:
+        value, excess = program.judge(read)
         return value + charge * max(excess - SLIGHT, 0.0)
 
-    read = [tally.blended(doubt) for tally in pool.tallies]
-    keys = [key(tally) for tally in read]
+    keys = [key(reading.of(tally)) for tally in pool.tallies]
     chosen = int(np.argmin(keys))
     if repair:
         between = [pool.add(member) for member in _between(pool, best)]
-        keys += [key(tally.blended(doubt)) for tally in pool.tallies[len(keys) :]]
+        keys += [key(reading.of(tally)) for tally in pool.tallies[len(keys) :]]
         # Earlier members win ties.
         chosen = int(np.argmin(keys))
-        broken = float(program.excesses(pool.tallies[chosen].blended(doubt)).max(initial=0.0))
+        broken = float(program.excesses(reading.of(pool.tallies[chosen])[1]).max(initial=0.0))
         if broken > SLIGHT and (best.excesses <= SLIGHT).all():
             starts = list(dict.fromkeys([*np.argsort(keys)[:STARTS].tolist(), *between[:1]]))[:STARTS]
             found = _searched(pool, program, starts, key)
             if found is not None and _repairs(pool, program, chosen, found):
                 number = pool.add(found)
-                if key(pool.tallies[number].blended(doubt)) < keys[chosen]:
+                if key(reading.of(pool.tallies[number])) < keys[chosen]:
                     chosen = number
-    tally = pool.tallies[chosen].blended(doubt)
-    value = program.judge(tally)[0] * program.scale
+    if not program.limits and not program.objective.worst:
+        chosen = _beyond_chance(pool, program, chosen)
+    read = reading.of(pool.tallies[chosen])
+    value = program.judge(read)[0] * program.scale
     return Choice(
-        np.array([chosen]), np.ones(1), value, min(best.value, value), program.excesses(tally), best.excesses
+        np.array([chosen]),
+        np.ones(1),
+        value,
+        min(best.value, value),
+        program.excesses(read[1]),
+        best.excesses,
     )
+
+
+def _beyond_chance(pool: Pool, program: Program, chosen: int) -> int:
+    """Return the member, or the belief's own best where that is as good up to a standard error.
+
+    With nothing to keep, the belief's best answer is the one of the textbook; what was counted better among
+    many members is so by chance.
+    """
+    own = [i for i, member in enumerate(pool.members) if member.source == 0]
+    plain = min(own, key=lambda i: float(program.cost @ pool.tallies[i].expected.ravel()))
+    gain = float(program.cost @ (pool.tallies[plain].counted - pool.tallies[chosen].counted).ravel())
+    rules = [pool.members[plain], pool.members[chosen]]
+    return chosen if gain > _noise(pool.table, program.cost[None], *rules) else plain
+
+
+def _noise(table: Table, rows: Floats, one: Member, other: Member) -> float:
+    """Return the largest standard error of the difference of two members in rows of a program."""
+    before, after = table.answers(one), table.answers(other)
+    n_strata, changed = len(table.strata.mass), np.flatnonzero(before != after)
+    matrix = rows.reshape(len(rows), -1, table.strata.n_actions)[:, :n_strata]
+    stratum = table.stratum[changed]
+    moved = matrix[:, stratum, after[changed]] - matrix[:, stratum, before[changed]]
+    return float(np.sqrt(((table.share[changed] * moved) ** 2).sum(axis=1)).max(initial=0.0))
 
 
 def _between(pool: Pool, best: Choice) -> list[Member]:
@@ -143,11 +172,16 @@ def _searched(
     """Return the best member that random moves of the prices reach."""
     table, rng = pool.table, np.random.default_rng(0)
     best: tuple[float, Member | None] = (np.inf, None)
+
+    def counted(charged: Floats) -> float:
+        tally = table.counted(decide(charged)).sum(axis=0)
+        return key(np.stack([tally, tally]))
+
     for start in starts:
         member = pool.members[start]
         belief, prices = table.beliefs[member.source], contrasts(member.prices).copy()
         charged = charges(belief, member.prices)
-        reached = key(table.counted(decide(charged)).sum(axis=0))
+        reached = counted(charged)
         step = 0.3
         for _ in range(MOVES // len(starts)):
             size = np.abs(prices)
@@ -157,7 +191,7 @@ def _searched(
             other = charged.copy()
             for s, a in zip(*np.nonzero(change), strict=True):
                 other[a] += change[s, a] * belief[s]
-            value = key(table.counted(decide(other)).sum(axis=0))
+            value = counted(other)
             if value < reached:
                 reached, prices, charged = value, prices + change, other
                 step = min(step * 1.5, 1.0)
@@ -175,19 +209,7 @@ def _whole(prices: Floats) -> Floats:
 
 def _repairs(pool: Pool, program: Program, chosen: int, found: Member) -> bool:
     """Whether a member breaks limits less than another by more than a standard error of the difference."""
-    table = pool.table
-    before, after = table.answers(pool.members[chosen]), table.answers(found)
-    tallies = [table.counted(actions).sum(axis=0) for actions in (before, after)]
-    excess = [program.excesses(tally) for tally in tallies]
-    worst = int(excess[0].argmax())
+    table, before = pool.table, pool.members[chosen]
+    excess = [program.excesses(table.counted(table.answers(m)).sum(axis=0)) for m in (before, found)]
     gain = float(excess[0].max() - excess[1].max())
-    limits = program.of == worst
-    # What each row whose answer changes adds to the limit's rows of the program.
-    n_strata = len(table.strata.mass)
-    matrix = program.matrix[limits].reshape(int(limits.sum()), -1, table.strata.n_actions)[:, :n_strata]
-    changed = np.flatnonzero(before != after)
-    moved = (
-        matrix[:, table.stratum[changed], after[changed]] - matrix[:, table.stratum[changed], before[changed]]
-    )
-    noise = np.sqrt(((table.share[changed] * moved) ** 2).sum(axis=1)).max(initial=0.0)
-    return gain > float(noise)
+    return gain > _noise(table, program.matrix[program.of == int(excess[0].argmax())], before, found)

@@ -11,7 +11,7 @@ import numpy as np
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates import error
 from tailboost.thresholds._program import SLACK, Master, Program, Solved
-from tailboost.thresholds._tally import Member, Table, Tally, charges, contrasts, decide
+from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, contrasts, decide
 
 # Relative gap at which growth by expected tallies ends, and the most rounds of each kind of growth.
 TOLERANCE, EXPECTED_ROUNDS, COUNTED_ROUNDS = 1e-4, 200, 60
@@ -148,19 +148,19 @@ def grow(
     seeds = small.seed(sources)[: len(sources)]
     if program.objective.worst:
         _play(small, program, sources[0])
-    believed = np.ones(len(pool.table.strata.mass))
+    believed = Reading.believed(len(pool.table.strata.mass))
     own = _within(small, program.over(small.table.strata), seeds, believed, mean_budget)
     expected = _Growing(small, own, sources[:1], believed).by_expectation()
     if small is not pool:
         for number in expected.numbers:
             pool.add(small.members[number])
-    seeds, doubt = pool.seed(sources)[: len(sources)], pool.table.doubt(pseudo_rows)
-    own = _within(pool, program, seeds, doubt, mean_budget)
-    return expected, _Growing(pool, own, sources, doubt).by_counting()
+    seeds, reading = pool.seed(sources)[: len(sources)], pool.table.reading(pseudo_rows)
+    own = _within(pool, program, seeds, reading, mean_budget)
+    return expected, _Growing(pool, own, sources, reading).by_counting()
 
 
 def _within(
-    pool: Pool, program: Program, seeds: Sequence[int], doubt: Floats, mean_budget: float | None
+    pool: Pool, program: Program, seeds: Sequence[int], reading: Reading, mean_budget: float | None
 ) -> Program:
     """Return the program with a limit on the mean error, relative to the least of some members.
 
@@ -170,13 +170,13 @@ def _within(
     if mean_budget is None:
         return program
     mean = error().terms(program.strata)
-    least = min(float(mean.values(pool.tallies[i].blended(doubt))[0]) for i in seeds)
+    least = min(float(mean.values(reading.of(pool.tallies[i])[1])[0]) for i in seeds)
     return program.with_bound(error() <= least + mean_budget)
 
 
-def restricted(pool: Pool, program: Program, doubt: Floats) -> Growth:
+def restricted(pool: Pool, program: Program, reading: Reading) -> Growth:
     """Solve a program over the members that there are."""
-    growing = _Growing(pool, program, (), doubt)
+    growing = _Growing(pool, program, (), reading)
     solved = growing.settled()
     return growing.found(solved, -np.inf)
 
@@ -226,8 +226,8 @@ def _play(pool: Pool, program: Program, source: int) -> None:
 class _Growing:
     """One growth of a pool for a program, by one reading of tallies."""
 
-    def __init__(self, pool: Pool, program: Program, sources: Sequence[int], doubt: Floats) -> None:
-        self.pool, self.program, self.sources, self.doubt = pool, program, sources, doubt
+    def __init__(self, pool: Pool, program: Program, sources: Sequence[int], reading: Reading) -> None:
+        self.pool, self.program, self.sources, self.reading = pool, program, sources, reading
         self.master = Master(program)
         self.numbers: list[int] = []
         self.place: dict[int, int] = {}
@@ -245,8 +245,8 @@ class _Growing:
         return True
 
     def read(self, number: int) -> Floats:
-        """Return the tally of a member, as it is read here."""
-        return self.pool.tallies[number].blended(self.doubt)
+        """Return the tally of a member, as it is read here, shape (2, W, A)."""
+        return self.reading.of(self.pool.tallies[number])
 
     def found(self, solved: Solved, bound: float) -> Growth:
         """Return what was found."""
@@ -274,8 +274,8 @@ class _Growing:
 
     def _lagrangian(self, number: int, duals: Floats) -> float:
         """Return what a member costs at some prices of the rows."""
-        charge = self.program.cost + duals @ self.program.matrix
-        return float(charge @ self.read(number).ravel()) - float(duals @ self.program.bound)
+        cost, rows = np.split(self.program.column(self.read(number)), [1])
+        return float(cost[0] + duals @ (rows - self.program.bound))
 
     def by_expectation(self) -> Growth:
         """Grow where tallies are the expected ones: the best answer is exact, and so is the bound."""
@@ -309,18 +309,11 @@ class _Growing:
         for _ in range(COUNTED_ROUNDS):
             before = len(self.numbers)
             value, _ = self._answer(solved.duals)
-            member = self._polished(solved.duals)
-            self._take(self.pool.add(member))
-            charge = self.program.cost + solved.duals @ self.program.matrix
-            reached = float(charge @ self.read(self.numbers[-1]).ravel()) - float(
-                solved.duals @ self.program.bound
-            )
-            gain = solved.value - min(value, reached)
-            idle = (
-                idle + 1
-                if gain <= TOLERANCE * max(1.0, abs(solved.value)) or len(self.numbers) == before
-                else 0
-            )
+            polished = self.pool.add(self._polished(solved.duals))
+            self._take(polished)
+            gain = solved.value - min(value, self._lagrangian(polished, solved.duals))
+            better = gain > TOLERANCE * max(1.0, abs(solved.value)) and len(self.numbers) > before
+            idle = 0 if better else idle + 1
             if idle:
                 prices = self.program.prices(solved.duals)
                 for _ in range(LOOKS):

@@ -123,14 +123,25 @@ class Program:
         """Return what is made small, in its own units."""
         return self.objective.value(self.objective.rate.terms(self.strata).values(tally))
 
-    def judge(self, tally: Floats) -> tuple[float, float]:
+    def column(self, read: Floats) -> Floats:
+        """Return the cost and the left sides of the rows of a read tally, shape (1 + J,).
+
+        Parameters
+        ----------
+        read : ndarray of shape (2, W, A)
+            A tally as read for the objective and for limits, see `Reading`.
+        """
+        of_objective, of_limits = read[0].ravel(), read[1].ravel()
+        rows = np.where(self.of == -1, self.matrix @ of_objective, self.matrix @ of_limits)
+        return np.append(self.cost @ of_objective, rows)
+
+    def judge(self, read: Floats) -> tuple[float, float]:
         """Return what is made small, as scaled and with its tie-break, and the largest excess of a limit."""
-        v = tally.ravel()
+        v = read[0].ravel()
         value = float(self.cost @ v)
-        lines = self.matrix @ v
         if self.objective.worst:
-            value += float(lines[self.of == -1].max())
-        return value, float(self.excesses(tally).max(initial=0.0))
+            value += float((self.matrix[self.of == -1] @ v).max())
+        return value, float(self.excesses(read[1]).max(initial=0.0))
 
     def excesses(self, tally: Floats) -> Floats:
         """Return by how much a tally breaks each limit, in units of its rate's scale, shape (n_limits,)."""
@@ -232,12 +243,12 @@ class Master:
         highs.addRow(1.0, 1.0, 0, [], [])
         self.highs, self.first = highs, n_free + n_rows
 
-    def add(self, tally: Floats) -> None:
-        """Add a member by its tally."""
-        v = tally.ravel()
-        column = np.append(self.program.matrix @ v, 1.0)
-        places = np.arange(len(column), dtype=np.int32)
-        self.highs.addCol(float(self.program.cost @ v), 0.0, highspy.kHighsInf, len(column), places, column)
+    def add(self, read: Floats) -> None:
+        """Add a member by its tally, as read."""
+        cost, *rows = self.program.column(read).tolist()
+        entries = np.array([*rows, 1.0])
+        places = np.arange(len(entries), dtype=np.int32)
+        self.highs.addCol(cost, 0.0, highspy.kHighsInf, len(entries), places, entries)
 
     def charge_more(self) -> bool:
         """Raise the price of broken rows; return whether it could be."""

@@ -108,6 +108,31 @@ class Tally:
 
 
 @dataclass(frozen=True, eq=False)
+class Reading:
+    """How tallies are read: what share of them is the expected one, in each stratum.
+
+    An objective over few rows generalises better where counts are doubted; a limit is about what is counted.
+
+    Parameters
+    ----------
+    objective, limits : ndarray of shape (S,)
+        Share of the expected tally, for the objective and for the limits.
+    """
+
+    objective: Floats
+    limits: Floats
+
+    @classmethod
+    def believed(cls, n_strata: int) -> Reading:
+        """Return the reading of expected tallies alone."""
+        return cls(np.ones(n_strata), np.ones(n_strata))
+
+    def of(self, tally: Tally) -> Floats:
+        """Return the tally as read for the objective and for limits, shape (2, W, A)."""
+        return np.stack([tally.blended(self.objective), tally.blended(self.limits)])
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
     """The rows on which members are judged.
 
@@ -195,7 +220,10 @@ class Table:
         actions = self.answers(member) if actions is None else actions
         return Tally(self.counted(actions), self.expected(member.source, actions))
 
-    def doubt(self, pseudo_rows: float) -> Floats:
-        """Return the share of the expected tally in a blend, ``s / (n + s)`` in a stratum of n rows."""
+    def reading(self, pseudo_rows: float) -> Reading:
+        """Return the reading in which a stratum of n rows is read as ``n + s``, s of them as expected.
+
+        Limits are about what is counted.
+        """
         size = self.strata.size
-        return pseudo_rows / np.maximum(size + pseudo_rows, 1e-300)
+        return Reading(pseudo_rows / np.maximum(size + pseudo_rows, 1e-300), np.zeros(len(size)))

@@ -1,0 +1,250 @@
+"""Rates as objective and limits of `RobustMixtureClassifier`."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost import RobustMixtureClassifier, rates
+from tailboost.classifiers import BoundNotMetWarning
+from tailboost.mixture import InfeasibleLimitsError
+
+N = 1200
+RNG = np.random.default_rng(0)
+X, _Y = make_classification(N, 6, n_informative=4, n_redundant=0, flip_y=0.1, random_state=1)
+Y = np.where(_Y == 1, "yes", "no")
+SEX = np.where(X[:, 0] + RNG.normal(size=N) > 0, "m", "f")
+RACE = RNG.integers(3, size=N)
+GROUPS = {"sex": SEX, "race": RACE}
+SELECTED = rates.selected("yes", by="sex")
+PARITY = rates.gap(SELECTED) <= 0.05
+MODEL = LogisticRegression().fit(X[:400], _Y[:400])
+P = {"model": MODEL.predict_proba(X)}
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*below the noise")
+
+
+def judged(**params):
+    return RobustMixtureClassifier.from_probabilities(P, Y, groups=GROUPS, **params)
+
+
+def test_the_table_is_what_counting_the_answers_gives():
+    for told in (False, True):
+        groups = {"sex": SEX} if told else GROUPS
+        mix = RobustMixtureClassifier.from_probabilities(
+            P,
+            Y,
+            groups=groups,
+            objective=rates.largest(rates.error(by="class")),
+            limits=[PARITY, rates.precision("yes") >= 0.7],
+            groups_at_prediction=told,
+        )
+        answers = mix.predict_from(P, groups=groups if told else None)
+        assert mix.limits_met_
+        for rate in (rates.error(by="class"), SELECTED, rates.precision("yes")):
+            counted = rates.measure(rate, Y, answers, groups=groups)
+            said = {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)}
+            # Groups that are not told are inferred out of fold there, and by a model of all rows here.
+            slack = 1e-9 if told else 0.03
+            assert {unit: said[unit] for unit in counted} == pytest.approx(counted, abs=slack)
+        [gap] = [line for line in mix.rates_ if line.unit == "gap"]
+        assert gap.met
+        assert gap.value <= 0.05
+        for line in mix.rates_:
+            assert line.low <= (line.estimate if not np.isnan(line.estimate) else line.value) <= line.high
+        assert "gap" in str(mix.rates_)
+
+
+def test_limits_alone_make_the_mean_error_small():
+    free = judged(objective="error")
+    within = judged(limits=[PARITY])
+    tight = judged(limits=[rates.gap(SELECTED) <= 0.01])
+    errors = [np.mean(mix.predict_from(P) != Y) for mix in (free, within, tight)]
+    assert errors[0] <= errors[1] + 1e-9
+    assert str(within.objective_) == "error"
+    assert RobustMixtureClassifier().objective is None
+    assert judged().units_ == ["no", "yes"]  # an objective by name without limits is chosen as before
+
+
+def test_groups_are_inferred_from_features_where_they_are_not_told():
+    mix = RobustMixtureClassifier([("lr", LogisticRegression())], limits=[PARITY], random_state=0)
+    mix.fit(X, Y, groups=GROUPS)
+    assert mix.limits_met_
+    answers = mix.predict(X)
+    alone = [mix.predict(X[[i]])[0] for i in range(40)]
+    assert alone == answers[:40].tolist()
+    with pytest.raises(ValueError, match="groups have no part"):
+        mix.predict(X, groups=GROUPS)
+    fresh = rates.measure(SELECTED, Y, answers, groups=GROUPS)
+    assert abs(fresh["f"] - fresh["m"]) < 0.12
+
+
+def test_one_row_in_other_columns_of_groups_only_those_named_count():
+    mix = judged(limits=[rates.error(by="race") <= 0.5])
+    assert mix._rated.table.strata.columns == ("race",)
+    both = judged(limits=[rates.error(by=("sex", "race")) <= 0.6])
+    assert len(both._rated.table.strata.combinations) == 6
+    assert len([line for line in both.rates_ if isinstance(line.unit, tuple)]) == 6
+
+
+def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
+    mix = RobustMixtureClassifier([("lr", LogisticRegression())], random_state=0)
+    mix.set_params(limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1, PARITY])
+    with pytest.raises(InfeasibleLimitsError, match=r"share answered 'yes': at most 0\.1") as caught:
+        mix.fit(X, Y, groups=GROUPS)
+    assert "answered otherwise: at most 0.1" in str(caught.value)
+    assert "gap" not in str(caught.value)
+    assert "nearest" in str(caught.value)
+    again = mix.reweight(limits=[rates.selected("yes") <= 0.6, PARITY])
+    assert again.limits_met_
+    assert set(again.predict(X)) == {"no", "yes"}
+
+
+def test_a_draw_keeps_what_one_rule_cannot():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=400)
+    coarse = {"m": np.where(y == 1, 0.7, 0.3)}  # two values: one rule has few answers to choose among
+    limit = rates.selected(1) <= float(np.mean(y)) / 2
+    one = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit], shrinkage=0)
+    drawn = RobustMixtureClassifier.from_probabilities(
+        coarse, y, limits=[limit], randomized=True, shrinkage=0
+    )
+    assert one.limits_met_
+    assert len(one.members_) == 1
+    assert len(drawn.members_) == 2
+    assert drawn.rates_.lines[0].value < one.rates_.lines[0].value
+    assert one.gap_ == pytest.approx(one.rates_.lines[0].value - drawn.rates_.lines[0].value, abs=1e-3)
+
+
+def test_one_rule_that_cannot_keep_a_limit_says_so():
+    y = np.repeat([0, 1], 200)
+    coarse = {"m": np.where(np.arange(400) % 2, 0.7, 0.3)}
+    limits = [rates.selected(1) <= 0.25, rates.selected(1) >= 0.2]
+    with pytest.warns(BoundNotMetWarning, match=r"but the best rule reaches .* a draw among"):
+        mix = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits)
+    assert mix.limits_met_ is False
+    assert RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True).limits_met_
+
+
+def test_costs_by_row_and_by_matrix():
+    matrix = np.array([[0.0, 1.0], [5.0, 0.0]])
+    by_matrix = judged(objective=rates.cost(matrix))
+    each = matrix[_Y]
+    by_row = RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost(), costs=each)
+    found = [mix.rates_.lines[0].value for mix in (by_matrix, by_row)]
+    assert found[0] == pytest.approx(found[1], abs=0.02)
+    bayes = np.where(P["model"][:, 1] > 1 / 6, 1, 0)
+    assert found[1] <= each[np.arange(N), bayes].mean() + 0.01
+    with pytest.raises(ValueError, match="costs must have the shape"):
+        RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost(), costs=each[:5])
+    with pytest.raises(ValueError, match="give costs="):
+        RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost())
+
+
+def test_rows_that_are_passed_on():
+    mix = judged(limits=[rates.deferred(by="sex") <= 0.1])
+    passed = mix.defers_from(P)
+    shares = rates.measure(rates.deferred(by="sex"), Y, mix.predict_from(P), groups=GROUPS, deferred=passed)
+    assert max(shares.values()) <= 0.1
+    assert mix.limits_met_
+    answered = np.mean((mix.predict_from(P) != Y)[~passed])
+    assert answered < np.mean(judged(objective="error").predict_from(P) != Y)
+    with pytest.raises(ValueError, match="no row is passed on"):
+        judged(limits=[PARITY]).defers_from(P)
+
+
+def test_told_groups_have_thresholds_of_their_own_even_if_no_rate_names_them():
+    groups = {"sex": SEX}
+    told = RobustMixtureClassifier.from_probabilities(
+        P, Y, groups=groups, objective="error", groups_at_prediction=True
+    )
+    blind = RobustMixtureClassifier.from_probabilities(P, Y, objective="error")
+    assert len(told._rated.table.strata.mass) == 4
+    assert told.rates_.lines[0].value <= blind.rates_.lines[0].value + 1e-9
+    with pytest.raises(ValueError, match="needs groups"):
+        RobustMixtureClassifier.from_probabilities(P, Y, objective="error", groups_at_prediction=True)
+
+
+def test_tune_takes_fitted_models():
+    clf = tb.tune(MODEL_TEXT, X[400:], Y[400:], groups={"sex": SEX[400:]}, limits=[PARITY])
+    assert clf.limits_met_
+    assert clf.validation_ == "frozen"
+    two = tb.tune([MODEL_TEXT, MODEL_TEXT], X[400:], Y[400:], objective="error")
+    assert [name for name, _ in two.estimators] == ["LogisticRegression 1", "LogisticRegression 2"]
+    assert tb.tune({"a": MODEL_TEXT}, X[400:], Y[400:]).used_models_ == ["a"]
+
+
+def test_weights_are_rows():
+    rng = np.random.default_rng(0)
+    w = rng.integers(0, 3, size=N)
+    twice = np.repeat(np.arange(N), w)
+    limits = [PARITY, rates.error(by="class") <= 0.4]
+    weighted = RobustMixtureClassifier.from_probabilities(
+        P, Y, groups={"sex": SEX}, sample_weight=w, limits=limits
+    )
+    repeated = RobustMixtureClassifier.from_probabilities(
+        {"model": P["model"][twice]}, Y[twice], groups={"sex": SEX[twice]}, limits=limits
+    )
+    assert weighted.rates_.lines[0].value == pytest.approx(repeated.rates_.lines[0].value, abs=5e-3)
+
+
+def test_it_is_cloned_pickled_saved_and_set(tmp_path):
+    pytest.importorskip("skops")
+    mix = RobustMixtureClassifier(
+        [("lr", LogisticRegression())],
+        objective=rates.largest(rates.miss("yes", by=("sex",))),
+        limits=[rates.error(by="class") <= {"yes": 0.4, None: 0.5}, rates.cost([[0, 1], [5, 0]]) <= 2],
+        random_state=0,
+    )
+    assert clone(mix).get_params()["limits"] == mix.limits
+    mix.fit(X, Y, groups=GROUPS)
+    answers = mix.predict(X)
+    assert (pickle.loads(pickle.dumps(mix)).predict(X) == answers).all()
+    tb.save_model(mix, tmp_path / "m.skops")
+    loaded = tb.load_model(tmp_path / "m.skops")
+    assert (loaded.predict(X) == answers).all()
+    assert loaded.limits == mix.limits
+    assert loaded.objective == mix.objective
+    assert str(loaded.rates_) == str(mix.rates_)
+    assert loaded.reweight(mean_budget=0.1).limits_met_
+    assert "largest(miss('yes'" in repr(mix)
+
+
+def test_the_trade_off_of_two_rates():
+    mix = judged(limits=[PARITY])
+    curve = mix.tradeoff(rates.largest(rates.error(by="sex")), rates.error(), n_points=4)
+    assert all(b.limited <= a.limited + 1e-9 for a, b in zip(curve.points, curve.points[1:], strict=False))
+    at = curve.at(curve.points[1].limited)
+    assert at.limits_met_
+    assert len(str(curve).splitlines()) == len(curve) + 1
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"limits": [rates.selected("ja") <= 0.1]}, "no class is called 'ja'"),
+        ({"limits": [rates.error(by="age") <= 0.1]}, "no such column"),
+        ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no unit is called 'x'"),
+        ({"limits": [0.3]}, "is no limit"),
+        ({"objective": "cvar", "alpha": 0.5, "limits": [PARITY]}, "takes no limits"),
+        ({"objective": rates.error(by="sex")}, r"say largest\(error"),
+        ({"objective": rates.precision("yes")}, "depend on the answers"),
+        ({"objective": "error", "max_error": 0.3}, "largest rate of a family"),
+        ({"limits": [PARITY], "shares": True}, "no meaning with rates"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_anything_is_fitted(params, words):
+    class Never(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            raise AssertionError("fitted")
+
+    mix = RobustMixtureClassifier([("never", Never())], **params)
+    with pytest.raises((ValueError, TypeError), match=words):
+        mix.fit(X, Y, groups=GROUPS)
+
+
+MODEL_TEXT = LogisticRegression().fit(X[:400], Y[:400])
