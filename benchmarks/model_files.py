@@ -34,6 +34,7 @@ from tailboost.io import preparation
 CLASSIFIERS = {
     "worst-class boosting": tb.WorstClassBoostClassifier,
     "AdaLPBoost": tb.AdaLPBoostClassifier,
+    "robust mixture": tb.RobustMixtureClassifier,
 }
 
 
@@ -43,7 +44,7 @@ def step(name: str, folder: Path) -> dict[str, float]:
         classifier, table, y = pickle.loads((folder / "task.pkl").read_bytes())
         model = Pipeline([*preparation(classifier), ("classifier", classifier)]).fit(table, y)
         (folder / "model.pkl").write_bytes(pickle.dumps(model, protocol=5))
-        return {"rounds": classifier.n_iter_}
+        return {"rounds": getattr(classifier, "n_iter_", 0)}
     model = None if name == "load" else pickle.loads((folder / "model.pkl").read_bytes())
     began, worked = time.perf_counter(), time.process_time()
     if name == "save":
