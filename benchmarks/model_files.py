@@ -48,9 +48,9 @@ def step(name: str, folder: Path) -> dict[str, float]:
     model = None if name == "load" else pickle.loads((folder / "model.pkl").read_bytes())
     began, worked = time.perf_counter(), time.process_time()
     if name == "save":
-        tb.save_model(model, folder / "model.skops")
+        tb.save_model(model, folder / "m.model")
     elif name == "load":
-        tb.load_model(folder / "model.skops")
+        tb.load_model(folder / "m.model")
     taken, used = time.perf_counter() - began, time.process_time() - worked
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"seconds": round(taken, 2), "processor_seconds": round(used, 2), "peak_MiB": round(peak)}
@@ -67,7 +67,7 @@ def measure(what: str, table: pd.DataFrame, y: Any) -> list[dict[str, Any]]:
             for part in ("fit", "read pickle", "save", "load"):
                 command = [sys.executable, __file__, "--step", part, temporary]
                 result[part] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-            result["MB"] = round((folder / "model.skops").stat().st_size / 1e6, 2)
+            result["MB"] = round((folder / "m.model").stat().st_size / 1e6, 2)
             result["pickle_MB"] = round((folder / "model.pkl").stat().st_size / 1e6, 2)
         print(json.dumps(result), flush=True)
         found.append(result)

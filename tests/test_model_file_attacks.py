@@ -158,7 +158,7 @@ def holding(part):
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "m.skops"
+    return tmp_path / "m.model"
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def victim(tmp_path):
 def refused(path, words="", model=None):
     """Loading the file fails with an error that names it; nothing is written, and nothing new lies there."""
     before = {p: p.read_bytes() for p in path.parent.rglob("*") if p.is_file()}
-    with Quiet(), pytest.raises(ValueError, match=rf"m\.skops.*{words}") as caught:
+    with Quiet(), pytest.raises(ValueError, match=rf"m\.model.*{words}") as caught:
         load_model(path)
     assert len(str(caught.value)) < 600 + len(str(path))
     assert {p: p.read_bytes() for p in path.parent.rglob("*") if p.is_file()} == before
