@@ -459,6 +459,51 @@ class TestBoosters:
         refused(path)
 
 
+class TestOtherBoosters:
+    """LightGBM and CatBoost: parameters that name files, and contents that are none of theirs."""
+
+    @pytest.mark.parametrize(
+        ("module", "name", "value"),
+        [
+            ("lightgbm.LGBMClassifier", "output_model", "x.txt"),
+            ("lightgbm.LGBMClassifier", "input_model", "secret.txt"),
+            ("lightgbm.LGBMClassifier", "metric", "auc output_model=x.txt"),
+            ("lightgbm.LGBMClassifier", "a b", 1),
+            ("catboost.CatBoostClassifier", "train_dir", "x"),
+            ("catboost.CatBoostClassifier", "snapshot_file", "x"),
+            ("catboost.CatBoostClassifier", "custom_metric", "/tmp/x"),
+        ],
+    )
+    def test_parameters(self, path, module, name, value):
+        model = self.fitted(module)
+
+        def change(structure):
+            params = next(
+                part[1] for part in structure["parts"] if part[0] == "dict" and ["n_estimators", 2] in part[1]
+            )
+            params.append([name, value])
+
+        forge(path, model, change)
+        refused(path, ".*Classifier with")
+
+    @pytest.mark.parametrize("module", ["lightgbm.LGBMClassifier", "catboost.CatBoostClassifier"])
+    @pytest.mark.parametrize("content", ["", "secret.txt", "tree\n", "CBM1", 7, [0]], ids=range(6))
+    def test_contents(self, path, module, content, victim):
+        def change(structure):
+            for part in structure["parts"]:
+                for pair in part[1] if part[0] == "dict" else ():
+                    if pair[0] == "booster":
+                        pair[1] = content
+
+        forge(path, self.fitted(module), change)
+        refused(path)
+
+    def fitted(self, module):
+        library, name = module.split(".")
+        quiet = {"verbose": -1} if library == "lightgbm" else {"verbose": 0, "allow_writing_files": False}
+        return getattr(pytest.importorskip(library), name)(n_estimators=2, **quiet).fit(X, Y)
+
+
 class TestTrees:
     """Trees are checked before scikit-learn reads them, which it does without looking at their links."""
 
