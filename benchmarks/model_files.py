@@ -34,6 +34,7 @@ from tailboost.io import preparation
 CLASSIFIERS = {
     "worst-class boosting": tb.WorstClassBoostClassifier,
     "AdaLPBoost": tb.AdaLPBoostClassifier,
+    "robust mixture": tb.RobustMixtureClassifier,
 }
 
 
@@ -43,13 +44,13 @@ def step(name: str, folder: Path) -> dict[str, float]:
         classifier, table, y = pickle.loads((folder / "task.pkl").read_bytes())
         model = Pipeline([*preparation(classifier), ("classifier", classifier)]).fit(table, y)
         (folder / "model.pkl").write_bytes(pickle.dumps(model, protocol=5))
-        return {"rounds": classifier.n_iter_}
+        return {"rounds": getattr(classifier, "n_iter_", 0)}
     model = None if name == "load" else pickle.loads((folder / "model.pkl").read_bytes())
     began, worked = time.perf_counter(), time.process_time()
     if name == "save":
-        tb.save_model(model, folder / "model.skops")
+        tb.save_model(model, folder / "m.model")
     elif name == "load":
-        tb.load_model(folder / "model.skops")
+        tb.load_model(folder / "m.model")
     taken, used = time.perf_counter() - began, time.process_time() - worked
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"seconds": round(taken, 2), "processor_seconds": round(used, 2), "peak_MiB": round(peak)}
@@ -66,7 +67,7 @@ def measure(what: str, table: pd.DataFrame, y: Any) -> list[dict[str, Any]]:
             for part in ("fit", "read pickle", "save", "load"):
                 command = [sys.executable, __file__, "--step", part, temporary]
                 result[part] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-            result["MB"] = round((folder / "model.skops").stat().st_size / 1e6, 2)
+            result["MB"] = round((folder / "m.model").stat().st_size / 1e6, 2)
             result["pickle_MB"] = round((folder / "model.pkl").stat().st_size / 1e6, 2)
         print(json.dumps(result), flush=True)
         found.append(result)

@@ -23,7 +23,7 @@ X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_
 clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, y)
 
 with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder) / "wine.skops"
+    path = Path(folder) / "wine.model"
     tb.save_model(clf, path)
     print(f"{path.stat().st_size / 1000:.0f} kB")
     served = tb.load_model(path)

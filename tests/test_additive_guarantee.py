@@ -254,8 +254,8 @@ class TestKept:
         clf, _, _ = fitted(name, n_iter_no_change=4)
         said = str(clf.guarantee_)
         assert str(pickle.loads(pickle.dumps(clf)).guarantee_) == said
-        tb.save_model(clf, tmp_path / "m.skops")
-        assert str(tb.load_model(tmp_path / "m.skops").guarantee_) == said
+        tb.save_model(clf, tmp_path / "m.model")
+        assert str(tb.load_model(tmp_path / "m.model").guarantee_) == said
 
     @pytest.mark.parametrize("name", ADDITIVE)
     def test_follows_added_rounds(self, name):
@@ -290,7 +290,7 @@ def test_the_command_line_says_it(tmp_path):
     X, y = table(0)
     pd.DataFrame(X, columns=list("pqrs")).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
     call = testing.CliRunner()
-    model = str(tmp_path / "m.skops")
+    model = str(tmp_path / "m.model")
     settings = ("--set", "n_estimators=3", "--method", "adaboost", "--target", "y", "--model", model)
     result = call.invoke(app, ["fit", str(tmp_path / "t.csv"), *settings])
     assert result.exit_code == 0, result.output

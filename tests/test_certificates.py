@@ -437,8 +437,8 @@ def test_calibrated_targets(mixture, rule, tmp_path):
     with pytest.raises(tb.SeenRowsError, match="chosen on 100%"):
         tb.certify(point, X[FRESH], Y[FRESH])
     assert not cert.recheck(X[LATER], Y[LATER]).contradicted
-    tb.save_model(point, tmp_path / "point.skops")
-    for again in (pickle.loads(pickle.dumps(point)), tb.load_model(tmp_path / "point.skops")):
+    tb.save_model(point, tmp_path / "point.model")
+    for again in (pickle.loads(pickle.dumps(point)), tb.load_model(tmp_path / "point.model")):
         assert again.certificate_ == cert
         assert not again.certificate_.recheck(X[LATER], Y[LATER]).contradicted
         with pytest.raises(tb.SeenRowsError):

@@ -70,7 +70,7 @@ def refused(*arguments):
 
 class TestFitAndPredict:
     def test_mixed_table_round_trip(self, csv, table, tmp_path):
-        model, preds = tmp_path / "m.skops", tmp_path / "p.csv"
+        model, preds = tmp_path / "m.model", tmp_path / "p.csv"
         result = call(
             "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,
             "--set", "n_estimators=1", "--set", "alpha=0.7", "--set", "eta=theory", "--set", "validation=0.3",
@@ -94,7 +94,7 @@ class TestFitAndPredict:
         assert (answers["prediction"] == table["outcome"]).mean() > 0.6
 
     def test_prediction_needs_neither_target_nor_order(self, csv, table, tmp_path):
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         assert call("fit", csv, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
         new = table.drop(columns="outcome")[["city", "member", "age", "income"]]
         new.loc[0, "city"] = "Paris"  # never seen
@@ -107,7 +107,7 @@ class TestFitAndPredict:
     def test_parquet(self, table, tmp_path):
         pytest.importorskip("pyarrow")
         table.to_parquet(tmp_path / "people.parquet")
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         data = tmp_path / "people.parquet"
         assert call("fit", data, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
         assert call("predict", model, data, "--out", tmp_path / "p.csv").exit_code == 0
@@ -115,14 +115,14 @@ class TestFitAndPredict:
     def test_groups(self, csv, tmp_path):
         result = call(
             "fit", csv, "--target", "outcome", "--group", "city", "--group", "member",
-            "--method", "groupdroboost", "--model", tmp_path / "m.skops", "--set", "n_estimators=1",
+            "--method", "groupdroboost", "--model", tmp_path / "m.model", "--set", "n_estimators=1",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
 
     @pytest.mark.parametrize("name", list(METHODS))
     def test_every_method_can_be_stored(self, csv, tmp_path, name):
         pytest.importorskip("xgboost")
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         given = METHODS[name].make().get_params(deep=False)
         few = ["--set", "n_estimators=1"] if METHODS[name].ours and "n_estimators" in given else []
         result = call("fit", csv, "--target", "outcome", "--method", name, "--model", model, *few)
@@ -152,7 +152,7 @@ class TestFitAndPredict:
 
 
 class TestRefusedFit:
-    def fit(self, csv, *more, target="outcome", method="forest", model="m.skops"):
+    def fit(self, csv, *more, target="outcome", method="forest", model="m.model"):
         return refused(
             "fit", csv, "--target", target, "--method", method, "--model", csv.parent / model, *more
         )
@@ -224,17 +224,17 @@ class TestRefusedFit:
         assert "groupdroboost" in line
 
     def test_model_in_no_folder(self, csv):
-        assert "--model" in self.fit(csv, model="no/such/m.skops")
+        assert "--model" in self.fit(csv, model="no/such/m.model")
 
 
 class TestRefusedPredict:
     @pytest.fixture
     def model(self, csv, tmp_path):
         result = call(
-            "fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.skops"
+            "fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.model"
         )
         assert result.exit_code == 0, result.output
-        return tmp_path / "m.skops"
+        return tmp_path / "m.model"
 
     def predict(self, model, data):
         out = data.parent / "p.csv"
@@ -243,7 +243,7 @@ class TestRefusedPredict:
         return line
 
     def test_no_model(self, csv, tmp_path):
-        assert "none.skops" in self.predict(tmp_path / "none.skops", csv)
+        assert "none.model" in self.predict(tmp_path / "none.model", csv)
 
     def test_file_that_is_no_model(self, csv):
         assert "not a model file" in self.predict(csv, csv)
@@ -251,13 +251,13 @@ class TestRefusedPredict:
     def test_model_of_strangers(self, csv, tmp_path):
         from sklearn.preprocessing import FunctionTransformer
 
-        path = tmp_path / "x.skops"
+        path = tmp_path / "x.model"
         save_model(FunctionTransformer(func=json.dumps), path, trusted=["json.dumps"])
         assert "json.dumps" in self.predict(path, csv)
 
     def test_object_that_cannot_predict(self, csv, tmp_path):
-        save_model([1, 2], tmp_path / "x.skops")
-        assert "holds a list, which cannot predict" in self.predict(tmp_path / "x.skops", csv)
+        save_model([1, 2], tmp_path / "x.model")
+        assert "holds a list, which cannot predict" in self.predict(tmp_path / "x.model", csv)
 
     def test_missing_column(self, model, csv, table):
         table.drop(columns=["age"]).to_csv(csv, index=False)
@@ -396,8 +396,8 @@ class TestFilesAreKept:
 
     @pytest.fixture
     def model(self, csv, tmp_path):
-        assert fit_forest(csv, tmp_path / "m.skops").exit_code == 0
-        return tmp_path / "m.skops"
+        assert fit_forest(csv, tmp_path / "m.model").exit_code == 0
+        return tmp_path / "m.model"
 
     @pytest.fixture(params=["same", "dotted", "symlink", "hardlink"])
     def other_name(self, request, tmp_path):
@@ -518,7 +518,7 @@ class TestLaterTables:
 
     def test_codes_that_look_like_numbers_alone(self, zips, tmp_path):
         zips.to_csv(tmp_path / "d.csv", index=False)
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
         whole, _ = self.predicted(model, zips, tmp_path / "whole.csv")
         digits = zips["zip"] != "A1B"
@@ -530,7 +530,7 @@ class TestLaterTables:
 
     def test_what_differs_is_said_once(self, zips, tmp_path):
         zips.to_csv(tmp_path / "d.csv", index=False)
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
         later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "many", "2"], more=1)
         _, said = self.predicted(model, later, tmp_path / "later.csv")
@@ -542,7 +542,7 @@ class TestLaterTables:
     def test_labels_come_back_as_they_went_in(self, zips, tmp_path, labels):
         zips["y"] = zips["y"].map(dict(zip("pq", labels, strict=True)))
         zips.to_csv(tmp_path / "d.csv", index=False)
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
         answers, _ = self.predicted(model, zips, tmp_path / "later.csv")
         assert set(answers["prediction"]) == set(labels)
@@ -550,7 +550,7 @@ class TestLaterTables:
 
     def test_parameters_by_label(self, zips, tmp_path):
         zips.assign(y=(zips["y"] == "p").astype(int)).to_csv(tmp_path / "d.csv", index=False)
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         result = fit_forest(tmp_path / "d.csv", model, "--set", "class_weight={0: 1, 1: 5}", target="y")
         assert result.exit_code == 0, result.output
         weights = load_model(model)[-1].class_weight  # text where scikit-learn takes text labels as they are
@@ -568,7 +568,7 @@ class TestLaterTables:
     def test_formulas(self, zips, tmp_path):
         zips["y"] = zips["y"].map({"p": "=cmd|'/c calc'!A1", "q": "-1"})  # a number is no formula
         zips.to_csv(tmp_path / "d.csv", index=False)
-        model, out = tmp_path / "m.skops", tmp_path / "p.csv"
+        model, out = tmp_path / "m.model", tmp_path / "p.csv"
         assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
         for more, first in [((), "="), (("--escape-formulas",), "'=")]:
             assert call("predict", model, tmp_path / "d.csv", "--out", out, *more).exit_code == 0
@@ -596,10 +596,10 @@ class TestInterruptedWork:
             return self
 
         monkeypatch.setattr(RandomForestClassifier, "fit", interrupted)
-        result = fit_forest(csv, tmp_path / "m.skops")
+        result = fit_forest(csv, tmp_path / "m.model")
         assert result.exit_code == 130
         assert result.stderr.strip() == "tailboost: stopped by Ctrl-C"
-        assert not (tmp_path / "m.skops").exists()
+        assert not (tmp_path / "m.model").exists()
 
     def test_reproduce_ends_at_once(self, tmp_path, monkeypatch):
         went_on = []
@@ -626,7 +626,7 @@ class TestMessages:
         wide = table.assign(**{f"column number {i} {'x' * 50}": 1 for i in range(60)})
         wide.to_csv(csv, index=False)
         line = refused(
-            "fit", csv, "--target", "nothing like it", "--method", "erm", "--model", csv.parent / "m.skops"
+            "fit", csv, "--target", "nothing like it", "--method", "erm", "--model", csv.parent / "m.model"
         )
         assert len(line) <= 300
         assert "people.csv" in line
@@ -634,7 +634,7 @@ class TestMessages:
     def test_names_that_are_no_utf8(self, csv, tmp_path):
         strange = tmp_path / os.fsdecode(b"caf\xe9.csv")
         strange.write_bytes(csv.read_bytes())
-        model = tmp_path / os.fsdecode(b"m\xe9.skops")
+        model = tmp_path / os.fsdecode(b"m\xe9.model")
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
         command = [sys.executable, "-c", "from tailboost.cli import main; main()"]
         for arguments in (
@@ -664,9 +664,9 @@ class TestMessages:
     def test_an_output_longer_than_the_system_takes(self, command, option, csv):
         given = {
             "fit": ("fit", csv, "--target", "outcome", "--method", "erm"),
-            "predict": ("predict", csv.parent / "m.skops", csv),
+            "predict": ("predict", csv.parent / "m.model", csv),
         }
-        assert option in refused(*given[command], option, "x" * 300 + ".skops")
+        assert option in refused(*given[command], option, "x" * 300 + ".model")
 
     def test_damaged_parquet_is_bad_input(self, table, tmp_path, monkeypatch):
         pytest.importorskip("pyarrow")
@@ -677,7 +677,7 @@ class TestMessages:
             raise KeyError("field_name")
 
         monkeypatch.setattr(pd, "read_parquet", damaged)
-        line = refused("fit", data, "--target", "outcome", "--method", "erm", "--model", tmp_path / "m.skops")
+        line = refused("fit", data, "--target", "outcome", "--method", "erm", "--model", tmp_path / "m.model")
         assert "people.parquet" in line
         assert "cannot be read" in line
 
@@ -688,7 +688,7 @@ class TestMessages:
             raise ZeroDivisionError("division by zero")
 
         monkeypatch.setattr(AdaLPBoostClassifier, "guarantee_", property(broken))
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         result = call(
             "fit", csv, "--target", "outcome", "--method", "adalpboost", "--model", model,
             "--set", "n_estimators=1", "--set", "validation=train",
@@ -771,7 +771,7 @@ class TestShell:
             cli.main(["list"])
         assert end.value.code == 0
         with pytest.raises(SystemExit) as end:
-            cli.main(["fit", str(csv), "--target", "no", "--method", "forest", "--model", "m.skops"])
+            cli.main(["fit", str(csv), "--target", "no", "--method", "forest", "--model", "m.model"])
         assert end.value.code == 2
 
     def test_errors_of_ours_are_1_and_traceback_on_demand(self, csv, tmp_path, monkeypatch):
@@ -779,7 +779,7 @@ class TestShell:
             raise KeyError("inner")
 
         monkeypatch.setattr(datasets, "load_table", bug)
-        command = ["fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.skops"]
+        command = ["fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.model"]
         result = call(*command)
         assert result.exit_code == 1
         assert "KeyError" in result.stderr
@@ -804,7 +804,7 @@ def test_runs_as_a_module_with_the_same_codes():
     told = run("--version")
     assert told.returncode == 0
     assert __version__ in told.stdout
-    refusal = run("fit", "nowhere.csv", "--target", "y", "--model", "m.skops")
+    refusal = run("fit", "nowhere.csv", "--target", "y", "--model", "m.model")
     assert refusal.returncode == 2
     assert "nowhere.csv" in refusal.stderr
     assert "Traceback" not in refusal.stderr

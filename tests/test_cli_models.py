@@ -72,7 +72,7 @@ def csv(table, tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(csv):
     """A worst-class mixture with targets, an id and a dropped column of dates."""
-    path = csv.parent / "m.skops"
+    path = csv.parent / "m.model"
     done(
         "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--weight", "w",
         "--max-error", "yes=.3,*=.4", "--set", "n_estimators=2", "--model", path,
@@ -101,9 +101,9 @@ class TestFitOptions:
 
     def test_weights_are_used(self, csv, table, tmp_path):
         common = ("--drop", "person", "--drop", "born", "--method", "forest")
-        done("fit", csv, "--target", "outcome", *common, "--weight", "w", "--model", tmp_path / "w.skops")
-        done("fit", csv, "--target", "outcome", *common, "--drop", "w", "--model", tmp_path / "u.skops")
-        one, other = (load_model(tmp_path / f"{name}.skops").predict_proba(table) for name in "wu")
+        done("fit", csv, "--target", "outcome", *common, "--weight", "w", "--model", tmp_path / "w.model")
+        done("fit", csv, "--target", "outcome", *common, "--drop", "w", "--model", tmp_path / "u.model")
+        one, other = (load_model(tmp_path / f"{name}.model").predict_proba(table) for name in "wu")
         assert np.abs(one - other).max() > 0.01
 
     def test_targets(self, model):
@@ -114,7 +114,7 @@ class TestFitOptions:
     def test_targets_are_for_meeting(self, model, csv, tmp_path):
         """The published game, which ends in round 1 where its learner is not good enough, is asked for."""
         assert load_model(model)[-1].gamma_ is None  # the errors themselves are played
-        game = tmp_path / "game.skops"
+        game = tmp_path / "game.model"
         done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--max-error", ".3",
             "--set", "class_loss=indicator", "--set", "gamma=.1", "--set", "n_estimators=2", "--model", game,
@@ -122,7 +122,7 @@ class TestFitOptions:
         assert load_model(game)[-1].gamma_ == 0.1
 
     def test_targets_of_a_mixture_of_models_are_shown(self, csv, fresh, tmp_path):
-        path = tmp_path / "m.skops"
+        path = tmp_path / "m.model"
         said = done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--method",
             "robustmixture", "--set", "estimators=[('t', 'tree')]", "--max-error", "yes=.3,*=.4",
@@ -139,7 +139,7 @@ class TestFitOptions:
         pytest.importorskip("pyarrow")
         frame = table[["x", "noise"]].assign(y=(table["outcome"] == "yes").astype(int))
         frame.to_parquet(tmp_path / "d.parquet")
-        model = tmp_path / "m.skops"
+        model = tmp_path / "m.model"
         done(
             "fit",
             tmp_path / "d.parquet",
@@ -157,7 +157,7 @@ class TestFitOptions:
         assert [unit["target"] for unit in document["errors"]] == [None, 0.4, 0.3]
 
     def test_targets_of_groups(self, csv, fresh, tmp_path):
-        path = tmp_path / "g.skops"
+        path = tmp_path / "g.model"
         result = done(
             "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
             "--group", "w", "--max-error", "city=Rome=.3,*=.4", "--mean-budget", ".05",
@@ -196,28 +196,28 @@ class TestFitOptions:
     )
     def test_refused(self, csv, tmp_path, more, says, capsys):
         with pytest.raises(SystemExit) as end:
-            cli.main(["fit", str(csv), "--target", "outcome", "--model", str(tmp_path / "m.skops"), *more])
+            cli.main(["fit", str(csv), "--target", "outcome", "--model", str(tmp_path / "m.model"), *more])
         assert end.value.code == 2
         lines = [x for x in capsys.readouterr().err.splitlines() if not x.startswith(("warning: ", "round "))]
         assert len(lines) == 1
         assert says in lines[0]
-        assert not (tmp_path / "m.skops").exists()
+        assert not (tmp_path / "m.model").exists()
 
     def test_another_separator(self, table, tmp_path):
         for sep, name in ((";", ";"), ("\t", "tab")):
             table[["x", "noise", "outcome"]].to_csv(tmp_path / "d.csv", sep=sep, index=False)
             line = refused(
                 "fit", tmp_path / "d.csv", "--target", "outcome", "--method", "forest",
-                "--model", tmp_path / "m.skops",
+                "--model", tmp_path / "m.model",
             )  # fmt: skip
             assert "separate" in line
             done(
                 "fit", tmp_path / "d.csv", "--target", "outcome", "--method", "forest", "--sep", name,
-                "--model", tmp_path / "m.skops",
+                "--model", tmp_path / "m.model",
             )  # fmt: skip
             done(
                 "predict",
-                tmp_path / "m.skops",
+                tmp_path / "m.model",
                 tmp_path / "d.csv",
                 "--sep",
                 name,
@@ -227,20 +227,20 @@ class TestFitOptions:
 
     def test_test_rows_and_the_table_of_classes(self, csv, tmp_path):
         common = ("--target", "outcome", "--drop", "born", "--id", "person", "--method", "forest")
-        result = done("fit", csv, *common, "--model", tmp_path / "m.skops", "--test", csv)
+        result = done("fit", csv, *common, "--model", tmp_path / "m.model", "--test", csv)
         assert "Errors of predict on the 200 rows of people.csv" in result.stdout
         assert re.search(r"class +yes +\d+ +0\.\d{3} +0\.\d{3} – 0\.\d{3}", result.stdout)
-        quiet = done("fit", csv, *common, "--model", tmp_path / "m.skops", "--quiet")
+        quiet = done("fit", csv, *common, "--model", tmp_path / "m.model", "--quiet")
         assert quiet.output == ""
 
     def test_progress_in_lines(self, csv, tmp_path):
         result = done(
             "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--method", "adalpboost",
-            "--set", "n_estimators=2", "--model", tmp_path / "m.skops",
+            "--set", "n_estimators=2", "--model", tmp_path / "m.model",
         )  # fmt: skip
         assert "round 1/2" in result.stderr
         assert "round" not in result.stdout.split("Fitted in")[0]
-        clf = load_model(tmp_path / "m.skops")[-1]
+        clf = load_model(tmp_path / "m.model")[-1]
         assert clf.verbose == 0
         # Of the rule that draws, by the ledger of out-of-fold losses.
         ledger = clf.combiner_.pool.ledger
@@ -256,7 +256,7 @@ class TestAlerts:
         frame.to_csv(tmp_path / "d.csv", index=False)
         result = done(
             "fit", tmp_path / "d.csv", "--target", "y", "--method", "forest",
-            "--model", tmp_path / "m.skops", *more,
+            "--model", tmp_path / "m.model", *more,
         )  # fmt: skip
         return [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
 
@@ -291,20 +291,20 @@ class TestAlerts:
         sorted_ = plain.sort_values("y").assign(id=range(300))
         (line,) = self.alerts(sorted_, tmp_path)
         assert "'id' looks like an id" in line
-        held = json.loads(done("inspect", tmp_path / "m.skops", "--json").stdout)
+        held = json.loads(done("inspect", tmp_path / "m.model", "--json").stdout)
         assert [column["name"] for column in held["columns"]] == ["x", "age", "city"]
         assert (
-            done("predict", tmp_path / "m.skops", tmp_path / "d.csv", "--out", tmp_path / "o.csv").stderr
+            done("predict", tmp_path / "m.model", tmp_path / "d.csv", "--out", tmp_path / "o.csv").stderr
             == ""
         )
         assert any("'id' alone tells" in line for line in self.alerts(sorted_, tmp_path, "--keep", "id"))
-        held = json.loads(done("inspect", tmp_path / "m.skops", "--json").stdout)
+        held = json.loads(done("inspect", tmp_path / "m.model", "--json").stdout)
         assert "id" in [column["name"] for column in held["columns"]]
 
     def test_keeping_a_column_that_is_not_there(self, plain, tmp_path):
         plain.to_csv(tmp_path / "d.csv", index=False)
         result = call(
-            "fit", tmp_path / "d.csv", "--target", "y", "--keep", "z", "--model", tmp_path / "m.skops"
+            "fit", tmp_path / "d.csv", "--target", "y", "--keep", "z", "--model", tmp_path / "m.model"
         )
         assert result.exit_code == 2
         assert "there is no feature 'z'" in result.stderr
@@ -314,7 +314,7 @@ class TestAlerts:
         zips = plain.assign(zip=[f"{i:05d}" for i in rng.integers(0, 9, 300)])
         (line,) = self.alerts(zips, tmp_path)
         assert "column 'zip' holds numbers that begin with 0: they are codes" in line
-        held = json.loads(done("inspect", tmp_path / "m.skops", "--json").stdout)
+        held = json.loads(done("inspect", tmp_path / "m.model", "--json").stdout)
         assert {"name": "zip", "kind": "text", "categories": 9} in held["columns"]
 
     def test_a_target_that_is_a_quantity(self, plain, tmp_path):
@@ -413,13 +413,13 @@ class TestInspect:
         import tailboost as tb
 
         clf = tb.AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=2)
-        tb.save_model(clf.fit(*load_iris(return_X_y=True)), tmp_path / "m.skops")
-        text = done("inspect", tmp_path / "m.skops").stdout
+        tb.save_model(clf.fit(*load_iris(return_X_y=True)), tmp_path / "m.model")
+        text = done("inspect", tmp_path / "m.model").stdout
         assert "AdaBoostClassifier" in text
         assert "not noted" in text
 
     def test_refused(self, csv, tmp_path):
-        assert "none.skops" in refused("inspect", tmp_path / "none.skops")
+        assert "none.model" in refused("inspect", tmp_path / "none.model")
         assert "not a model file" in refused("inspect", csv)
 
 
@@ -437,15 +437,15 @@ class TestTradeoff:
         assert curve.objective in done("tradeoff", model).stdout
 
     def test_the_model_of_a_point(self, model, fresh, tmp_path):
-        done("tradeoff", model, "--pick", "0.01", "--model", tmp_path / "p.skops")
-        before, after = load_model(model), load_model(tmp_path / "p.skops")
+        done("tradeoff", model, "--pick", "0.01", "--model", tmp_path / "p.model")
+        before, after = load_model(model), load_model(tmp_path / "p.model")
         expected = before[-1].tradeoff().at(0.01).estimator_weights_
         np.testing.assert_allclose(after[-1].estimator_weights_, expected)
         losses = after[-1].combiner_.pool.ledger.mean_losses()
         assert after[-1].estimator_weights_ @ losses <= losses.min() + 0.01 + 1e-9
-        notes = read_notes(tmp_path / "p.skops")["notes"]
+        notes = read_notes(tmp_path / "p.model")["notes"]
         assert (notes["mean_budget"], notes["data"]) == (0.01, "people.csv")
-        done("evaluate", tmp_path / "p.skops", fresh)
+        done("evaluate", tmp_path / "p.model", fresh)
 
     @pytest.mark.parametrize("ending", ["csv", "json", "png", "svg", "pdf"])
     def test_files(self, model, fresh, tmp_path, ending):
@@ -461,7 +461,7 @@ class TestTradeoff:
             assert content.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending])
 
     def test_refused(self, model, csv, tmp_path):
-        forest = tmp_path / "f.skops"
+        forest = tmp_path / "f.model"
         done(
             "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", "--method", "forest",
             "--model", forest,
@@ -530,7 +530,7 @@ def credit(tmp_path_factory):
         "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--id", "client",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "randomized=true",
         "--set", "groups_at_prediction=true", "--set", 'estimators=[("trees", "extra")]',
-        "--model", folder / "m.skops",
+        "--model", folder / "m.model",
     )  # fmt: skip
     return folder
 
@@ -538,7 +538,7 @@ def credit(tmp_path_factory):
 @pytest.fixture(scope="module")
 def credit_model(credit):
     """The classifier of the file, the fresh rows as it takes them, their labels and groups."""
-    pipeline, rows = load_model(credit / "m.skops"), pd.read_csv(credit / "fresh.csv", dtype=str)
+    pipeline, rows = load_model(credit / "m.model"), pd.read_csv(credit / "fresh.csv", dtype=str)
     X = pipeline[0].transform(rows.drop(columns=["default", "client"]))
     return pipeline[-1], X, rows["default"].to_numpy(), rows[["SEX"]]
 
@@ -547,9 +547,9 @@ def test_units_have_one_name_and_their_own_kind(csv, tmp_path):
     done(
         "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "groups_at_prediction=true",
-        "--model", tmp_path / "m.skops",
+        "--model", tmp_path / "m.model",
     )  # fmt: skip
-    shown = done("inspect", tmp_path / "m.skops").stdout
+    shown = done("inspect", tmp_path / "m.model").stdout
     assert re.search(r"^cell  no / city=Oslo ", shown, re.MULTILINE)
     assert "group" not in shown.split("Errors of predict")[1].split("Guarantee")[0]
     assert "('" not in shown.split("Guarantee")[1]
@@ -561,13 +561,13 @@ class TestGroupsAtPrediction:
     def test_answers_and_errors(self, credit, credit_model, tmp_path):
         clf, X, y, groups = credit_model
         assert len({line.split(": ")[0] for line in clf.members_}) > 1
-        done("predict", credit / "m.skops", credit / "fresh.csv", "--out", tmp_path / "p.csv")
+        done("predict", credit / "m.model", credit / "fresh.csv", "--out", tmp_path / "p.csv")
         written = pd.read_csv(tmp_path / "p.csv", dtype={"prediction": str})
         assert written["prediction"].tolist() == clf.predict(X, groups=groups).tolist()
         np.testing.assert_allclose(written["share_1"], clf.predict_proba(X, groups=groups)[:, 1], atol=1e-8)
-        errors = json.loads(done("evaluate", credit / "m.skops", credit / "fresh.csv", "--json").stdout)
+        errors = json.loads(done("evaluate", credit / "m.model", credit / "fresh.csv", "--json").stdout)
         assert errors["errors"][0]["error"] == pytest.approx(1 - clf.score(X, y, groups=groups))
-        assert "groups_at_prediction=True" in done("inspect", credit / "m.skops").stdout
+        assert "groups_at_prediction=True" in done("inspect", credit / "m.model").stdout
 
     @pytest.mark.parametrize("more", [[], ["MARRIAGE"]])
     def test_bounds(self, credit, credit_model, more):
@@ -577,7 +577,7 @@ class TestGroupsAtPrediction:
         rows = pd.read_csv(credit / "fresh.csv", dtype=str)[["SEX", *more]]
         options = [word for name in more for word in ("--group", name)]
         shown = json.loads(
-            done("certify", credit / "m.skops", credit / "fresh.csv", "--json", *options).stdout
+            done("certify", credit / "m.model", credit / "fresh.csv", "--json", *options).stdout
         )
         expected = tb.certify(clf, X, y, groups=rows)
         assert [b["upper"] for b in shown["bounds"]] == [b.upper for b in expected.bounds]
@@ -587,7 +587,7 @@ class TestGroupsAtPrediction:
 
         clf, X, _, groups = credit_model
         done(
-            "decide", credit / "m.skops", credit / "fresh.csv", "--id", "client", "--secret-env", "POLICY",
+            "decide", credit / "m.model", credit / "fresh.csv", "--id", "client", "--secret-env", "POLICY",
             "--context", "tests", "--out", tmp_path / "d.csv", env={"POLICY": SECRET},
         )  # fmt: skip
         policy = tb.RandomizedDecision(clf, SECRET.encode(), "tests")
@@ -600,13 +600,13 @@ class TestGroupsAtPrediction:
         clf, X, y, groups = credit_model
         document = json.loads(
             done(
-                "tradeoff", credit / "m.skops", credit / "fresh.csv", "--pick", "0.01",
-                "--model", tmp_path / "p.skops", "--json", "--quiet",
+                "tradeoff", credit / "m.model", credit / "fresh.csv", "--pick", "0.01",
+                "--model", tmp_path / "p.model", "--json", "--quiet",
             ).stdout
         )  # fmt: skip
         points = clf.tradeoff().predicted(X, y, groups=groups)
         np.testing.assert_allclose(document["curve"]["predict_worst"], points.worst)
-        done("predict", tmp_path / "p.skops", credit / "fresh.csv", "--out", tmp_path / "p.csv")
+        done("predict", tmp_path / "p.model", credit / "fresh.csv", "--out", tmp_path / "p.csv")
         expected = clf.tradeoff().at(0.01).predict(X, groups=groups)
         assert pd.read_csv(tmp_path / "p.csv", dtype=str)["prediction"].tolist() == expected.tolist()
 
@@ -614,7 +614,7 @@ class TestGroupsAtPrediction:
         rows, out = pd.read_csv(credit / "fresh.csv", dtype=str), tmp_path / "p.csv"
         rows.assign(SEX="7").to_csv(tmp_path / "unseen.csv", index=False)
         rows.drop(columns="SEX").to_csv(tmp_path / "without.csv", index=False)
-        says = refused("predict", credit / "m.skops", tmp_path / "unseen.csv", "--out", out)
+        says = refused("predict", credit / "m.model", tmp_path / "unseen.csv", "--out", out)
         assert "groups['SEX'] holds groups not seen in fit: ['7']" in says
         for command, more in (
             ("predict", ["--out", out]),
@@ -622,11 +622,11 @@ class TestGroupsAtPrediction:
             ("certify", []),
             ("tradeoff", []),
         ):
-            assert "'SEX'" in refused(command, credit / "m.skops", tmp_path / "without.csv", *more)
+            assert "'SEX'" in refused(command, credit / "m.model", tmp_path / "without.csv", *more)
 
     def test_groups_that_are_no_feature(self, credit, tmp_path):
         """The group is read also where it is no feature, and its absence is named."""
-        model, out = tmp_path / "m.skops", tmp_path / "p.csv"
+        model, out = tmp_path / "m.model", tmp_path / "p.csv"
         done(
             "fit", credit / "train.csv", "--target", "default", "--group", "SEX", "--drop", "SEX",
             "--id", "client", "--method", "robustmixture", "--set", "groups_at_prediction=true",
@@ -650,9 +650,9 @@ class TestDecide:
     def mixture(self, csv, tmp_path):
         done(
             "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
-            "--method", "averageboost", "--set", "n_estimators=4", "--model", tmp_path / "a.skops",
+            "--method", "averageboost", "--set", "n_estimators=4", "--model", tmp_path / "a.model",
         )  # fmt: skip
-        return tmp_path / "a.skops"
+        return tmp_path / "a.model"
 
     def test_draws_are_those_of_the_library(self, mixture, csv, table, tmp_path):
         import tailboost as tb
@@ -699,9 +699,9 @@ class TestDecide:
             assert says in result.stderr
         done(
             "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", "--method", "forest",
-            "--model", tmp_path / "f.skops",
+            "--model", tmp_path / "f.model",
         )  # fmt: skip
-        assert "has no shares to draw from" in self.decide(tmp_path / "f.skops", csv, out).stderr
+        assert "has no shares to draw from" in self.decide(tmp_path / "f.model", csv, out).stderr
         assert not out.exists()
 
 
@@ -772,7 +772,7 @@ class TestShell:
         table.loc[3, "a"] = 1e300
         table.to_csv(tmp_path / "t.csv", index=False)
         result = call(
-            "fit", tmp_path / "t.csv", "--target", "y", "--method", "forest", "--model", tmp_path / "m.skops"
+            "fit", tmp_path / "t.csv", "--target", "y", "--method", "forest", "--model", tmp_path / "m.model"
         )
         assert "tell" not in result.stderr
         assert result.exit_code in (0, 2), result.stderr
@@ -791,9 +791,9 @@ class TestShell:
 
         monkeypatch.setattr("tailboost.cli._models.load_model", interrupted)
         for command in (
-            ("evaluate", "m.skops", csv),
-            ("inspect", "m.skops"),
-            ("predict", "m.skops", csv, "--out", tmp_path / "p.csv"),
+            ("evaluate", "m.model", csv),
+            ("inspect", "m.model"),
+            ("predict", "m.model", csv, "--out", tmp_path / "p.csv"),
         ):
             result = call(*command)
             assert result.exit_code == 130
@@ -809,7 +809,7 @@ class TestNotes:
         from tailboost.persistence import save_model
 
         tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
-        path = tmp_path / "t.skops"
+        path = tmp_path / "t.model"
         save_model(tree, path, notes={"who": "Zoë", "rows": 2})
         assert read_notes(path)["notes"] == {"who": "Zoë", "rows": 2}
         assert load_model(path).predict([[1]])[0] == 1
@@ -829,7 +829,7 @@ class TestNotes:
         with pytest.raises(ValueError, match="damaged"):
             read_notes(path)
         with pytest.raises(FileNotFoundError, match="nowhere"):
-            read_notes(tmp_path / "nowhere.skops")
+            read_notes(tmp_path / "nowhere.model")
 
 
 class TestWhatAFileMayHold:
@@ -843,12 +843,12 @@ class TestWhatAFileMayHold:
         table.to_csv(tmp_path / "d.csv", index=False)
         fitted = done(
             "fit", tmp_path / "d.csv", "--target", "y", "--method", "averageboost", "--set", "n_estimators=2",
-            "--model", tmp_path / "m.skops",
+            "--model", tmp_path / "m.model",
         )  # fmt: skip
         shown = [fitted.stdout, fitted.stderr]
         for command in (
-            ("inspect", tmp_path / "m.skops"),
-            ("evaluate", tmp_path / "m.skops", tmp_path / "d.csv"),
+            ("inspect", tmp_path / "m.model"),
+            ("evaluate", tmp_path / "m.model", tmp_path / "d.csv"),
         ):
             result = done(*command)
             shown += [result.stdout, result.stderr]
@@ -861,20 +861,20 @@ class TestWhatAFileMayHold:
         table = pd.DataFrame({name: [f"p{i}" for i in range(100)], "x": rng.normal(size=100)})
         table.assign(y=np.where(table["x"] > 0, "a", "b")).to_csv(tmp_path / "d.csv", index=False)
         done(
-            "fit", tmp_path / "d.csv", "--target", "y", "--id", name, "--model", tmp_path / "m.skops",
+            "fit", tmp_path / "d.csv", "--target", "y", "--id", name, "--model", tmp_path / "m.model",
             "--method", "averageboost", "--set", "n_estimators=2",
         )  # fmt: skip
         done(
-            "predict", tmp_path / "m.skops", tmp_path / "d.csv", "--id", name, "--escape-formulas",
+            "predict", tmp_path / "m.model", tmp_path / "d.csv", "--id", name, "--escape-formulas",
             "--out", tmp_path / "o.csv",
         )  # fmt: skip
         assert list(pd.read_csv(tmp_path / "o.csv").columns)[1] == f"'{name}"
 
     def test_a_secret_given_as_the_name_of_a_variable_is_not_repeated(self, tmp_path):
         pd.DataFrame({"id": [1, 2], "x": [0.0, 1.0]}).to_csv(tmp_path / "d.csv", index=False)
-        (tmp_path / "m.skops").write_bytes(b"")
+        (tmp_path / "m.model").write_bytes(b"")
         result = call(
-            "decide", tmp_path / "m.skops", tmp_path / "d.csv", "--id", "id",
+            "decide", tmp_path / "m.model", tmp_path / "d.csv", "--id", "id",
             "--secret-env", "hunter2hunter2hunter2", "--out", tmp_path / "o.csv",
         )  # fmt: skip
         assert result.exit_code == 2
@@ -882,7 +882,7 @@ class TestWhatAFileMayHold:
 
     def test_a_learner_of_an_unknown_name_is_the_users_mistake(self, csv, tmp_path):
         result = call(
-            "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.skops",
+            "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.model",
             "--method", "adalpboost", "--set", "estimator=nope",
         )  # fmt: skip
         assert result.exit_code == 2
@@ -904,7 +904,7 @@ class TestWhatAFileMayHold:
         text = pa.array([b"abc", b"\xff\xfe\xfd"]).cast(pa.binary())
         damaged = pa.Array.from_buffers(pa.string(), 2, text.buffers())
         pq.write_table(pa.table({"t": damaged, "y": ["a", "b"]}), tmp_path / "d.parquet")
-        result = call("fit", tmp_path / "d.parquet", "--target", "y", "--model", tmp_path / "m.skops")
+        result = call("fit", tmp_path / "d.parquet", "--target", "y", "--model", tmp_path / "m.model")
         assert result.exit_code == 2
         assert "cannot be read" in result.stderr
 
@@ -912,7 +912,7 @@ class TestWhatAFileMayHold:
 @pytest.mark.parametrize(("written", "read"), [("30%", 0.3), (".3", 0.3), ("130%", None)])
 def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
     result = call(
-        "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.skops",
+        "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.model",
         "--mean-budget", written, "--set", "n_estimators=1",
     )  # fmt: skip
     if written == "130%":

@@ -158,8 +158,8 @@ def test_the_result_is_an_ordinary_classifier(client, tmp_path):
     by_hand = local.reweight(alpha=0.3)
     assert by_hand.estimator_weights_.sum() == pytest.approx(1.0)
     assert local.seen_share(X) == 1.0
-    tb.save_model(local, tmp_path / "m.skops")
-    again = tb.load_model(tmp_path / "m.skops")
+    tb.save_model(local, tmp_path / "m.model")
+    again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict(X), local.predict(X))
     np.testing.assert_allclose(again.tradeoff().worst, local.tradeoff().worst)
 
@@ -796,8 +796,8 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     np.testing.assert_array_equal(shares, one.predict_proba_from(P))
     local = mix.to_local()
     assert type(local) is tb.RobustMixtureClassifier
-    tb.save_model(local, tmp_path / "m.skops")
-    again = tb.load_model(tmp_path / "m.skops")
+    tb.save_model(local, tmp_path / "m.model")
+    again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict_from(P), labels)
     assert str(again.guarantee_) == str(mix.guarantee_)
     np.testing.assert_array_equal(
@@ -890,7 +890,7 @@ def test_the_command_fits_what_it_fits_on_one_machine(tmp_path):
     settings = ["validation=train", "n_estimators=2", "n_iter_no_change=None"]
     models = []
     for name, more in (("one", []), ("many", ["--dask", "--jobs", "2"])):
-        model = tmp_path / f"{name}.skops"
+        model = tmp_path / f"{name}.model"
         command = ["fit", str(data), "--target", "y", "--method", "adalpboost", "--model", str(model), *more]
         command += [part for setting in settings for part in ("--set", setting)]
         code = f"from tailboost.cli import main\nif __name__ == '__main__':\n    main({command!r})"

@@ -205,10 +205,10 @@ class TestTheAnswer:
         np.testing.assert_array_equal(before.u, after.u)
 
     def test_another_process(self, iris, mixture, policy, tmp_path):
-        tb.save_model(mixture, tmp_path / "m.skops")
+        tb.save_model(mixture, tmp_path / "m.model")
         code = (
             "import sys, json, tailboost as tb; from sklearn.datasets import load_iris;"
-            f"clf = tb.load_model({str(tmp_path / 'm.skops')!r});"
+            f"clf = tb.load_model({str(tmp_path / 'm.model')!r});"
             f"d = tb.RandomizedDecision(clf, {SECRET!r}, {CONTEXT!r}).decide(load_iris().data, range(150));"
             "print(json.dumps([d.y.tolist(), d.member.tolist(), d.u.tolist()]))"
         )
@@ -342,16 +342,16 @@ class TestTheSecretStaysSecret:
 
     def test_it_is_not_saved(self, policy, mixture, tmp_path):
         with pytest.raises(TypeError, match="would carry its secret"):
-            tb.save_model(policy, tmp_path / "p.skops")
+            tb.save_model(policy, tmp_path / "p.model")
         assert not list(tmp_path.iterdir())
 
     def test_the_model_does_not_learn_it(self, policy, mixture, iris, tmp_path):
         before = pickle.dumps(mixture)
         policy.decide(iris[0], range(150))
-        tb.save_model(mixture, tmp_path / "m.skops")
+        tb.save_model(mixture, tmp_path / "m.model")
         assert pickle.dumps(mixture) == before
         assert not self.spoken(before)
-        assert not self.spoken((tmp_path / "m.skops").read_bytes())
+        assert not self.spoken((tmp_path / "m.model").read_bytes())
 
     def test_tracebacks_do_not_show_it(self, iris, mixture, policy):
         """With the variables of every frame of ours, as error trackers print them."""

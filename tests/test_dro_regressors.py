@@ -162,8 +162,8 @@ def test_a_model_file_answers_the_same(tmp_path):
     names = np.array(["low", "middle", "high"])[y]
     clf = tb.DROBoostClassifier(DecisionTreeRegressor(max_depth=2), n_estimators=5, random_state=0)
     clf.fit(X, names)
-    tb.save_model(clf, tmp_path / "m.skops")
-    loaded = tb.load_model(tmp_path / "m.skops")
+    tb.save_model(clf, tmp_path / "m.model")
+    loaded = tb.load_model(tmp_path / "m.model")
     assert loaded.decision_function(X) == pytest.approx(clf.decision_function(X))
 
 

@@ -158,7 +158,7 @@ def holding(part):
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "m.skops"
+    return tmp_path / "m.model"
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def victim(tmp_path):
 def refused(path, words="", model=None):
     """Loading the file fails with an error that names it; nothing is written, and nothing new lies there."""
     before = {p: p.read_bytes() for p in path.parent.rglob("*") if p.is_file()}
-    with Quiet(), pytest.raises(ValueError, match=rf"m\.skops.*{words}") as caught:
+    with Quiet(), pytest.raises(ValueError, match=rf"m\.model.*{words}") as caught:
         load_model(path)
     assert len(str(caught.value)) < 600 + len(str(path))
     assert {p: p.read_bytes() for p in path.parent.rglob("*") if p.is_file()} == before
@@ -457,6 +457,51 @@ class TestBoosters:
         vars(mix._models.fitted[0]).pop("_booster", None)
         forge(path, mix)
         refused(path)
+
+
+class TestOtherBoosters:
+    """LightGBM and CatBoost: parameters that name files, and contents that are none of theirs."""
+
+    @pytest.mark.parametrize(
+        ("module", "name", "value"),
+        [
+            ("lightgbm.LGBMClassifier", "output_model", "x.txt"),
+            ("lightgbm.LGBMClassifier", "input_model", "secret.txt"),
+            ("lightgbm.LGBMClassifier", "metric", "auc output_model=x.txt"),
+            ("lightgbm.LGBMClassifier", "a b", 1),
+            ("catboost.CatBoostClassifier", "train_dir", "x"),
+            ("catboost.CatBoostClassifier", "snapshot_file", "x"),
+            ("catboost.CatBoostClassifier", "custom_metric", "/tmp/x"),
+        ],
+    )
+    def test_parameters(self, path, module, name, value):
+        model = self.fitted(module)
+
+        def change(structure):
+            params = next(
+                part[1] for part in structure["parts"] if part[0] == "dict" and ["n_estimators", 2] in part[1]
+            )
+            params.append([name, value])
+
+        forge(path, model, change)
+        refused(path, ".*Classifier with")
+
+    @pytest.mark.parametrize("module", ["lightgbm.LGBMClassifier", "catboost.CatBoostClassifier"])
+    @pytest.mark.parametrize("content", ["", "secret.txt", "tree\n", "CBM1", 7, [0]], ids=range(6))
+    def test_contents(self, path, module, content, victim):
+        def change(structure):
+            for part in structure["parts"]:
+                for pair in part[1] if part[0] == "dict" else ():
+                    if pair[0] == "booster":
+                        pair[1] = content
+
+        forge(path, self.fitted(module), change)
+        refused(path)
+
+    def fitted(self, module):
+        library, name = module.split(".")
+        quiet = {"verbose": -1} if library == "lightgbm" else {"verbose": 0, "allow_writing_files": False}
+        return getattr(pytest.importorskip(library), name)(n_estimators=2, **quiet).fit(X, Y)
 
 
 class TestTrees:

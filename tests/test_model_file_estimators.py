@@ -138,7 +138,7 @@ def check(model, table, path, y=Y):
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "m.skops"
+    return tmp_path / "m.model"
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda m: str(m)[:40])

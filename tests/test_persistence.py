@@ -59,7 +59,7 @@ def worst_class():
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "m.skops"
+    return tmp_path / "m.model"
 
 
 def parts(content):
@@ -137,15 +137,15 @@ class TestRoundTrip:
 
     def test_a_loaded_model_can_be_saved(self, path, tmp_path):
         save_model(adalp().fit(X, Y), path)
-        save_model(load_model(path), tmp_path / "again.skops")
-        again = load_model(tmp_path / "again.skops")
+        save_model(load_model(path), tmp_path / "again.model")
+        again = load_model(tmp_path / "again.model")
         np.testing.assert_array_equal(again.predict_proba(X), load_model(path).predict_proba(X))
 
     def test_the_same_model_is_the_same_file(self, path, tmp_path):
         model = adalp().fit(X, Y)
         save_model(model, path)
-        save_model(model, tmp_path / "again.skops")
-        assert path.read_bytes() == (tmp_path / "again.skops").read_bytes()
+        save_model(model, tmp_path / "again.model")
+        assert path.read_bytes() == (tmp_path / "again.model").read_bytes()
 
 
 class TestShared:
@@ -197,9 +197,9 @@ class TestWriting:
             save_model(FunctionTransformer(func=json.dumps), path)
         assert not path.exists()
 
-    @pytest.mark.parametrize("name", ["m.pkl", "m.joblib", "m", "m.skops.json"])
+    @pytest.mark.parametrize("name", ["m.pkl", "m.joblib", "m", "m.model.json"])
     def test_another_suffix_is_refused(self, tmp_path, name):
-        with pytest.raises(ValueError, match=r"must end in '\.skops'"):
+        with pytest.raises(ValueError, match=r"must end in '\.model'"):
             save_model(adalp().fit(X, Y), tmp_path / name)
         assert not list(tmp_path.iterdir())
 
@@ -249,7 +249,7 @@ class TestVersions:
             )
         )
         with pytest.raises(
-            ValueError, match=rf"m\.skops.*32 of 32 probe rows.*numpy 1\.2\.3 \(here {here}\)"
+            ValueError, match=rf"m\.model.*32 of 32 probe rows.*numpy 1\.2\.3 \(here {here}\)"
         ):
             load_model(path)
         assert load_model(path, check=False).n_iter_ == 3
@@ -285,13 +285,13 @@ class TestVersions:
 
     def test_a_library_that_is_missing_here_is_named(self, content, path, monkeypatch):
         monkeypatch.setitem(sys.modules, "xgboost", None)
-        with pytest.raises(ImportError, match=r"m\.skops.*needs xgboost"):
+        with pytest.raises(ImportError, match=r"m\.model.*needs xgboost"):
             load_model(path)
 
     def test_another_tree_is_noticed(self, content, path, tmp_path):
         """Members are exchanged for those of another fit, as another XGBoost may read its model otherwise."""
-        save_model(adalp().fit(X, Y[::-1]), tmp_path / "other.skops")
-        own, other = parts(content), parts((tmp_path / "other.skops").read_bytes())
+        save_model(adalp().fit(X, Y[::-1]), tmp_path / "other.model")
+        own, other = parts(content), parts((tmp_path / "other.model").read_bytes())
         foreign = {k: other[k] for k in ("arrays.bin", "parts.json")}
         path.write_bytes(sealed(own | foreign))
         with pytest.raises(ValueError, match="answers otherwise"):
@@ -304,7 +304,7 @@ class TestVersions:
 
     def test_skops_files_are_refused_in_words(self, path):
         path.write_bytes(packed({"schema.json": b"{}"}))
-        with pytest.raises(ValueError, match=r"m\.skops.*is a skops file, .*before its first release"):
+        with pytest.raises(ValueError, match=r"m\.model.*is a skops file, .*before its first release"):
             load_model(path)
 
 
@@ -325,7 +325,7 @@ class TestForgery:
     def test_no_model_file(self, path, content, monkeypatch):
         monkeypatch.chdir(path.parent)
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"m\.skops.*not a model file"):
+        with pytest.raises(ValueError, match=r"m\.model.*not a model file"):
             load_model(path)
         assert list(path.parent.iterdir()) == [path]
 
@@ -364,7 +364,7 @@ class TestForgery:
         schema["columns"][0] |= change
         state[1] = json.dumps(schema)
         path.write_bytes(sealed(files | {"parts.json": json.dumps(structure).encode()}))
-        with pytest.raises(ValueError, match=r"m\.skops.*cannot be built"):
+        with pytest.raises(ValueError, match=r"m\.model.*cannot be built"):
             load_model(path)
 
     @pytest.mark.parametrize("answers", [[], {}, "text", {"labels": 3, "shares": None}, {"labels": [0]}, 7])
@@ -372,7 +372,7 @@ class TestForgery:
         """Of any shape: an error that names the file, as everywhere."""
         record = json.loads(files["tailboost.json"]) | {"answers": answers}
         path.write_bytes(sealed(files | {"tailboost.json": json.dumps(record).encode()}))
-        with pytest.raises(ValueError, match=r"m\.skops"):
+        with pytest.raises(ValueError, match=r"m\.model"):
             load_model(path)
 
 
@@ -409,11 +409,11 @@ class TestBombs:
 
     def test_contents(self, files, path):
         path.write_bytes(packed(files | {"large.bin": bytes(20_000_000)}))
-        self.refused(path, r"m\.skops.*holds 20,\d{3},\d{3} bytes, more than max_bytes=4,000,000")
+        self.refused(path, r"m\.model.*holds 20,\d{3},\d{3} bytes, more than max_bytes=4,000,000")
 
     def test_structure(self, files, path):
         path.write_bytes(packed(files | {"parts.json": b'{"a":"' + b" " * 3_000_000 + b'"}'}))
-        self.refused(path, r"m\.skops.*parts\.json of 3,000,008 bytes, more than 125,000")
+        self.refused(path, r"m\.model.*parts\.json of 3,000,008 bytes, more than 125,000")
 
     def test_the_default_limit(self, files, path):
         path.write_bytes(lying(files, b"x", 2**31))
@@ -434,7 +434,7 @@ class TestBombs:
         structure = json.loads(files["parts.json"])
         structure["parts"][-1] = ["array", dtype, shape, "C", 0]
         path.write_bytes(sealed(files | {"parts.json": json.dumps(structure).encode()}))
-        with pytest.raises(ValueError, match=r"m\.skops"):
+        with pytest.raises(ValueError, match=r"m\.model"):
             load_model(path)
 
     def test_one_content_as_many_arrays(self, files, path):

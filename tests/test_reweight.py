@@ -96,8 +96,8 @@ def test_seen_share():
 
 def test_fingerprints_are_in_model_files(tmp_path):
     clf = fit().fit(X, Y)
-    tb.save_model(clf, tmp_path / "m.skops")
-    again = tb.load_model(tmp_path / "m.skops")
+    tb.save_model(clf, tmp_path / "m.model")
+    again = tb.load_model(tmp_path / "m.model")
     assert again.seen_share(np.r_[X, FRESH[:600]]) == 0.5
     assert again.guarantee_.estimate == clf.guarantee_.estimate
     with pytest.warns(tb.ResubstitutionWarning):

@@ -300,12 +300,12 @@ def test_folds_leave_no_files(tmp_path):
 def test_a_model_file_holds_its_nets(tmp_path):
     clf = classifier("ada", tmp_path / "rounds").fit(X, Y)
     expected = clf.predict_proba(X)
-    save_model(clf, tmp_path / "model.skops")
+    save_model(clf, tmp_path / "m.model")
     assert all(m.path for m in clf.estimators_[:5])  # the model itself stays as it is
     shutil.rmtree(tmp_path / "rounds")
-    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict_proba(X), expected)
+    np.testing.assert_array_equal(load_model(tmp_path / "m.model").predict_proba(X), expected)
     clf = classifier("ada", rounds=1).set_params(estimator=learner(steps=1)).fit(X, Y)
     clf.estimators_[0].architecture.module = print
     with pytest.raises(TypeError, match=r"cannot be stored in a file that runs no code: builtins.print"):
-        save_model(clf, tmp_path / "other.skops")
-    assert not (tmp_path / "other.skops").exists()
+        save_model(clf, tmp_path / "other.model")
+    assert not (tmp_path / "other.model").exists()

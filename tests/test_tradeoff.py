@@ -277,8 +277,8 @@ def test_it_prints_and_is_plain_data(free):
 
 def test_a_saved_model_keeps_its_budget(tmp_path, free):
     clf = free.reweight(mean_budget=0.01)
-    tb.save_model(clf, tmp_path / "m.skops")
-    again = tb.load_model(tmp_path / "m.skops")
+    tb.save_model(clf, tmp_path / "m.model")
+    again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_allclose(again.tradeoff().worst, clf.tradeoff().worst)
     assert again.mean_budget == 0.01
     assert again.reweight().guarantee_.budget == clf.guarantee_.budget

@@ -440,8 +440,8 @@ def test_games_over_cells_and_groups_are_answered_by_an_argmax_by_default(make, 
     tables = {id(m.table_) for m in clf.estimators_ if isinstance(m, AdjustedCells)}
     assert len(tables) == 1  # one fit for all rounds
     assert len(clf.estimators_) == clf.n_iter_ + 1 + 7 + 2  # ERM, seven between, constants
-    tb.save_model(clf, tmp_path / "model.skops")
-    for again in (pickle.loads(pickle.dumps(clf)), tb.load_model(tmp_path / "model.skops")):
+    tb.save_model(clf, tmp_path / "model.model")
+    for again in (pickle.loads(pickle.dumps(clf)), tb.load_model(tmp_path / "model.model")):
         np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
     one_by_one = np.r_[clf.predict_proba(X[:1]), clf.predict_proba(X[1:])]
     np.testing.assert_array_equal(one_by_one, clf.predict_proba(X))

@@ -68,7 +68,7 @@ TASKS = (
         "At most 55 % of the best grade wrong, 65 % of the others; `--test` judges the model on rows it has "
         "not seen.",
         (
-            "tailboost fit wines.csv --target grade --max-error 'grade 8 or 9=.55,*=.65' --model aimed.skops "
+            "tailboost fit wines.csv --target grade --max-error 'grade 8 or 9=.55,*=.65' --model aimed.model "
             "--test new_wines.csv",
         ),
     ),
@@ -77,26 +77,26 @@ TASKS = (
         "Without targets the worst class is made as good as can be. `tradeoff` shows what that costs; "
         "`--pick` stores the model of one point, and trains nothing.",
         (
-            "tailboost fit wines.csv --target grade --model m.skops --quiet",
-            "tailboost tradeoff m.skops new_wines.csv --out curve.png",
-            "tailboost tradeoff m.skops --pick .1 --model cheaper.skops",
+            "tailboost fit wines.csv --target grade --model m.model --quiet",
+            "tailboost tradeoff m.model new_wines.csv --out curve.png",
+            "tailboost tradeoff m.model --pick .1 --model cheaper.model",
         ),
     ),
     Task(
         "Certify",
         "Bounds that hold together with 95 % confidence, from rows that had no part in the model.",
-        ("tailboost certify cheaper.skops new_wines.csv --max-error 'grade 8 or 9=.9,*=.8'",),
+        ("tailboost certify cheaper.model new_wines.csv --max-error 'grade 8 or 9=.9,*=.8'",),
     ),
     Task(
         "Predict",
         "A label for every row, and the share of each label in the mixture, which is no probability.",
-        ("tailboost predict cheaper.skops new_wines.csv --out predictions.csv", "head -3 predictions.csv"),
+        ("tailboost predict cheaper.model new_wines.csv --out predictions.csv", "head -3 predictions.csv"),
     ),
     Task(
         "Explain it to a manager",
         "The first screen of `comparison/report.html` says it in people, with one picture; for the model "
         "chosen, `evaluate` lists who is judged how.",
-        ("tailboost evaluate cheaper.skops new_wines.csv",),
+        ("tailboost evaluate cheaper.model new_wines.csv",),
     ),
     Task(
         "Load the model in Python",
@@ -107,7 +107,7 @@ TASKS = (
 import pandas as pd
 import tailboost as tb
 
-model = tb.load_model("cheaper.skops")
+model = tb.load_model("cheaper.model")
 wines = pd.read_csv("new_wines.csv")
 print(tb.metrics.class_errors(wines["grade"], model.predict(wines)))
 """,

@@ -69,5 +69,5 @@ if __name__ == "__main__":
         for name, method in METHODS.items():
             fits = {n_jobs: fitted(method, n_jobs) for n_jobs in JOBS}
             found[name] = {f"n_jobs={n_jobs}": answers(clf) for n_jobs, clf in fits.items()}
-            found[name]["stored"] = stored(fits[1], Path(folder) / "m.skops")
+            found[name]["stored"] = stored(fits[1], Path(folder) / "m.model")
     print(json.dumps(found))

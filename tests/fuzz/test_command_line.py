@@ -33,7 +33,7 @@ LONGEST = 300
 # A file takes a twentieth of a second; one that takes this long hangs.
 HANGS_AFTER = 60
 
-MODEL, OUT = Path("m.skops"), Path("p.csv")
+MODEL, OUT = Path("m.model"), Path("p.csv")
 
 
 # -- calls ---------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def wrong_refusal(code, lines, names):
 
 def left_over(*allowed):
     return sorted(
-        p.name for p in Path().iterdir() if p.name not in allowed and p.suffix in (".part", ".skops")
+        p.name for p in Path().iterdir() if p.name not in allowed and p.suffix in (".part", ".model")
     )
 
 
@@ -424,7 +424,7 @@ def test_places(tally, here):
         code, lines = call("fit", "good.csv", "--target", target, "--method", "erm", "--model", MODEL)
         wrong = wrong_refusal(code, lines, ["good.csv"])
         tally.refused() if wrong is None else tally.violation((target, wrong, lines))
-    for out in ("good.csv", "folder.csv", "no/m.skops", "m.pkl", "/dev/full", "", "x" * 300 + ".skops"):
+    for out in ("good.csv", "folder.csv", "no/m.model", "m.pkl", "/dev/full", "", "x" * 300 + ".model"):
         code, lines = call("fit", "good.csv", "--target", "y", "--method", "erm", "--model", out)
         wrong = wrong_refusal(code, lines, ["--model"])
         tally.refused() if wrong is None else tally.violation((out, wrong, lines))
@@ -457,7 +457,7 @@ def trained(tmp_path_factory):
     frame.to_csv(folder / "d.csv", index=False)
     for method in ("erm", "adalpboost"):
         few = ("--set", "n_estimators=3")
-        model = folder / f"{method}.skops"
+        model = folder / f"{method}.model"
         code, lines = call(
             "fit", folder / "d.csv", "--target", "y", "--method", method, "--model", model, *few
         )
@@ -484,7 +484,7 @@ def test_later_tables(shard, tally, trained, here):
             for _ in range(draw.choice((1, 2, 4)))
         ]
         frame = pd.DataFrame(rows, columns=columns)
-        model = trained / f"{('erm', 'adalpboost')[seed % 2]}.skops"
+        model = trained / f"{('erm', 'adalpboost')[seed % 2]}.model"
         partial_csv(frame)(Path("l.csv"))
         code, lines = call("predict", model, "l.csv", "--out", OUT)
         alone, codes = [], []

@@ -122,7 +122,7 @@ def late(*_):
 @pytest.mark.parametrize("name", MODELS)
 def test_forged_types(name, shard, tally, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "m.skops"
+    path = tmp_path / "m.model"
     table = [f"word{a:.0f} word{b:.0f}" for a, b, *_ in 3 * damage.X] if name == "words" else damage.X
     save_model(MODELS[name]().fit(table, damage.Y), path)
     files = damage.parts(path.read_bytes())

@@ -37,7 +37,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_mutations(name, tally, tmp_path):
-    counts = damage.campaign([MODELS[name]().fit(damage.X, damage.Y)], tmp_path / "m.skops", 200)
+    counts = damage.campaign([MODELS[name]().fit(damage.X, damage.Y)], tmp_path / "m.model", 200)
     for (_, outcome), n in counts.items():
         tally.refused(n) if outcome == "refused" else tally.equal(n)
     assert tally.cases >= 500
@@ -46,7 +46,7 @@ def test_mutations(name, tally, tmp_path):
 @pytest.mark.parametrize("shard", range(4))
 def test_forged_structures(shard, tally, tmp_path):
     """Changed and sealed anew: refused, or at least the probe rows are answered as they were."""
-    path = tmp_path / "m.skops"
+    path = tmp_path / "m.model"
     save_model(damage.adalp().fit(damage.X, damage.Y), path)
     files = damage.parts(path.read_bytes())
     structure = json.loads(files["parts.json"])

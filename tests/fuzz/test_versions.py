@@ -44,7 +44,7 @@ def refusal(path):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_models(name, tally, tmp_path, monkeypatch):
-    method, path = METHODS[name], tmp_path / "m.skops"
+    method, path = METHODS[name], tmp_path / "m.model"
     model = fitted(method)
     save_model(model, path)
     content, expected = path.read_bytes(), model.predict(X)

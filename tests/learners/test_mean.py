@@ -140,7 +140,7 @@ def test_of_means_in_a_classifier(tmp_path):
     clf = tb.AdaLPBoostClassifier(BOOST, alpha=0.9, n_iter_no_change=None, random_state=0).fit(X, y)
     assert [len(m.table_.models) for m in clf.estimators_[:3]] == [5, 10, 15]
     assert clf.feature_importances_.sum() == pytest.approx(1.0)
-    path = tmp_path / "model.skops"
+    path = tmp_path / "model.model"
     tb.save_model(clf, path)
     for again in (pickle.loads(pickle.dumps(clf)), tb.load_model(path)):
         np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))

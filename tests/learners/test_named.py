@@ -61,8 +61,8 @@ def test_text_labels_and_a_model_file(name, tmp_path):
     if name == "xgboost":
         pytest.importorskip("xgboost")
     clf = tb.AdaLPBoostClassifier(name, n_estimators=2, random_state=0).fit(X[::2], LABELS[::2])
-    tb.save_model(clf, tmp_path / "m.skops")
-    again = tb.load_model(tmp_path / "m.skops")
+    tb.save_model(clf, tmp_path / "m.model")
+    again = tb.load_model(tmp_path / "m.model")
     assert again.estimator == name
     np.testing.assert_array_equal(again.predict(X), clf.predict(X))
     assert clf.score(X[1::2], LABELS[1::2]) > 0.85

@@ -523,8 +523,8 @@ def test_one_row_is_as_in_a_batch():
 @pytest.mark.parametrize("aim", [{}, {"objective": "cvar", "alpha": 0.3}, {"max_error": {0: 0.1, None: 0.2}}])
 def test_saved_and_loaded(tmp_path, aim):
     mix = RobustMixtureClassifier(models(), random_state=0, **aim).fit(X[TRAIN], Y[TRAIN])
-    tb.save_model(mix, tmp_path / "mix.skops")
-    for again in (tb.load_model(tmp_path / "mix.skops"), pickle.loads(pickle.dumps(mix))):
+    tb.save_model(mix, tmp_path / "mix.model")
+    for again in (tb.load_model(tmp_path / "mix.model"), pickle.loads(pickle.dumps(mix))):
         assert np.array_equal(again.predict_proba(X[TEST]), mix.predict_proba(X[TEST]))
         assert again.max_error == mix.max_error
         assert np.array_equal(
@@ -839,8 +839,8 @@ def test_a_file_of_a_mixture_by_group(tmp_path, form):
     mix = RobustMixtureClassifier(
         models(), objective="worst_cell", groups_at_prediction=True, random_state=0
     ).fit(X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN]))
-    tb.save_model(mix, tmp_path / "m.skops")
-    loaded = tb.load_model(tmp_path / "m.skops")
+    tb.save_model(mix, tmp_path / "m.model")
+    loaded = tb.load_model(tmp_path / "m.model")
     answers = [
         m.predict(X[TEST], groups=form(GROUPS[TEST])) for m in (mix, getattr(loaded, "classifier", loaded))
     ]
@@ -1112,7 +1112,7 @@ def test_the_default_models_take_text_and_categories(tmp_path, weighted):
     assert list(mix.named_estimators_) == ["boosted", "forest", "extra"]
     for model in mix.named_estimators_.values():  # the number alone would be right for half of the rows
         assert np.mean(model.predict(table[150:]) == (y[150:] == "late")) > 0.85
-    tb.save_model(mix, tmp_path / "m.skops")
+    tb.save_model(mix, tmp_path / "m.model")
     strange = table[150:].assign(text=["z", None] * 25)
-    again = tb.load_model(tmp_path / "m.skops").predict(strange)
+    again = tb.load_model(tmp_path / "m.model").predict(strange)
     np.testing.assert_array_equal(again, mix.predict(strange))

@@ -19,7 +19,8 @@ from tailboost.persistence._files import ARRAYS, STRUCTURE, Unreadable, packed, 
 from tailboost.persistence._made import Refused
 from tailboost.persistence._parts import Damaged, Reader, Writer
 
-SUFFIX = ".skops"
+# The second is the ending of the files of earlier editions, which scripts may still name.
+SUFFIXES = (".model", ".skops")
 MAX_BYTES = 2**30
 """Default limit for `load_model`: the bytes that a model file may hold once it is unpacked."""
 
@@ -53,12 +54,12 @@ def check_model_path(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        If the name does not end in ``.skops``: with another ending it would be mistaken for
-        another format.
+        If the name ends neither in ``.model`` nor, as before, in ``.skops``: with another ending it would be
+        mistaken for another format.
     """
     path = Path(path)
-    if path.suffix != SUFFIX:
-        raise ValueError(f"{str(path)!r}: the name of a model file must end in {SUFFIX!r}")
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"{str(path)!r}: the name of a model file must end in {SUFFIXES[0]!r}")
     return path
 
 
@@ -83,7 +84,7 @@ def save_model(
     model : estimator
         Any fitted classifier of tailboost, or a pipeline around one.
     path : path
-        The file to write, whose name ends in ``.skops``. It is whole or absent at any time; what was there is
+        The file to write, whose name ends in ``.model``. It is whole or absent at any time; what was there is
         replaced.
     notes : mapping, optional
         What to keep with the model, as JSON: where its data came from, when and for what it was made.
@@ -99,7 +100,7 @@ def save_model(
         on the list and not in ``trusted``, a function), or the notes something that is no JSON; nothing is
         written then.
     ValueError
-        If the path does not end in ``.skops``, or the file of a net that lies in a folder is missing or
+        If the path does not end in ``.model``, or the file of a net that lies in a folder is missing or
         damaged.
     OSError
         If the file cannot be written.
@@ -113,8 +114,8 @@ def save_model(
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = tailboost.AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=3).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tailboost.save_model(clf, f"{folder}/model.skops")
-    ...     again = tailboost.load_model(f"{folder}/model.skops")
+    ...     tailboost.save_model(clf, f"{folder}/iris.model")
+    ...     again = tailboost.load_model(f"{folder}/iris.model")
     >>> bool((again.predict(X) == clf.predict(X)).all())
     True
     """
