@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -224,6 +225,15 @@ class TestWriting:
         assert kept.shape == (32, 6)
         assert not (kept[:, None, :] == table[None]).all(axis=2).any()
         assert all(np.isin(kept[:, j], table[:, j]).all() for j in range(6))
+
+    @pytest.mark.parametrize(
+        "model", [adalp(), worst_class(), tb.RobustMixtureClassifier(), RandomForestClassifier()]
+    )
+    def test_what_is_not_fitted_is_not_written(self, path, model):
+        for each in (model, Pipeline([("classifier", model)])):
+            with pytest.raises(NotFittedError, match="not fitted"):
+                save_model(each, path)
+        assert not path.exists()
 
     def test_skops_is_not_needed(self, path, monkeypatch):
         monkeypatch.setitem(sys.modules, "skops", None)

@@ -13,11 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from tailboost._probe import Answers, answers, rows_of
 from tailboost._store import write
 from tailboost.persistence._files import ARRAYS, STRUCTURE, Unreadable, packed, reading, unpacked
 from tailboost.persistence._made import Refused
-from tailboost.persistence._parts import Damaged, Reader, Writer
+from tailboost.persistence._parts import Damaged, Reader, Writer, name_of
+from tailboost.persistence._reviewed import REVIEWED
 
 # The second is the ending of the files of earlier editions, which scripts may still name.
 SUFFIXES = (".model", ".skops")
@@ -95,6 +98,8 @@ def save_model(
 
     Raises
     ------
+    NotFittedError
+        If the model is not fitted.
     TypeError
         If the model holds something that `load_model` would refuse, which is named (an estimator that is not
         on the list and not in ``trusted``, a function), or the notes something that is no JSON; nothing is
@@ -124,6 +129,8 @@ def save_model(
         json.dumps(dict(notes or {}))
     except TypeError as error:
         raise TypeError(f"notes must be what JSON can hold: {error}") from None
+    if name_of(type(model)) in REVIEWED and hasattr(model, "fit"):
+        check_is_fitted(model)
     writer = Writer(_checked_names(trusted))
     try:
         structure = writer.finished(writer.value(model))
