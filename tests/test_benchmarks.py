@@ -9,6 +9,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 CALLS = {
+    "cvar.py": ["--only", "digits", "--splits", "1"],
     "fits.py": ["--quick", "--who", "AdaLPBoostClassifier"],
     "rounds.py": ["--quick"],
     "solvers.py": ["--quick", "--only", "path", "--alone"],

@@ -7,11 +7,12 @@ import pytest
 from conftest import noisy
 from scipy.optimize import linprog
 from sklearn.base import clone
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.session import open_session
+from tailboost.metrics import cvar
 from tailboost.solvers import minimize_cvar_mixture
 from tailboost.validation import CrossFitted, Rows, round_significant
 
@@ -133,6 +134,16 @@ def test_mixtures_of_ranks_are_the_best_randomised_answers_where_probabilities_a
     order = np.argsort(-P, axis=1)
     wrong = np.array([(order[:, [rank]] != np.arange(K)).ravel() for rank in range(K)])
     assert minimize_cvar_mixture(wrong, alpha, weight).value == pytest.approx(best, abs=1e-9)
+
+
+def test_a_small_tail_of_many_classes_is_better_than_round_1_and_than_a_coin():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))  # the rows come writer by writer
+    X, y = X[order], y[order]
+    clf = tb.AdaLPBoostClassifier(alpha=0.05, n_estimators=1, random_state=0).fit(X[:800], y[:800])
+    wrong = np.array([k != y[800:] for k in clf.ensemble_.answers(X[800:])], dtype=float)
+    ours, first = (cvar(loss, 0.05) for loss in (clf.estimator_weights_ @ wrong, wrong[0]))
+    assert ours < min(first, 0.9) - 0.05
 
 
 def test_of_means_in_a_classifier(tmp_path):
