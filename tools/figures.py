@@ -26,12 +26,12 @@ from tailboost.report.results import interval
 ROOT = Path(__file__).parents[1]
 OWN = ROOT / "docs" / "figures.json"
 
-#: Pages on which every figure must belong to a claim. Not among them: errata and ten tasks, whose figures are in
-#: code that tests run; certificates, decisions and the cluster, which quote benchmarks/README.md.
+#: Pages on which every figure must belong to a claim. Not among them: errata and ten tasks, whose figures are
+#: in code that is run; certificates, decisions and the cluster, which quote benchmarks/README.md.
 PAGES = (
     "README.md", "docs/index.md", "docs/start.md", "docs/which.md", "docs/tradeoff.md", "docs/mixture.md",
-    "docs/questions.md", "docs/reliability.md", "docs/row-order.md", "docs/guide/index.md", "docs/guide/tails.md", "docs/guide/classes-and-groups.md",
-    "docs/guide/additive.md", "docs/guide/nets.md",
+    "docs/questions.md", "docs/reliability.md", "docs/row-order.md", "docs/guide/index.md",
+    "docs/guide/tails.md", "docs/guide/classes-and-groups.md", "docs/guide/additive.md", "docs/guide/nets.md",
 )  # fmt: skip
 # Errors as .123 or 12 %, with a sign or without; 95 % is a level of confidence.
 FIGURE = re.compile(r"(?<![\w.])[−+]?(?:0?\.\d{2,}|(?!95 %)\d+(?:\.\d+)? %)")
