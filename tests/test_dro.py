@@ -397,7 +397,7 @@ def test_radius_from_the_data(noisy):
     weighted = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, np.full(400, 2.0))
     assert weighted.radius_ == clf.radius_  # the scale of the weights says nothing about the rows
     w = np.where(np.arange(400) < 100, 3.0, 1.0)
-    uneven = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, w)
+    uneven = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, sample_weight=w)
     assert uneven.radius_ == pytest.approx(chi2.ppf(0.95, uneven.effective_dim_) / 800)
     twice = np.repeat(np.arange(400), w.astype(int))  # a row said three times is one row
     assert tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X[twice], y[twice]).radius_ == uneven.radius_
