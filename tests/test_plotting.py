@@ -357,7 +357,7 @@ def test_cost_lies_below_its_bound(K, t):
     X, y = make_classification(200, 6, n_informative=4, n_classes=K, flip_y=0.2, random_state=0)
     weight = np.arange(200) % 3 + 1.0
     clf = tb.VadaBoostClassifier(DecisionTreeClassifier(max_depth=2, random_state=0), n_estimators=6)
-    clf.fit(X, np.array(["a", "b", "c"])[y], weight)
+    clf.fit(X, np.array(["a", "b", "c"])[y], sample_weight=weight)
     display = StepCostDisplay.from_estimator(
         clf, X, np.array(["a", "b", "c"])[y], boosting_round=t, sample_weight=weight
     )
