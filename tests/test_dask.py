@@ -65,6 +65,11 @@ def blocks(parts, *arrays):
     return [da.from_array(a, chunks=(size, *a.shape[1:])) for a in arrays]
 
 
+def rows(parts, *arrays):
+    """Return X, y and perhaps weights in so many partitions, by the names that fit has for them."""
+    return dict(zip(("X", "y", "sample_weight"), blocks(parts, *arrays), strict=False))
+
+
 def shuffled(*arrays, seed=1):
     order = np.random.default_rng(seed).permutation(len(arrays[0]))
     return [a[order] for a in arrays]
@@ -84,7 +89,7 @@ def test_a_fit_does_not_depend_on_workers_partitions_or_order(client, validation
         TREES, n_estimators=2, alpha=0.4, validation=validation, n_iter_no_change=None, random_state=0
     )
     fits = [
-        clone(clf).fit(*blocks(parts, *arrays), client=client)  # one partition lies on one worker
+        clone(clf).fit(**rows(parts, *arrays), client=client)  # one partition lies on one worker
         for parts, arrays in ((1, (X, y, w)), (9, (X, y, w)), (5, shuffled(X, y, w)))
     ]
     assert fits[0].n_iter_ == 2
@@ -102,7 +107,7 @@ def test_groups_and_classes_do_not_depend_on_partitions_either(client):
         for parts, (X_, y_, g_, w_) in ((1, (X, y, groups, w)), (6, order)):
             Xd, yd, wd, gd = blocks(parts, X_, y_, w_, g_)
             extra = {"groups": gd} if args else {}
-            fits.append(clone(clf).fit(Xd, yd, wd, client=client, **extra))
+            fits.append(clone(clf).fit(Xd, yd, sample_weight=wd, client=client, **extra))
         same_fit(*fits, X)
 
 
@@ -111,7 +116,7 @@ def test_λ_is_optimal_for_the_losses_of_the_rows_themselves(client):
     X, y, _, w = table(1, n=500)
     clf = td.AdaLPBoostClassifier(
         TREES, n_estimators=4, alpha=0.6, validation="train", n_iter_no_change=None, random_state=0
-    ).fit(*blocks(4, X, y, w), client=client)
+    ).fit(**rows(4, X, y, w), client=client)
     losses = np.array([member.predict(X) != y for member in clf.estimators_])
     p, (T, n) = w / w.sum(), losses.shape
     # min η + Σ p_i z_i / α  s.t.  z_i ≥ Σ λ_t ℓ_i^t − η, z ≥ 0, λ on the simplex
@@ -134,8 +139,8 @@ def test_the_same_game_as_on_one_machine(client, scale):
     X, y, _, w = table(2)
     w = w * scale  # normalised weights are far below 1
     args = {"n_estimators": 3, "alpha": 0.5, "validation": "train", "eta": "theory", "n_iter_no_change": 2}
-    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y, w)
-    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(*blocks(4, X, y, w), client=client)
+    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y, sample_weight=w)
+    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(**rows(4, X, y, w), client=client)
     np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
     np.testing.assert_allclose(many.trace_.effective_size, one.trace_.effective_size, atol=1e-9)
     assert many.game_.rule.eta == pytest.approx(one.game_.rule.eta, rel=1e-12)
@@ -262,8 +267,8 @@ def test_class_weights_and_rows_of_weight_0(client):
     X, y, _, w = table(8, n=600)
     w[::3] = 0
     args = {"n_estimators": 2, "alpha": 0.5, "validation": "train", "class_weight": {0: 3.0, 1: 1.0, 2: 2.0}}
-    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y, w)
-    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(*blocks(4, X, y, w), client=client)
+    one = tb.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(X, y, sample_weight=w)
+    many = td.AdaLPBoostClassifier(TREES, random_state=0, **args).fit(**rows(4, X, y, w), client=client)
     np.testing.assert_allclose(many.trace_.weighted_loss, one.trace_.weighted_loss, atol=1e-9)
     np.testing.assert_array_equal(many.predict(X), one.predict(X))
 
@@ -418,7 +423,7 @@ def test_bins_on_disk_give_the_same_trees_and_leave_no_files(client, tmp_path, K
     X[::7, 2] = np.nan
     clf = td.GroupDROBoostClassifier(TREES, n_estimators=3, validation=0.3, random_state=0)
     Xd, yd, wd, gd = blocks(5, X, y, w, groups)
-    clf.fit(Xd, yd, wd, groups=gd, client=client)
+    clf.fit(Xd, yd, sample_weight=wd, groups=gd, client=client)
     small = clone(clf)
     limits = {
         f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")
@@ -428,7 +433,7 @@ def test_bins_on_disk_give_the_same_trees_and_leave_no_files(client, tmp_path, K
         cluster(2, memory_limit="10 kB") as limited,
         watch(tmp_path, "bins*") as files,
     ):
-        small.fit(Xd, yd, wd, groups=gd, client=limited)
+        small.fit(Xd, yd, sample_weight=wd, groups=gd, client=limited)
         assert len({file.parent for file in files}) == 2  # a folder of each worker
         assert not list(tmp_path.rglob("bins*"))
     same_fit(clf, small, np.nan_to_num(X))
@@ -446,7 +451,7 @@ def test_rows_that_a_worker_takes_in_several_blocks(client, K):
     X = X[:, :2].round(2)
     one_tree = HistBoostClassifier(n_estimators=1, max_depth=2)
     clf = td.AdaLPBoostClassifier(one_tree, n_estimators=1, validation=0.3, random_state=0)
-    same_fit(*(clone(clf).fit(*blocks(parts, X, y, w), client=client) for parts in (1, 2)), X)
+    same_fit(*(clone(clf).fit(**rows(parts, X, y, w), client=client) for parts in (1, 2)), X)
 
 
 def test_the_smallest_hashes_of_many_parts_are_those_of_all_rows():
@@ -480,8 +485,8 @@ def test_four_workers_fit_what_one_fits():
         (4, 40, shuffled(X, y, w, groups)),
     ):
         with cluster(n_workers) as client:
-            *rows, gd = blocks(parts, *arrays)
-            fits.append(clone(clf).fit(*rows, groups=gd, client=client))
+            Xd, yd, wd, gd = blocks(parts, *arrays)
+            fits.append(clone(clf).fit(Xd, yd, sample_weight=wd, groups=gd, client=client))
     same_fit(*fits, X)
 
 

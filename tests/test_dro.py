@@ -369,7 +369,7 @@ def test_worst_case_weights_belong_to_the_returned_classifier(noisy, uncertainty
     rng = np.random.default_rng(0)
     weight = rng.integers(0, 3, len(y)).astype(float)
     clf = tb.DROBoostClassifier(n_estimators=10, radius=0.05, uncertainty=uncertainty, n_jobs=1)
-    clf.fit(X, y, weight)
+    clf.fit(X, y, sample_weight=weight)
     w = clf.worst_case_weights_
     assert w.shape == y.shape
     assert w.sum() == pytest.approx(1)
@@ -394,10 +394,10 @@ def test_radius_from_the_data(noisy):
     clf = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y)
     assert clf.effective_dim_ == 4
     assert clf.radius_ == pytest.approx(chi2.ppf(0.95, 4) / 800)
-    weighted = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, np.full(400, 2.0))
+    weighted = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, sample_weight=np.full(400, 2.0))
     assert weighted.radius_ == clf.radius_  # the scale of the weights says nothing about the rows
     w = np.where(np.arange(400) < 100, 3.0, 1.0)
-    uneven = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, w)
+    uneven = tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X, y, sample_weight=w)
     assert uneven.radius_ == pytest.approx(chi2.ppf(0.95, uneven.effective_dim_) / 800)
     twice = np.repeat(np.arange(400), w.astype(int))  # a row said three times is one row
     assert tb.DROBoostClassifier(STUMP, n_estimators=2).fit(X[twice], y[twice]).radius_ == uneven.radius_
@@ -465,7 +465,7 @@ def test_weight_two_is_the_row_twice(uncertainty, n_classes):
         clf = tb.DROBoostClassifier(
             n_estimators=8, radius=0.05, uncertainty=uncertainty, n_jobs=1, random_state=0
         )
-        weighted = pickle.loads(pickle.dumps(clf)).fit(X, y, k.astype(float))
+        weighted = pickle.loads(pickle.dumps(clf)).fit(X, y, sample_weight=k.astype(float))
         repeated = pickle.loads(pickle.dumps(clf)).fit(np.repeat(X, k, axis=0), np.repeat(y, k))
         np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-9)
         total = np.bincount(np.repeat(np.arange(len(y)), k), repeated.worst_case_weights_, len(y))

@@ -94,7 +94,9 @@ def test_oco_plays_the_rounds_of_its_theorem_whatever_the_weights_sum_to(total):
     """With log Σw for log n: one round at Σw = 1 that promised .0933 where 1 was true, or a division by 0."""
     X, y = noisy(0, n=300)
     learner = Adversary(0.19)
-    clf = tb.OCOBoostClassifier(learner, gamma=0.3, random_state=0).fit(X, y, np.full(300, total / 300))
+    clf = tb.OCOBoostClassifier(learner, gamma=0.3, random_state=0).fit(
+        X, y, sample_weight=np.full(300, total / 300)
+    )
     assert clf.n_iter_ == math.ceil(2 * math.log(300) / 0.3**2)
     share = clf.predict_proba(X)[np.arange(300), y]
     assert share.min() > 0.5
@@ -183,7 +185,7 @@ def test_no_promise_is_false_for_light_or_uneven_weights():
             w = np.ones(n) if seed % 3 == 0 else 10 ** rng.uniform(-2, 0, n)
             clf = tb.AverageBoostClassifier(
                 Adversary(rng.choice([0.05, 0.2, 0.4])), n_estimators=T, eta="theory", random_state=0
-            ).fit(X, y, w * mean / w.mean())
+            ).fit(X, y, sample_weight=w * mean / w.mean())
             largest = (1 - clf.predict_proba(X)[np.arange(n), y]).max()
             (promise,) = clf.guarantee_.promised
             false += largest > promise.bound + 1e-9

@@ -345,7 +345,7 @@ def test_small_groups_and_the_scale_of_weights(estimator):
     for scale in (1.0, 1 / 64):
         clf = tb.GroupDROBoostClassifier(estimator, n_estimators=3, random_state=0)
         with pytest.warns(tb.SmallUnitsWarning, match=r"group rare \(6\): .*unit_pools_"):
-            fits.append(clf.fit(X, y, np.full(400, scale), groups=group))
+            fits.append(clf.fit(X, y, sample_weight=np.full(400, scale), groups=group))
     np.testing.assert_array_equal(fits[0].estimator_weights_, fits[1].estimator_weights_)
     assert fits[0].unit_pools_.tolist()[-1] in fits[0].unit_pools_.tolist()[:-1]
     assert fits[0].trace_.weights.shape[1] == 3
@@ -510,7 +510,7 @@ def test_a_row_of_weight_two_is_two_rows_by_group_too():
     twice = np.r_[np.arange(300), np.arange(100)]
     weight = np.where(np.arange(300) < 100, 2.0, 1.0)
     given = {"n_estimators": 4, "random_state": 0}
-    one = tb.GroupDROBoostClassifier(**given).fit(X, y, weight, groups=table["race"])
+    one = tb.GroupDROBoostClassifier(**given).fit(X, y, sample_weight=weight, groups=table["race"])
     two = tb.GroupDROBoostClassifier(**given).fit(X[twice], y[twice], groups=table["race"].iloc[twice])
     np.testing.assert_allclose(one.trace_.weights, two.trace_.weights)
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X))

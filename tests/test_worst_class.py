@@ -36,7 +36,7 @@ def rare(seed, n=300, K=5, d=4):
 
 def fit(X, y, estimator=TREE, weight=None, groups=None, **params):
     settings = {"random_state": 0, "n_iter_no_change": None, **params}
-    return WorstClassBoostClassifier(estimator, **settings).fit(X, y, weight, groups=groups)
+    return WorstClassBoostClassifier(estimator, **settings).fit(X, y, sample_weight=weight, groups=groups)
 
 
 class Scripted(ClassifierMixin, BaseEstimator):
@@ -647,7 +647,9 @@ def test_oco_ignores_the_scale_of_weights_and_says_when_it_stops():
     with pytest.warns(
         BoundNotMetWarning, match=r"condition was not met in round \d+.*rounds vote, without a bound"
     ):
-        clf = OCOBoostClassifier(DecisionTreeClassifier(max_depth=2), gamma=0.3).fit(X, y, weight)
+        clf = OCOBoostClassifier(DecisionTreeClassifier(max_depth=2), gamma=0.3).fit(
+            X, y, sample_weight=weight
+        )
     T = math.ceil(2 * math.log(100) / 0.09)
     assert clf.game_.rule.eta == pytest.approx(math.sqrt(8 * math.log(100) / T))
     assert clf.n_iter_ < T
@@ -695,7 +697,7 @@ def test_weight_is_repetition_by_default(seed):
     X, y = rare(30 + seed, n=200, K=3)
     weight = np.random.default_rng(seed).integers(1, 4, len(y))
     twice = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), weight))
-    one = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X, y, weight)
+    one = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X, y, sample_weight=weight)
     two = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X[twice], y[twice])
     np.testing.assert_allclose(one.unit_weights_, two.unit_weights_, atol=1e-9)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))

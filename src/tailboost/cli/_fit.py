@@ -240,7 +240,7 @@ def fit_on_cluster(
             there.set_params(max_error=targets_by_label(max_error, labels, columns["group"]))
         name_labels(there, labels.tolist())
         extra = {} if table.groups is None else {"groups": table.groups}
-        there.fit(table.data, table.target, table.weight, client=client, **extra)
+        there.fit(table.data, table.target, sample_weight=table.weight, client=client, **extra)
     n = sum(table.label_counts.values())
     say(f"Fitted {method.title} on {n:,} rows in {time.perf_counter() - start:.1f} s.")
     pipeline = Pipeline([("table", table.encoder), ("classifier", there.to_local())])
