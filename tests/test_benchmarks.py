@@ -9,6 +9,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 CALLS = {
+    "certificates.py": ["--only", "worst", "--repeats", "20"],
     "fits.py": ["--quick", "--who", "AdaLPBoostClassifier"],
     "rounds.py": ["--quick"],
     "solvers.py": ["--quick", "--only", "path", "--alone"],
