@@ -10,6 +10,7 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 CALLS = {
     "cvar.py": ["--only", "digits", "--splits", "1"],
+    "certificates.py": ["--only", "worst", "--repeats", "20"],
     "fits.py": ["--quick", "--who", "AdaLPBoostClassifier"],
     "rounds.py": ["--quick"],
     "solvers.py": ["--quick", "--only", "path", "--alone"],
