@@ -115,7 +115,7 @@ def test_the_cheapest_point_that_keeps_its_targets_by_hand():
         excess, mean, _ = min(results)
         chosen = found.estimator_weights_.argmax()
         assert whole[2][chosen] == pytest.approx(mean)
-        assert found.combiner_.ceiling.excess == pytest.approx(excess, abs=1e-9)
+        assert found.combiner_.excess == pytest.approx(excess, abs=1e-9)
         assert found.bound_met_ == (excess == 0)
 
 

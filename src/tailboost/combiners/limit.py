@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,23 +46,7 @@ class Limited(Protocol):
         """Return the same members, judged on some of the rows."""
 
 
-@dataclass(frozen=True)
-class Ceiling:
-    """What λ's own measure may be, so that the cheapest such mixture keeps a limit.
-
-    Attributes
-    ----------
-    value : float
-        What it may be.
-    excess : float
-        How far beyond the limit that mixture is all the same, because none keeps it; else 0.
-    """
-
-    value: float
-    excess: float
-
-
-def ceiling(limited: Limited, wrong: Wrong | None = None) -> Ceiling:
+def ceiling(limited: Limited, wrong: Wrong | None = None) -> tuple[float, float]:
     """Find the cheapest mixture of a trade-off that keeps the limit.
 
     The points of the trade-off are tried. Each is judged by three errors of its units: those of `predict`
@@ -78,6 +61,13 @@ def ceiling(limited: Limited, wrong: Wrong | None = None) -> Ceiling:
         Whose objective has a limit.
     wrong : callable, optional
         In which rows `predict` of an ensemble is wrong; by default the drawn member's losses stand for it.
+
+    Returns
+    -------
+    value : float
+        What λ's own measure may be: the cheapest mixture with so much of it is the one.
+    excess : float
+        How far beyond the limit that one is all the same, because none keeps it; else 0.
     """
     objective, ledger, limit = limited.objective, limited.pool.ledger, limited.limit
     assert isinstance(objective, WorstUnit)
@@ -109,7 +99,7 @@ def ceiling(limited: Limited, wrong: Wrong | None = None) -> Ceiling:
     mean = np.array([rows.base @ losses for losses in said]).round(LOSS_DECIMALS)
     # Where `predict` keeps the limit nowhere the drawn member may. Of equal points the one with more room.
     best = np.lexsort((values, mean, by_each[0], excess))[0]
-    return Ceiling(float(values[best]), float(excess[best]))
+    return float(values[best]), float(excess[best])
 
 
 def at_most(curve: Curve, value: float, shared: bool) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners.ensemble import MixtureEnsemble, wrong_answers
 from tailboost.combiners.ledger import LOSS_DECIMALS
-from tailboost.combiners.limit import Ceiling, Wrong, at_most, ceiling
+from tailboost.combiners.limit import Wrong, at_most, ceiling
 from tailboost.combiners.objective import Objective, WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.data import Rows
@@ -63,8 +63,10 @@ class Mixture:
     limit : float, optional
         What the objective, over units, may be: of the mixtures that keep it, by estimates, the one of least
         mean loss is taken, and where none does the one that is least beyond it (see `combiners.limit`).
-    ceiling : Ceiling, optional
+    ceiling : float, optional
         What λ's own measure may be so that the limit is kept; found when the mixture is settled.
+    excess : float
+        How far beyond its limit the mixture is by the estimate it was chosen by, where none keeps it.
     """
 
     objective: Objective
@@ -78,7 +80,8 @@ class Mixture:
     mean_budget: float | None = None
     randomized: bool = True
     limit: float | None = None
-    ceiling: Ceiling | None = None
+    ceiling: float | None = None
+    excess: float = 0.0
     pool: Pool = field(init=False)
 
     def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
@@ -136,7 +139,9 @@ class Mixture:
 
         By default that is known from the answers kept with the pool.
         """
-        self.ceiling = None if self.limit is None or self.even else ceiling(self, wrong or self.errs)
+        self.ceiling, self.excess = None, 0.0
+        if self.limit is not None and not self.even:
+            self.ceiling, self.excess = ceiling(self, wrong or self.errs)
 
     @property
     def errs(self) -> Wrong | None:
@@ -232,13 +237,8 @@ class Mixture:
             mixture[of_stage], gap = solution.mixture, solution.gap
         else:
             curve = self.choices(n_rounds)
-            mixture[of_stage], gap = at_most(curve, self.ceiling.value, self.randomized), curve.gap
+            mixture[of_stage], gap = at_most(curve, self.ceiling, self.randomized), curve.gap
         return MixtureEnsemble(members, mixture, self.n_classes, order, gap)
-
-    @property
-    def excess(self) -> float:
-        """How far beyond its limit the mixture is by the estimate it was chosen by; 0 without a limit."""
-        return 0.0 if self.ceiling is None else self.ceiling.excess
 
     def ensemble(self, mixture: Floats) -> MixtureEnsemble:
         """Return the classifier that has these shares of all members."""
@@ -287,7 +287,7 @@ class Mixture:
         shared = self.randomized or not isinstance(objective, WorstUnit)
         new = replace(
             self, objective=objective, even=False, mean_budget=mean_budget, randomized=shared, limit=limit,
-            ceiling=None,
+            ceiling=None, excess=0.0,
         )  # fmt: skip
         return _with_pool(new, pool)
 
