@@ -20,7 +20,7 @@ from tailboost.combiners.guarantee import Bound, Guarantee
 from tailboost.confidence import rows_needed
 from tailboost.decisions import Decisions, RandomizedDecision
 from tailboost.game import Stop, StopKind, Trace
-from tailboost.mixture import RobustMixtureClassifier, tune
+from tailboost.mixture import InfeasibleLimitsError, RobustMixtureClassifier, tune
 from tailboost.persistence import load_model, save_model
 from tailboost.report import Results, compare, render
 
@@ -35,6 +35,7 @@ __all__ = [
     "CertifiedBound",
     "Decisions",
     "Guarantee",
+    "InfeasibleLimitsError",
     "MixtureEnsemble",
     "NotCertifiedError",
     "RandomizedDecision",
