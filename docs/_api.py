@@ -19,6 +19,7 @@ classifier (rules, the game, combiners) are described in their modules.
 """
 MODULES = {
     "metrics": "Metrics and scorers",
+    "rates": "Rates of decisions, and limits",
     "plotting": "Displays",
     "learners": "Base learners",
     "dask": "Classifiers on Dask collections",

@@ -16,7 +16,7 @@ from tailboost.registry import METHODS
 MODULES = [
     "tailboost", "tailboost.calibration", "tailboost.certificates", "tailboost.checkpoints",
     "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.decisions",
-    "tailboost.game",
+    "tailboost.game", "tailboost.rates",
     "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.persistence", "tailboost.plotting",
     "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
 ]  # fmt: skip

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.game import Stop as Stop
     from tailboost.game import StopKind as StopKind
     from tailboost.game import Trace as Trace
+    from tailboost.mixture import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
     from tailboost.mixture import tune as tune
     from tailboost.persistence import load_model as load_model
@@ -66,7 +67,7 @@ _MODULES = {
     "confidence": "rows_needed",
     "decisions": "Decisions RandomizedDecision",
     "game": "Stop StopKind Trace",
-    "mixture": "RobustMixtureClassifier tune",
+    "mixture": "InfeasibleLimitsError RobustMixtureClassifier tune",
     "persistence": "load_model save_model",
     "report": "Results compare render",
 }

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.classifiers import BoundNotMetWarning
+from tailboost.classifiers import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.mixture import InfeasibleLimitsError
 
 N = 1200
@@ -167,6 +167,19 @@ def test_told_groups_have_thresholds_of_their_own_even_if_no_rate_names_them():
     assert told.rates_.lines[0].value <= blind.rates_.lines[0].value + 1e-9
     with pytest.raises(ValueError, match="needs groups"):
         RobustMixtureClassifier.from_probabilities(P, Y, objective="error", groups_at_prediction=True)
+
+
+def test_units_of_few_rows_are_named():
+    race = np.where(np.arange(N) < 3, 9, RACE)
+    with pytest.warns(SmallUnitsWarning, match="fewer than 10 for error by race of 9"):
+        RobustMixtureClassifier.from_probabilities(
+            P, Y, groups={"race": race}, limits=[rates.error(by="race") <= 1.0]
+        )
+
+
+def test_a_limit_below_its_noise_is_named():
+    with pytest.warns(SmallUnitsWarning, match=r"gap at most 0\.01: below the noise"):
+        judged(limits=[rates.gap(SELECTED) <= 0.01])
 
 
 def test_tune_takes_fitted_models():

@@ -145,6 +145,8 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         return mix
 
     def _refuse_sharing(self) -> None:
+        if self._stated is not None:
+            raise ValueError("limits and rates are not available on a cluster yet: choose on rows in memory")
         over_rows = self.objective == "cvar"
         if self.shares is True or (self.shares == "auto" and over_rows):
             raise ValueError(

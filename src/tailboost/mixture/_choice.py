@@ -14,6 +14,7 @@ from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
+from tailboost._units import unit_name
 from tailboost.classifiers._input import (
     ValidationRows,
     judged_rows,
@@ -33,11 +34,11 @@ from tailboost.combiners.objective import WorstUnit
 from tailboost.combiners.pool import Pool
 from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, n_group_rows, take
-from tailboost.mixture._aim import Aim, check_parameters
+from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._by_group import members_by_group
 from tailboost.mixture._curve import RateCurve, curve
-from tailboost.mixture._members import Margins, losses_of
+from tailboost.mixture._members import SHOWN, Margins, losses_of
 from tailboost.mixture._pool import Kinds, members_of
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of
 from tailboost.mixture._tables import Judged, Models, Tallied
@@ -227,6 +228,13 @@ class ProbabilityMixture(MixtureAnswers):
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
+            )
+        few = [f"{line.rate} of {unit_name(line.unit)}" for line in table if 0 < line.rows < FEW_ROWS]
+        if few:
+            warn_user(
+                f"few rows to choose on ({self._rated.words}): fewer than {FEW_ROWS} for "
+                f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
+                SmallUnitsWarning,
             )
         for line in table:
             if line.unit == GAP and (line.high - line.low) / 2 > line.bound:

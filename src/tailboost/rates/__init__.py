@@ -20,23 +20,23 @@ from tailboost.rates._make import (
     selected,
 )
 from tailboost.rates._measure import measure
-from tailboost.rates._objective import Largest, Objective, Spread, checked_limits
-from tailboost.rates._rate import GAP, Limit, Rate, Row, Sample, Terms
+from tailboost.rates._objective import Largest, Spread
+from tailboost.rates._objective import Objective as Objective
+from tailboost.rates._objective import checked_limits as checked_limits
+from tailboost.rates._rate import GAP as GAP
+from tailboost.rates._rate import Limit, Rate, Sample
+from tailboost.rates._rate import Row as Row
+from tailboost.rates._rate import Terms as Terms
 from tailboost.rates.strata import Strata
 
 __all__ = [
-    "GAP",
     "Largest",
     "Limit",
-    "Objective",
     "Rate",
-    "Row",
     "Sample",
     "Spread",
     "Strata",
-    "Terms",
     "answered_error",
-    "checked_limits",
     "cost",
     "deferred",
     "error",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -80,13 +80,20 @@ class GroupModel:
         rows = np.bincount(y, minlength=n_classes)
         prior = mass + overall  # one row's worth of all classes keeps every group possible
         prior /= prior.sum(axis=1, keepdims=True)
+        trust = np.minimum(rows / (rows + PRIOR_ROWS), MOST_TRUST)
+        return cls(n_classes, n_values, None, np.unique(group), prior, trust).learnt(X, y, group, weight)
+
+    def learnt(self, X: Any, y: Ints, group: Ints, weight: Floats) -> GroupModel:
+        """Return the model learnt from some of its rows, doubted as that of all is.
+
+        What it says out of fold then differs from what it says of new rows by the learner alone: a
+        calibration fitted on the one holds for the other.
+        """
         present, index = np.unique(group, return_inverse=True)
         model = None
         if len(present) > 1:
-            model = group_learner().fit(with_class(X, y, n_classes), index, sample_weight=weight)
-        return cls(
-            n_classes, n_values, model, present, prior, np.minimum(rows / (rows + PRIOR_ROWS), MOST_TRUST)
-        )
+            model = group_learner().fit(with_class(X, y, self.n_classes), index, sample_weight=weight)
+        return replace(self, model=model, present=present)
 
     def predict(self, X: Any) -> Floats:
         """Return p(g | x, y) for every class, shape (K, n_values, n)."""
@@ -231,18 +238,18 @@ class Belief:
         of_columns = []
         self.models = []
         for column, size in zip(groups.T, sizes, strict=True):
+            whole = GroupModel.fit(X, y, column, weight, self.n_classes, size)
             out = np.empty((self.n_classes, size, n))
             for j in range(FOLDS):
                 rest, held = np.flatnonzero(fold != j), np.flatnonzero(fold == j)
-                if not len(held) or not len(rest):
-                    rest, held = np.arange(n), held
-                part = GroupModel.fit(
-                    _rows(X, rest), y[rest], column[rest], weight[rest], self.n_classes, size
-                )
-                if len(held):
-                    out[:, :, held] = part.predict(_rows(X, held))
+                if not len(held):
+                    continue
+                part = whole
+                if len(rest):
+                    part = whole.learnt(_rows(X, rest), y[rest], column[rest], weight[rest])
+                out[:, :, held] = part.predict(_rows(X, held))
             of_columns.append(out)
-            self.models.append(GroupModel.fit(X, y, column, weight, self.n_classes, size))
+            self.models.append(whole)
         return self._joined(of_columns)
 
     def _joined(self, of_columns: list[Floats]) -> Floats:

@@ -36,6 +36,8 @@ class RateLine:
         On each half of these rows by a choice on the other half; NaN where there are no halves.
     low, high : float
         95 % interval about the estimate, or about the value where there is none.
+    rows : float
+        How many rows of equal weight it is a mean over; NaN for a gap or a ratio.
     limit : str
         The limit, in words; empty for the objective.
     bound : float
@@ -50,6 +52,7 @@ class RateLine:
     estimate: float
     low: float
     high: float
+    rows: float
     limit: str
     bound: float
     met: bool | None
@@ -143,7 +146,7 @@ def _lines(
         if limit is not None and not np.isnan(bounds[i]) and not np.isnan(values[i]):
             over = values[i] - bounds[i]
             met = bool((over if limit.form == "at most" else -over) <= ROUNDING)
-        about = (float(values[i]), float(estimates[i]), float(low[i]), float(high[i]))
+        about = (float(values[i]), float(estimates[i]), float(low[i]), float(high[i]), float(sizes[i]))
         lines.append(RateLine(words, name, *about, said, float(bounds[i]), met))
     if limit is not None and spread:
         own = limit.said_of(values)
@@ -155,7 +158,17 @@ def _lines(
         if limit.form == "ratio":
             interval = interval[0], min(1.0, interval[1])
         lines.append(
-            RateLine(words, limit.form, own, elsewhere_said, *interval, said, float(limit.bound), bool(kept))
+            RateLine(
+                words,
+                limit.form,
+                own,
+                elsewhere_said,
+                *interval,
+                float("nan"),
+                said,
+                float(limit.bound),
+                bool(kept),
+            )
         )
     return lines
 
