@@ -78,9 +78,9 @@ TASKS = (
         "`--pick` stores the model of one point, and trains nothing. With a file it also shows what "
         "`predict` does there; a point picked by that file needs another one to be certified on.",
         (
-            "tailboost fit wines.csv --target grade --model m.skops --quiet",
-            "tailboost tradeoff m.skops --out curve.png",
-            "tailboost tradeoff m.skops --pick .1 --model cheaper.skops",
+            "tailboost fit wines.csv --target grade --model m.model --quiet",
+            "tailboost tradeoff m.model --out curve.png",
+            "tailboost tradeoff m.model --pick .1 --model cheaper.model",
         ),
     ),
     Task(

@@ -217,8 +217,8 @@ def test_it_is_cloned_pickled_saved_and_set(tmp_path):
     mix.fit(X, Y, groups=GROUPS)
     answers = mix.predict(X)
     assert (pickle.loads(pickle.dumps(mix)).predict(X) == answers).all()
-    tb.save_model(mix, tmp_path / "m.skops")
-    loaded = tb.load_model(tmp_path / "m.skops")
+    tb.save_model(mix, tmp_path / "m.model")
+    loaded = tb.load_model(tmp_path / "m.model")
     assert (loaded.predict(X) == answers).all()
     assert loaded.limits == mix.limits
     assert loaded.objective == mix.objective
