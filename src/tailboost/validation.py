@@ -272,8 +272,8 @@ class Fold:
 class CrossFitted:
     """Out-of-fold losses for player and λ.
 
-    The member that stays is the mean of the folds' models where the learner knows one, or else, and for many
-    classes where rounds answer together, fitted to all rows. ``memory`` records what is known of each fold
+    The member that stays is the mean of the folds' models where the learner knows one and rounds answer
+    alone, else fitted to all rows. ``memory`` records what is known of each fold
     that is fitted without growth; ``together`` says that responses hold class probabilities where the learner
     knows them.
     """
@@ -292,19 +292,21 @@ class CrossFitted:
     @property
     def accumulating(self) -> Accumulating | None:
         """The session, where responses hold class probabilities."""
-        return self.session if self.together and isinstance(self.session, Accumulating) else None
+        session = self.session
+        return (
+            session if self.together and isinstance(session, Accumulating) and session.accumulates else None
+        )
 
     @property
     def averaging(self) -> Averaging | None:
         """The session, where the models of the folds stay as a member."""
-        accumulating = self.accumulating
-        refits = accumulating is not None and accumulating.refits
-        return self.session if isinstance(self.session, Averaging) and not refits else None
+        return self.session if isinstance(self.session, Averaging) and self.accumulating is None else None
 
     def looks(self, u: Floats, seed: int) -> Iterator[tuple[Mask, NDArray[Any]]]:
         """Yield what is known of the rows of the first fold, and then of all, before a member is fitted.
 
-        A call with the same arguments goes on from there.
+        That is their class probabilities where these are accumulated, else the answers about them. A call
+        with the same arguments goes on from there.
         """
         folds = self._folds(u, seed)
         yield folds[0].rows, folds[0].known

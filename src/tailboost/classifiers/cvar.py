@@ -25,6 +25,7 @@ from tailboost.combiners.guarantee import (
 )
 from tailboost.data import Problem
 from tailboost.game import Response, Rule, Stop, StopKind, Turn, Units
+from tailboost.learners.protocols import Averaging
 from tailboost.rules.entropic import EntropicLP, entropic_theory
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.rules.lpboost import TotallyCorrectiveLP
@@ -114,11 +115,12 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     losses or those of training), its CVaR is at most ``V + log(1/α)/(ηT) + η/8`` there, V being the mean
     weighted loss of the rounds: `guarantee_` prints that bound, and none where λ was chosen on other rows.
 
-    **Members.** Where a cross-fit decides λ and the learner is `HistBoostClassifier` (the default), the
-    member of a round answers by the mean probability of the models of all rounds so far; it is judged by the
-    mean of those models that left a row out. With more than two classes the second, third … likeliest class
-    by the models of round 1 (up to the eighth) are members too: if its probabilities are right, the best
-    mixture of all ranks has the least CVaR of all randomised classifiers. Other learners answer alone.
+    **Members.** Where a cross-fit decides λ, there are more than two classes and the learner is
+    `HistBoostClassifier` (the default), the member of a round answers by the mean probability of the models
+    of all rounds so far; it is judged by the mean of those models that left a row out. The second, third …
+    likeliest class by the models of round 1 (up to the eighth) are members too: if its probabilities are
+    right, the best mixture of all ranks has the least CVaR of all randomised classifiers. Other members
+    answer alone.
 
     **Which α?** α must exceed ``error · K/(K−1)`` for a model with that error to beat the coin flip (the K
     constants mixed evenly, CVaR ``1 − 1/K`` at every α). Below it no single model beats the coin; a mixture
@@ -143,7 +145,7 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     {{class_weight}}
     n_iter_no_change : int or None, default=3
         Stop when this many rounds together lowered the objective by no more than ``tol``; None plays all
-        rounds. If not None, a fit whose rounds answer together ends before a round that, judged on the first
+        rounds. If not None, a cross-fit of the default learner ends before a round that, judged on the first
         fold or on all, clearly errs more than the best member and lowers the objective by no more than
         ``tol``.
     {{tol … verbose}}
@@ -224,12 +226,13 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     def _respond(self, run: Run, scheme: Scheme, turn: Turn) -> Response | Stop:
         combiner, may_end = run.plan.combiner, turn.t > 1 and self.n_iter_no_change is not None
         assert isinstance(combiner, Mixture)
-        if may_end and isinstance(scheme, CrossFitted) and scheme.accumulating is not None:
-            # Where there is much noise, the weights are on rows that nobody can tell: the mean gets worse.
-            for rows, P in scheme.looks(turn.u, turn.seed):
-                answers = combiner.pool.summed(P, rows).argmax(axis=1)
+        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, Averaging):
+            # Where there is much noise, the weights are on rows that nobody can tell.
+            for rows, known in scheme.looks(turn.u, turn.seed):
+                alone = scheme.accumulating is None
+                answers = known if alone else combiner.pool.summed(known, rows).argmax(axis=1)
                 if combiner.gains_nothing(rows, answers, self.tol):
-                    words = f"with round {turn.t} the mean clearly errs more, and lowers the objective"
+                    words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
                     return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
         response = super()._respond(run, scheme, turn)
         return response if isinstance(response, Stop) else combiner.pool.together(response)

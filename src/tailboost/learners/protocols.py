@@ -98,12 +98,12 @@ class Averaging(Protocol):
 class Accumulating(Averaging, Protocol):
     """A session whose models know class probabilities, so that those of several rounds answer together.
 
-    Its ``mean`` returns a `Ranked` member, of one model too.
+    Then one model of all rows answers for a round, and ``mean`` returns a `Ranked` member, of one model too.
     """
 
     @property
-    def refits(self) -> bool:
-        """Whether one model of all rows answers for a round, instead of the parts' models."""
+    def accumulates(self) -> bool:
+        """Whether rounds should answer together."""
 
     def probabilities(self, model: Any, rows: Mask) -> NDArray[np.float32]:
         """Return class probabilities of some of the opened rows, shape (rows.sum(), K)."""
