@@ -36,7 +36,7 @@ Found = dict[str, Any]
 EPSILONS = (0.05, 0.02, 0.01)
 # Cells with fewer test rows say little.
 LARGE_CELL = 500
-TRAIN_ROWS = 40_000
+TRAIN_ROWS, TEST_ROWS = 40_000, 100_000
 
 
 def learner() -> HistBoostClassifier:
@@ -164,7 +164,9 @@ def acs(folder: Path, seed: int) -> Iterator[Found]:
     train, test = (
         pd.read_parquet(folder / f"field/acs_income.{part}.parquet") for part in ("validation", "test")
     )
-    rows = np.sort(np.random.default_rng(seed).choice(len(train), TRAIN_ROWS, replace=False))
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.choice(len(train), TRAIN_ROWS, replace=False))
+    test = test.iloc[np.sort(rng.choice(len(test), TEST_ROWS, replace=False))].reset_index(drop=True)
     merged = np.array([0, 1, 2, 2, 2, 3, 2, 2, 2])
 
     def parts(groups: Callable[[Any], Any]) -> list[Any]:

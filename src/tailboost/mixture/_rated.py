@@ -373,6 +373,8 @@ class Rated:
         reading = self.table.reading(pseudo_rows)
         if not growth.feasible:
             raise InfeasibleLimitsError(self._contradiction(growth))
+        # With nothing to keep one rule is best, and a draw of several would gain by chance alone.
+        sharing = sharing and (program.objective.worst or bool(growth.program.limits))
         choose = shared if sharing else single
         choice = choose(self.pool, growth, reading)
         tallies = [self.pool.tallies[i].counted for i in choice.numbers]

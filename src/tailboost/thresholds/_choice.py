@@ -18,6 +18,10 @@ LEAST_SHARE = 1e-6
 SLIGHT = 1e-9
 # A violation is charged this, and this much times the prices of the limits, and never more than the last.
 CHARGE, CHARGE_PER_PRICE, MOST_CHARGE = 2.0, 2.0, 1e4
+# By how much more it is charged where a member is looked for that keeps all limits.
+STRICT = 5.0
+# A mixture keeps limits up to the precision of its solver.
+SOLVED = 1e-6
 # Members of largest share between which segments are tried, and where on them.
 ENDS, PLACES = 4, (0.1, 0.25, 0.5, 0.75, 0.9)
 # Random moves of the local search, from how many starts.
@@ -78,7 +82,7 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
     """Return the one member that does best, a violation of a limit being charged.
 
     First among the pool, then between its members of the largest shares; only where a limit is still broken
-    is a member looked for nearby, and taken if it breaks the limits less by more than chance explains.
+    is a member looked for nearby. It is taken if it keeps them, or breaks them less beyond chance.
 
     Parameters
     ----------
@@ -94,9 +98,12 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
     program, best = growth.program, shared(pool, growth, reading)
     charge = min(CHARGE + CHARGE_PER_PRICE * float(growth.solved.duals.sum()), MOST_CHARGE)
 
-    def key(read: Floats) -> float:
+    def key(read: Floats, factor: float = 1.0) -> float:
         value, excess = program.judge(read)
-        return value + charge * max(excess - SLIGHT, 0.0)
+        return value + factor * charge * max(excess - SLIGHT, 0.0)
+
+    def strict(read: Floats) -> float:
+        return key(read, STRICT)
 
     keys = [key(reading.of(tally)) for tally in pool.tallies]
     chosen = int(np.argmin(keys))
@@ -106,12 +113,14 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
         # Earlier members win ties.
         chosen = int(np.argmin(keys))
         broken = float(program.excesses(reading.of(pool.tallies[chosen])[1]).max(initial=0.0))
-        if broken > SLIGHT and (best.excesses <= SLIGHT).all():
+        if broken > SLIGHT and (best.excesses <= SOLVED).all():
             starts = list(dict.fromkeys([*np.argsort(keys)[:STARTS].tolist(), *between[:1]]))[:STARTS]
-            found = _searched(pool, program, starts, key)
-            if found is not None and _repairs(pool, program, chosen, found):
+            found = _searched(pool, program, starts, strict)
+            if found is not None:
                 number = pool.add(found)
-                if key(reading.of(pool.tallies[number])) < keys[chosen]:
+                before, after = (reading.of(pool.tallies[i]) for i in (chosen, number))
+                mended = program.excesses(after[1]).max(initial=0.0) <= SLIGHT
+                if strict(after) < strict(before) and (mended or _repairs(pool, program, chosen, found)):
                     chosen = number
     if not program.limits and not program.objective.worst:
         chosen = _beyond_chance(pool, program, chosen)

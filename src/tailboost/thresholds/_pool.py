@@ -19,6 +19,8 @@ TOLERANCE, EXPECTED_ROUNDS, COUNTED_ROUNDS = 1e-4, 200, 60
 SMOOTHING = 0.5
 # Rows that expected tallies are taken over; beyond that more rows move no price that matters.
 EXPECTED_ROWS = 50_000
+# Rows on which members are looked for by counting, rounds then on all rows, and how many members go on.
+COUNTED_ROWS, LAST_ROUNDS, CARRIED = 100_000, 3, 40
 # Strata whose prices are tried larger and smaller in a round of growth by counting, and how much.
 POLISHED, FACTORS = 12, (0.5, 0.8, 1.25, 2.0)
 # Rounds without a better member after which growth by counting ends, and random looks in each of them.
@@ -151,12 +153,37 @@ def grow(
     believed = Reading.believed(len(pool.table.strata.mass))
     own = _within(small, program.over(small.table.strata), seeds, believed, mean_budget)
     expected = _Growing(small, own, sources[:1], believed).by_expectation()
-    if small is not pool:
-        for number in expected.numbers:
-            pool.add(small.members[number])
+    if len(pool.table.stratum) <= COUNTED_ROWS:
+        _carry(small, expected, pool)
+        return expected, _counted(pool, program, sources, pseudo_rows, mean_budget, COUNTED_ROUNDS)
+    # Members are looked for on fewer rows, and the shares are by all.
+    part = _thinned(pool, COUNTED_ROWS)
+    _carry(small, expected, part)
+    over = program.over(part.table.strata)
+    _carry(part, _counted(part, over, sources, pseudo_rows, mean_budget, COUNTED_ROUNDS), pool)
+    return expected, _counted(pool, program, sources, pseudo_rows, mean_budget, LAST_ROUNDS)
+
+
+def _counted(
+    pool: Pool,
+    program: Program,
+    sources: Sequence[int],
+    pseudo_rows: float,
+    mean_budget: float | None,
+    rounds: int,
+) -> Growth:
     seeds, reading = pool.seed(sources)[: len(sources)], pool.table.reading(pseudo_rows)
     own = _within(pool, program, seeds, reading, mean_budget)
-    return expected, _Growing(pool, own, sources, reading).by_counting()
+    return _Growing(pool, own, sources, reading).by_counting(rounds)
+
+
+def _carry(pool: Pool, growth: Growth, other: Pool) -> None:
+    """Add to another pool the members that have a share, and those that came last."""
+    if other is pool:
+        return
+    used = np.array(growth.numbers)[growth.solved.weights > 0].tolist()
+    for number in dict.fromkeys([*used, *growth.numbers[-CARRIED:]]):
+        other.add(pool.members[number])
 
 
 def _within(
@@ -302,11 +329,11 @@ class _Growing:
             solved = self.master.solve()
         return self.found(solved, bound)
 
-    def by_counting(self) -> Growth:
+    def by_counting(self, rounds: int) -> Growth:
         """Grow where tallies are counted: the belief only guesses the best answer, so look around it."""
         idle = 0
         solved = self.master.solve()
-        for _ in range(COUNTED_ROUNDS):
+        for _ in range(rounds):
             before = len(self.numbers)
             value, _ = self._answer(solved.duals)
             polished = self.pool.add(self._polished(solved.duals))
