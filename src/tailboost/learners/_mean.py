@@ -25,7 +25,7 @@ def shares(seen: Mask) -> Floats:
 
 
 class Averaged:
-    """Answers with the class of the largest mean probability.
+    """Answers by the mean of models' probabilities.
 
     Parameters
     ----------
@@ -38,6 +38,7 @@ class Averaged:
     def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
         self.models, self.share = list(models), share
         self.table_ = self.models[0].table_
+        self.classes_ = np.arange(share.shape[1])
 
     @property
     def feature_importances_(self) -> Floats:
@@ -45,10 +46,20 @@ class Averaged:
         each: list[Any] = list(self.models)
         return np.mean([model.feature_importances_ for model in each], axis=0)
 
+    def predict_proba_table(self, table: Any) -> Floats:
+        """Return class probabilities for ``table_.transform(X)``, shape (n, K)."""
+        answers = (model.predict_proba_table(table) for model in self.models)
+        total: Floats = sum(share * P for share, P in zip(self.share, answers, strict=True))
+        # Where models saw different classes, each class has the mean of other models.
+        return total / total.sum(axis=1, keepdims=True)
+
     def predict_table(self, table: Any) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
-        answers = (model.predict_proba_table(table) for model in self.models)
-        return sum(share * P for share, P in zip(self.share, answers, strict=True)).argmax(axis=1)
+        return self.predict_proba_table(table).argmax(axis=1)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+        return self.predict_proba_table(self.table_.transform(X))
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""

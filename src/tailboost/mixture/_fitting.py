@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,14 +13,18 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost._checks import positions
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Ints, Mask
 from tailboost.data import Problem, Rows, take
 from tailboost.learners._sklearn import set_seeds, weight_parameter
+from tailboost.learners._table import OpenTable
+from tailboost.learners.protocols import Averaging, Partitioned, TableLearner
 from tailboost.learners.session import constant
 from tailboost.mixture._tables import Judged, Models
 from tailboost.validation import Split
 
 Estimators = Sequence[tuple[str, Any]]
+# A fitted classifier with the class number of each column of its probabilities.
+Fit = tuple[Any, Ints]
 
 
 def fit_models(
@@ -33,7 +37,10 @@ def fit_models(
     seed: int,
     n_jobs: int | None,
 ) -> tuple[Judged, Any]:
-    """Fit every estimator for the rows that judge it, and again on all rows.
+    """Fit every estimator for the rows that judge it, and what stays of it.
+
+    An estimator that reads opened tables shares one with the others of its kind, and where it is an
+    `Averaging` one its models of the folds stay. Of the others a fit to all rows stays.
 
     Parameters
     ----------
@@ -59,36 +66,57 @@ def fit_models(
     validation : str or float
         What "auto" chose.
     """
-    K = problem.n_classes
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
-    parts_held, judged_rows, rows, chosen = _split(problem, validation, seed, all(frozen))
-    fitter = _Fitter(problem, weighted)
-    seeded = [e if f else _seeded(e, seed) for (_, e), f in zip(estimators, frozen, strict=True)]
-    # For each part that is held out a fit without it; and one fit on all rows that stays.
-    everything = np.ones(len(problem.y), dtype=bool)
-    to_fit = [(n, e) for (n, _), e, f in zip(estimators, seeded, frozen, strict=True) if not f]
-    wanted = [(*named, ~held) for named in to_fit for held in parts_held]
-    wanted += [(*named, everything) for named in to_fit]
-    fits = Parallel(n_jobs=n_jobs)(delayed(fitter)(*each) for each in wanted)
-    parts = iter(fits[: len(fits) - len(to_fit)])
-    whole = iter(fits[len(fits) - len(to_fit) :])
-    models = Models([name for name, _ in estimators], K, [], [])
-    logs = []
-    for i, (estimator, is_frozen) in enumerate(zip(seeded, frozen, strict=True)):
-        if is_frozen:
-            model, columns = estimator, _columns_of(estimator, classes, estimators[i][0])
+    parts, judged_rows, rows, chosen = _split(problem, validation, seed, all(frozen))
+    fits = _fits(estimators, problem, parts, weighted=weighted, seed=seed, n_jobs=n_jobs)
+    names = [name for name, _ in estimators]
+    models, logs = Models(names, problem.n_classes, [], []), []
+    for i, (name, estimator) in enumerate(estimators):
+        if frozen[i]:
+            kept, of_parts = (estimator, _columns_of(estimator, classes, name)), []
         else:
-            model, columns = next(whole)
-        models.fitted.append(model)
-        models.columns.append(columns)
+            *of_parts, kept = fits[i]
+        models.fitted.append(kept[0])
+        models.columns.append(kept[1])
         if problem.validation is not None:
             X_val, judged = problem.validation
-            logs.append(models.logs(i, model, X_val, len(judged.y)))
-        elif is_frozen:
-            logs.append(models.logs(i, model, take(problem.X, judged_rows), int(judged_rows.sum())))
+            logs.append(models.logs(i, *kept, X_val, len(judged.y)))
+        elif frozen[i]:
+            logs.append(models.logs(i, *kept, take(problem.X, judged_rows), int(judged_rows.sum())))
         else:
-            logs.append(_out_of_fold(models, i, parts_held, parts, problem.X)[judged_rows])
+            out_of_fold = np.zeros((len(problem.y), problem.n_classes))
+            for held, fit in zip(parts, of_parts, strict=True):
+                out_of_fold[held] = models.logs(i, *fit, take(problem.X, held), int(held.sum()))
+            logs.append(out_of_fold[judged_rows])
     return Judged.of(models, logs, rows), chosen
+
+
+def _fits(
+    estimators: Estimators,
+    problem: Problem,
+    parts: list[Mask],
+    *,
+    weighted: bool,
+    seed: int,
+    n_jobs: int | None,
+) -> dict[int, list[Fit]]:
+    """Return, for each estimator that is not frozen, a fit without each part, and last the one that stays."""
+    seeded = {
+        i: (name, _seeded(estimator, seed))
+        for i, (name, estimator) in enumerate(estimators)
+        if not isinstance(estimator, FrozenEstimator)
+    }
+    sharing = [i for i, (_, estimator) in seeded.items() if isinstance(estimator, TableLearner)]
+    others = [i for i in seeded if i not in sharing]
+    fits = dict[int, list[Fit]]()
+    if sharing:
+        share = _OneTable(problem, parts, seed)
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(share)(*seeded[i]) for i in sharing)
+        fits |= dict(zip(sharing, found, strict=True))
+    wanted = [~held for held in parts] + [np.ones(len(problem.y), dtype=bool)]
+    fitter = _Fitter(problem, weighted)
+    found = Parallel(n_jobs=n_jobs)(delayed(fitter)(*seeded[i], rows) for i in others for rows in wanted)
+    return fits | {i: found[j * len(wanted) :][: len(wanted)] for j, i in enumerate(others)}
 
 
 def _split(
@@ -100,7 +128,7 @@ def _split(
     if all_frozen and validation in ("auto", "cv"):  # nothing is fitted, so that every row judges
         words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
         return [], np.ones(len(problem.y), dtype=bool), replace(problem.rows, words=words), "frozen"
-    split = Split.of(problem, validation, seed)
+    split = Split.of(problem, validation, seed, few_folds=True)
     return split.parts, split.fold >= 0, split.judged(problem.rows, "probabilities"), split.validation
 
 
@@ -111,7 +139,7 @@ class _Fitter:
     problem: Problem
     weighted: bool
 
-    def __call__(self, name: str, estimator: Any, rows: Mask) -> tuple[Any, Ints]:
+    def __call__(self, name: str, estimator: Any, rows: Mask) -> Fit:
         problem, everything = self.problem, bool(rows.all())
         present, y = np.unique(problem.y[rows], return_inverse=True)
         if len(present) == 1:  # many classifiers refuse it
@@ -121,21 +149,48 @@ class _Fitter:
         try:
             model.fit(problem.X if everything else take(problem.X, rows), y, **params)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"estimators: {name!r} ({type(model).__name__}) in fit: {error}") from error
+            raise _in_fit(name, model, error) from error
         return model, present[np.asarray(model.classes_, dtype=np.intp)]
 
 
-def _out_of_fold(
-    models: Models, i: int, held: list[Mask], fits: Iterator[tuple[Any, Ints]], X: Any
-) -> Floats:
-    """Return the log-probabilities of every row from the model that did not see it."""
-    logs = np.zeros((len(held[0]), models.n_classes))
-    of_all = models.columns[i]
-    for rows in held:
-        model, models.columns[i] = next(fits)
-        logs[rows] = models.logs(i, model, take(X, rows), int(rows.sum()))
-    models.columns[i] = of_all
-    return logs
+def _in_fit(name: str, estimator: Any, error: Exception) -> ValueError:
+    return ValueError(f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}")
+
+
+class _OneTable:
+    """Fits learners that read opened tables to the rows of a problem, which it opens once for all.
+
+    Parameters
+    ----------
+    problem : Problem
+        The rows.
+    parts : list of ndarray of bool, shape (n,)
+        The rows to hold out together.
+    seed : int
+        For a session that draws.
+    """
+
+    def __init__(self, problem: Problem, parts: list[Mask], seed: int) -> None:
+        self.problem, self.parts, self.seed = problem, parts, seed
+        self.opened = OpenTable.of(problem.X)
+
+    def __call__(self, name: str, learner: Any) -> list[Fit]:
+        problem, weight, kept = self.problem, self.problem.weight, None
+        try:
+            session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
+        except (TypeError, ValueError) as error:
+            raise _in_fit(name, learner, error) from error
+        if self.parts and isinstance(session, Partitioned):
+            part = np.full(len(problem.y), -1)
+            for j, held in enumerate(self.parts):
+                part[held] = j
+            session.leave_out(part)
+        rests = [~held for held in self.parts]
+        models = [session.fit(weight, self.seed, rest) for rest in rests]
+        if len(models) > 1 and isinstance(session, Averaging):
+            kept = session.mean(models, weight, rests)
+        kept = session.fit(weight, self.seed) if kept is None else kept
+        return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
 
 
 def _columns_of(frozen: Any, classes: Any, name: str) -> Ints:

@@ -8,14 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import make_pipeline
 from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost._checks import as_pandas, refuse_missing
+from tailboost._checks import refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
@@ -28,8 +26,8 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
-from tailboost.io import TableEncoder
 from tailboost.learners import HistBoostClassifier
+from tailboost.learners._forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
@@ -55,8 +53,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
         ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
-        has not seen. None takes boosted trees (`HistBoostClassifier`), a random forest and extra trees;
-        text and categories in a data frame are fine.
+        has not seen. None takes boosted trees (`HistBoostClassifier`) and extremely randomised trees, which
+        read one table of numbers and categories.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar"}, default="worst_class"
         What λ makes small: the largest error of a class, a group, a (class, group) cell, or the mean loss of
         the worst share ``alpha`` of the rows.
@@ -70,8 +68,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     validation : {"auto", "cv"} or float in (0, 1), default="auto"
         Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
         ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
-        would have fewer than 20 rows of a class in a group, and 0.2 beyond. The models that stay are fitted
-        on all rows. Where all estimators are frozen, "auto" and "cv" choose on all rows given.
+        would have fewer than 20 rows of a class in a group, and 0.2 beyond; of more than 5,000 distinct rows
+        it makes three folds. What stays of an estimator is fitted on all rows; of boosted trees
+        (`HistBoostClassifier`) it is the mean of the folds' models. Where all estimators are frozen, "auto"
+        and "cv" choose on all rows given.
     n_thresholds : int, default=40
         Shifts of every model.
     shrinkage : float ≥ 0, default=10.0
@@ -247,9 +247,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._set_params("estimators", **params)
         return self
 
-    def _chosen_estimators(self, X: Any = None) -> list[tuple[str, Any]]:
+    def _chosen_estimators(self) -> list[tuple[str, Any]]:
         if self.estimators is None:
-            return default_estimators(as_pandas(X))
+            return default_estimators()
         return [
             (pair[0], named_learner(pair[1], f"estimators: {pair[0]!r}"))
             if isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], str)
@@ -305,7 +305,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """
         X, y = unpack(X, y)
         check_parameters(self, groups)
-        estimators = self._chosen_estimators(X)
+        estimators = self._chosen_estimators()
         self._check_names(estimators)
         check_estimators(estimators, sample_weight is not None)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
@@ -430,29 +430,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return tags
 
 
-def default_estimators(X: Any = None) -> list[tuple[str, Any]]:
+def default_estimators() -> list[tuple[str, Any]]:
     """Return the estimators that ``estimators=None`` stands for.
-
-    Parameters
-    ----------
-    X : optional
-        The table to fit on. Where it is a data frame with text or categories, a `TableEncoder` stands before
-        the forests, which take numbers alone.
 
     Returns
     -------
     list of (str, estimator)
     """
-    text = hasattr(X, "iloc") and X.select_dtypes(exclude=["number", "bool"]).shape[1] > 0
-
-    def on_numbers(forest: Any) -> Any:
-        return make_pipeline(TableEncoder(), forest) if text else forest
-
     return [
         (
             "boosted",
             HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False),
         ),
-        ("forest", on_numbers(RandomForestClassifier(min_samples_leaf=2))),
-        ("extra", on_numbers(ExtraTreesClassifier(min_samples_leaf=2))),
+        ("forest", TableForest(n_trees=150, leaf_rows=2.0)),
     ]

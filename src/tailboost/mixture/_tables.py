@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
 
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
@@ -16,6 +17,7 @@ from tailboost._typing import Floats, Ints
 from tailboost.combiners.elsewhere import Wrong, wrong_answers
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows
+from tailboost.learners.protocols import PreparedProba
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -157,13 +159,43 @@ class Models:
     def transform(self, X: Any) -> LogTable:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        return LogTable(n, lambda i: self.logs(i, self.fitted[i], X, n))
+        read = cache(lambda reader: reader.transform(X))  # models of one opened table share its reader
+        return LogTable(n, lambda i: self.logs(i, self.fitted[i], self.columns[i], X, n, read))
 
-    def logs(self, i: int, model: Any, X: Any, n_rows: int) -> Floats:
-        """Return the log-probabilities of a model under the name of model i."""
-        P = np.asarray(model.predict_proba(X))
+    def logs(
+        self,
+        i: int,
+        model: Any,
+        columns: Ints,
+        X: Any,
+        n_rows: int,
+        read: Callable[[Any], Any] | None = None,
+    ) -> Floats:
+        """Return the log-probabilities of a model under the name of model i.
+
+        Parameters
+        ----------
+        i : int
+            Whose name it has.
+        model : classifier
+            One with `PreparedProba` answers from a table that is read by ``read``.
+        columns : ndarray
+            Class number of each column of its probabilities.
+        X : table of n rows
+            The rows.
+        n_rows : int
+            n.
+        read : callable, optional
+            ``read(model.table_)`` returns the rows as the model's table prepares them.
+        """
         whole = np.zeros((n_rows, self.n_classes))
-        whole[:, self.columns[i]] = P
+        if isinstance(model, PreparedProba) and not isinstance(model, FrozenEstimator):
+            # Fitted on an opened table, it knows the columns, not the names that scikit-learn asks for.
+            whole[:, columns] = model.predict_proba_table(
+                model.table_.transform(X) if read is None else read(model.table_)
+            )
+        else:
+            whole[:, columns] = model.predict_proba(X)
         return logs_of(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
 
     def given(
