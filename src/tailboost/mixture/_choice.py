@@ -31,9 +31,10 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, n_group_rows
 from tailboost.mixture._aim import Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
+from tailboost.mixture._average import averaging
 from tailboost.mixture._by_group import members_by_group
 from tailboost.mixture._members import Margins, losses_of
-from tailboost.mixture._pool import Kinds, members_of
+from tailboost.mixture._pool import Kinds, members_of, sources
 from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.solvers import BitLosses
 
@@ -98,6 +99,10 @@ class ProbabilityMixture(MixtureAnswers):
         groups = None if groups is None else self._group_names.number(groups, "groups", n, used)
         rows = Rows(numbers, weight[used], groups, words.format(int(used.sum())), None, Given(n).part(used))
         return [table[(i,)][used] for i in range(len(models.names))], rows
+
+    def _learned(self, judged: Judged) -> Judged:
+        """Return the judged rows with the averages of the models' probabilities learned on them."""
+        return averaging(judged, sources(len(judged.models.names), bool(self.averages)))
 
     def _aimed(self, rows: Rows) -> Aim:
         return Aim.of(

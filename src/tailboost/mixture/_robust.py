@@ -81,7 +81,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         the variance of its n + s rows, and where e is a kernel estimate (Azzalini 1981): a row near the
         threshold counts in part on either side. What is reported are the plain errors; 0 believes them.
     averages : bool, default=True
-        Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three.
+        Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three. Their
+        weights, at least 0, and an offset for each class are those of the least log loss on the rows λ is
+        chosen on, drawn towards even weights and no offsets by 10 pseudo-rows (a logarithmic opinion pool
+        [4]_). Where the weights sum to more than 1, the models together are surer than each by itself.
     shares : bool or "auto", default="auto"
         Whether draws from the probabilities join; "auto" for a CVaR.
     include_constants : bool, default=True
@@ -144,6 +147,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
     .. [3] A. Azzalini, "A note on the estimation of a distribution function and quantiles by a kernel
        method", Biometrika 68, 1981.
+    .. [4] C. Genest and J. Zidek, "Combining probability distributions", Statistical Science 1, 1986.
 
     Examples
     --------
@@ -326,7 +330,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             seed=seed,
             n_jobs=self.n_jobs,
         )
-        self._settle(judged)
+        self._settle(self._learned(judged))
         self._warn()
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
@@ -395,7 +399,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             mix._name_groups(groups)
-        mix._settle(mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities"))
+        judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        mix._settle(mix._learned(judged))
         mix._warn()
         return mix
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,25 @@ SUM_TOLERANCE = 1e-2
 Source = tuple[int, ...]
 
 
+class Averaging(Protocol):
+    """How the log-probabilities of a source of several models are averaged."""
+
+    @property
+    def source(self) -> Source:
+        """Numbers of the models."""
+
+    @property
+    def weights(self) -> Floats:
+        """Their weights."""
+
+    @property
+    def asked(self) -> Ints:
+        """Numbers of the models that it takes."""
+
+    def __call__(self, logs: Iterable[Floats]) -> Floats:
+        """Return the average of the log-probabilities of these, shape (n, K)."""
+
+
 class LogTable:
     """The log-probabilities of some rows by source, shape (n, K) each.
 
@@ -39,30 +58,43 @@ class LogTable:
         ``of_model(i)`` returns the log-probabilities of model i.
     groups : ndarray of shape (n,), optional
         Number of the group of each row, for members that answer by it.
+    averages : sequence of Averaging
+        Of sources of several models; the mean is even for a source that has none.
     """
 
-    def __init__(self, n_rows: int, of_model: Callable[[int], Floats], groups: Ints | None = None) -> None:
-        self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
+    def __init__(
+        self,
+        n_rows: int,
+        of_model: Callable[[int], Floats],
+        groups: Ints | None = None,
+        averages: Sequence[Averaging] = (),
+    ) -> None:
+        self.n_rows, self._of_model, self.groups, self.averages = n_rows, of_model, groups, averages
         self._known: dict[Any, Floats] = {}
 
     @classmethod
-    def of(cls, tables: Sequence[Floats], groups: Ints | None = None) -> LogTable:
+    def of(
+        cls, tables: Sequence[Floats], groups: Ints | None = None, averages: Sequence[Averaging] = ()
+    ) -> LogTable:
         """Return the table of log-probabilities that are all there."""
-        return cls(len(tables[0]), lambda i: tables[i], groups)
+        return cls(len(tables[0]), lambda i: tables[i], groups, averages)
 
     def knowing(self, groups: Ints | None) -> LogTable:
         """Return the table with the groups of the rows."""
-        return LogTable(self.n_rows, self._of_model, groups)
+        return LogTable(self.n_rows, self._of_model, groups, self.averages)
 
     def part(self, rows: Ints) -> LogTable:
         """Return the table of some rows, by their numbers."""
         groups = None if self.groups is None else self.groups[rows]
-        return LogTable(len(rows), lambda i: self[(i,)][rows], groups)
+        return LogTable(len(rows), lambda i: self[(i,)][rows], groups, self.averages)
 
     def __getitem__(self, source: Source) -> Floats:
         if source not in self._known:
+            average = next((each for each in self.averages if each.source == source), None)
             if len(source) == 1:
                 self._known[source] = self._of_model(source[0])
+            elif average is not None:
+                self._known[source] = average(self[(i,)] for i in average.asked.tolist())
             else:
                 total = np.zeros_like(self[source[:1]])
                 for i in source:
@@ -149,18 +181,23 @@ class Models:
         The models; none where only probabilities were given.
     columns : list of ndarray
         Class number of each column of a model's probabilities.
+    averages : tuple of Averaging
+        Those of several models that were learned.
     """
 
     names: list[str]
     n_classes: int
     fitted: list[Any]
     columns: list[Ints]
+    averages: tuple[Averaging, ...] = ()
 
     def transform(self, X: Any) -> LogTable:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         read = cache(lambda reader: reader.transform(X))  # models of one opened table share its reader
-        return LogTable(n, lambda i: self.logs(i, self.fitted[i], self.columns[i], X, n, read))
+        return LogTable(
+            n, lambda i: self.logs(i, self.fitted[i], self.columns[i], X, n, read), None, self.averages
+        )
 
     def logs(
         self,
@@ -231,7 +268,7 @@ class Models:
             name: logs_of(in_class_order(P, words[name], classes), words[name], n_rows, self.n_classes, of)
             for name, P in probabilities.items()
         }
-        return LogTable(n_rows, lambda i: logs[self.names[i]])
+        return LogTable(n_rows, lambda i: logs[self.names[i]], None, self.averages)
 
 
 @dataclass(frozen=True)
@@ -267,7 +304,7 @@ class Judged:
     @property
     def table(self) -> LogTable:
         """The log-probabilities by source."""
-        return LogTable.of(self.logs, self.rows.groups)
+        return LogTable.of(self.logs, self.rows.groups, self.models.averages)
 
     def kept(self) -> Judged:
         """Return these: members can be made and asked again."""
