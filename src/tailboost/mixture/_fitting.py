@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from tailboost.validation import Split
 Estimators = Sequence[tuple[str, Any]]
 # A fitted classifier with the class number of each column of its probabilities.
 Fit = tuple[Any, Ints]
+# The part that judged a row is kept as one byte.
+MOST_PARTS = 255
 
 
 def fit_models(
@@ -32,7 +35,7 @@ def fit_models(
     problem: Problem,
     classes: Any,
     *,
-    validation: Any,
+    cv: Any,
     weighted: bool,
     seed: int,
     n_jobs: int | None,
@@ -50,7 +53,7 @@ def fit_models(
         The training rows, and a validation set if there is one.
     classes : ndarray of shape (K,)
         The labels.
-    validation : "auto", "cv" or float
+    cv : "auto", int, float, splitter or iterable of splits
         As in `RobustMixtureClassifier`.
     weighted : bool
         Whether ``fit`` takes the rows' weights.
@@ -63,11 +66,12 @@ def fit_models(
     -------
     judged : Judged
         The fitted models, and their log-probabilities on rows they were not fitted on.
-    validation : str or float
+    chosen : str, int or float
         What "auto" chose.
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
-    parts, judged_rows, rows, chosen = _split(problem, validation, seed, all(frozen))
+    parts = Parts.of(problem, cv, seed, all(frozen))
+    judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     fits = _fits(estimators, problem, parts, weighted=weighted, seed=seed, n_jobs=n_jobs)
     names = [name for name, _ in estimators]
     models, logs = Models(names, problem.n_classes, [], []), []
@@ -79,22 +83,25 @@ def fit_models(
         models.fitted.append(kept[0])
         models.columns.append(kept[1])
         if problem.validation is not None:
-            X_val, judged = problem.validation
-            logs.append(models.logs(i, *kept, X_val, len(judged.y)))
+            X_val, own = problem.validation
+            logs.append(models.logs(i, *kept, X_val, len(own.y)))
         elif frozen[i]:
             logs.append(models.logs(i, *kept, take(problem.X, judged_rows), int(judged_rows.sum())))
         else:
             out_of_fold = np.zeros((len(problem.y), problem.n_classes))
-            for held, fit in zip(parts, of_parts, strict=True):
+            for held, fit in zip(parts.held, of_parts, strict=True):
                 out_of_fold[held] = models.logs(i, *fit, take(problem.X, held), int(held.sum()))
             logs.append(out_of_fold[judged_rows])
-    return Judged.of(models, logs, rows), chosen
+    judged = Judged.of(models, logs, parts.rows)
+    if problem.split_by is not None and problem.validation is None:  # rows that stay together draw together
+        judged = replace(judged, rows=replace(judged.rows, lots=parts.rows.lots))
+    return judged, parts.chosen
 
 
 def _fits(
     estimators: Estimators,
     problem: Problem,
-    parts: list[Mask],
+    parts: Parts,
     *,
     weighted: bool,
     seed: int,
@@ -113,23 +120,119 @@ def _fits(
         share = _OneTable(problem, parts, seed)
         found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(share)(*seeded[i]) for i in sharing)
         fits |= dict(zip(sharing, found, strict=True))
-    wanted = [~held for held in parts] + [np.ones(len(problem.y), dtype=bool)]
+    wanted = [*parts.fitted, np.ones(len(problem.y), dtype=bool)]
     fitter = _Fitter(problem, weighted)
     found = Parallel(n_jobs=n_jobs)(delayed(fitter)(*seeded[i], rows) for i in others for rows in wanted)
     return fits | {i: found[j * len(wanted) :][: len(wanted)] for j, i in enumerate(others)}
 
 
-def _split(
-    problem: Problem, validation: Any, seed: int, all_frozen: bool
-) -> tuple[list[Mask], Mask, Rows, Any]:
-    """Return the parts to hold out, which rows they are together, the rows that judge, and the scheme."""
-    if problem.validation is not None:
-        return [], np.zeros(len(problem.y), dtype=bool), problem.validation[1], "X_val"
-    if all_frozen and validation in ("auto", "cv"):  # nothing is fitted, so that every row judges
-        words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
-        return [], np.ones(len(problem.y), dtype=bool), replace(problem.rows, words=words), "frozen"
-    split = Split.of(problem, validation, seed, few_folds=True)
-    return split.parts, split.fold >= 0, split.judged(problem.rows, "probabilities"), split.validation
+@dataclass(frozen=True)
+class Parts:
+    """Rows that are held out together, one part after the other, and those that are fitted meanwhile.
+
+    Parameters
+    ----------
+    held, fitted : list of ndarray of bool, shape (n,)
+        The rows of each part, and those that its models are fitted on.
+    rows : Rows
+        All that are held out at some time, or that judge instead.
+    chosen : str, int or float
+        The scheme, for people.
+    """
+
+    held: list[Mask]
+    fitted: list[Mask]
+    rows: Rows
+    chosen: Any
+
+    @classmethod
+    def of(cls, problem: Problem, cv: Any, seed: int, all_frozen: bool) -> Parts:
+        """Choose them as ``cv`` says.
+
+        Raises
+        ------
+        ValueError
+            If they cannot be chosen so, or rows that must stay together would be separated.
+        """
+        if problem.validation is not None:
+            return cls([], [], problem.validation[1], "X_val")
+        if isinstance(cv, str) and all_frozen:  # nothing is fitted, so that every row judges
+            words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
+            return cls([], [], replace(problem.rows, words=words), "frozen")
+        if isinstance(cv, (str, Real)):
+            split = Split.of(problem, cv, seed, few_folds=True)
+            held = split.parts
+            return cls(
+                held, [~part for part in held], split.judged(problem.rows, "probabilities"), split.validation
+            )
+        return cls._given(problem, cv)
+
+    @classmethod
+    def _given(cls, problem: Problem, cv: Any) -> Parts:
+        n, place = len(problem.y), np.full(problem.n_given, -1)
+        place[problem.used] = np.arange(n)
+        if hasattr(cv, "split"):  # it is asked about the rows that weigh something
+            splits, place = list(cv.split(problem.X, problem.y, problem.split_by)), np.arange(n)
+        else:
+            splits = list(cv)
+        if not 1 <= len(splits) <= MOST_PARTS:
+            raise ValueError(f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible")
+        fold, held, fitted = np.full(n, -1), [], []
+        for j, (train, test) in enumerate(splits):
+            part, rest = (_marked(rows, place, j) for rows in (test, train))
+            if (part & rest).any():
+                raise ValueError(f"cv: split {j} fits rows that it also holds out")
+            if (fold[part] >= 0).any():
+                raise ValueError(f"cv: split {j} holds out rows that an earlier one held out; once is enough")
+            if not part.any() or not rest.any():
+                raise ValueError(f"cv: split {j} leaves no rows to {'fit' if part.any() else 'judge'} on")
+            if problem.split_by is not None and np.isin(problem.split_by[part], problem.split_by[rest]).any():
+                raise ValueError(
+                    f"cv: split {j} separates rows of one value of split_by, which must stay together; "
+                    "GroupKFold keeps them so"
+                )
+            fold[part] = j
+            held.append(part)
+            fitted.append(rest)
+        judged = fold >= 0
+        words = (
+            f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
+        )
+        rows = replace(problem.rows, fold=fold.astype(np.uint8)).part(judged)
+        return cls(held, fitted, replace(rows, words=words), "splits")
+
+    @property
+    def fold(self) -> Ints:
+        """The part of each row, −1 for one that is never held out, shape (n,)."""
+        fold = np.full(len(self.held[0]), -1)
+        for j, part in enumerate(self.held):
+            fold[part] = j
+        return fold
+
+    @property
+    def whole(self) -> bool:
+        """Whether each row is held out once, and fitted by all other parts."""
+        return len(self.held) > 1 and bool((self.fold >= 0).all()) and self.complementary
+
+    @property
+    def complementary(self) -> bool:
+        """Whether all rows are fitted that are not held out."""
+        return all(np.array_equal(rest, ~part) for part, rest in zip(self.held, self.fitted, strict=True))
+
+
+def _marked(rows: Any, place: Ints, split: int) -> Mask:
+    """Return a mask of the rows of positive weight that are named by their numbers, or by a mask, of all."""
+    rows = np.asarray(rows)
+    if rows.dtype == np.bool_ and rows.shape == place.shape:
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ValueError(f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one")
+    if rows.size and not (rows.min() >= 0 and rows.max() < len(place)):
+        raise ValueError(f"cv: split {split} names row {rows.max():,}, but there are {len(place):,} rows")
+    found = place[rows.astype(np.intp)]
+    marked = np.zeros(np.count_nonzero(place >= 0), dtype=bool)
+    marked[found[found >= 0]] = True
+    return marked
 
 
 @dataclass(frozen=True)
@@ -164,13 +267,13 @@ class _OneTable:
     ----------
     problem : Problem
         The rows.
-    parts : list of ndarray of bool, shape (n,)
+    parts : Parts
         The rows to hold out together.
     seed : int
         For a session that draws.
     """
 
-    def __init__(self, problem: Problem, parts: list[Mask], seed: int) -> None:
+    def __init__(self, problem: Problem, parts: Parts, seed: int) -> None:
         self.problem, self.parts, self.seed = problem, parts, seed
         self.opened = OpenTable.of(problem.X)
 
@@ -180,15 +283,12 @@ class _OneTable:
             session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
         except (TypeError, ValueError) as error:
             raise _in_fit(name, learner, error) from error
-        if self.parts and isinstance(session, Partitioned):
-            part = np.full(len(problem.y), -1)
-            for j, held in enumerate(self.parts):
-                part[held] = j
-            session.leave_out(part)
-        rests = [~held for held in self.parts]
-        models = [session.fit(weight, self.seed, rest) for rest in rests]
-        if len(models) > 1 and isinstance(session, Averaging):
-            kept = session.mean(models, weight, rests)
+        parts = self.parts
+        if parts.held and parts.complementary and isinstance(session, Partitioned):
+            session.leave_out(parts.fold)
+        models = [session.fit(weight, self.seed, rows) for rows in parts.fitted]
+        if parts.whole and isinstance(session, Averaging):
+            kept = session.mean(models, weight, parts.fitted)
         kept = session.fit(weight, self.seed) if kept is None else kept
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
 

@@ -13,7 +13,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost._checks import refuse_missing
+from tailboost._checks import numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch, hash_rows
 from tailboost._torch_rows import unpack
@@ -31,9 +31,10 @@ from tailboost.learners._forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
-from tailboost.mixture._fitting import check_estimators, fit_models
+from tailboost.mixture._fitting import MOST_PARTS, check_estimators, fit_models
 from tailboost.mixture._tables import Models, check_named
 from tailboost.targets import restored, storable
+from tailboost.validation import N_FOLDS
 
 
 @documented
@@ -65,13 +66,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         stands for the rest.
     mean_budget : float in [0, 1], optional
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on.
-    validation : {"auto", "cv"} or float in (0, 1), default="auto"
-        Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
-        ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
-        would have fewer than 20 rows of a class in a group, and 0.2 beyond; of more than 5,000 distinct rows
-        it makes three folds. What stays of an estimator is fitted on all rows; of boosted trees
-        (`HistBoostClassifier`) it is the mean of the folds' models. Where all estimators are frozen, "auto"
-        and "cv" choose on all rows given.
+    cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
+        Rows on which λ is chosen. An int is that many folds: out-of-fold probabilities of all rows; a float
+        is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row
+        numbers, says itself what is held out, each row once at most. "auto" is ``X_val`` where `fit` is given
+        one, else five folds, three of more than 5,000 distinct rows; of more than 50,000 a fifth is held out
+        if it has 20 rows of each class in a group. What stays of an estimator is fitted on all rows; of
+        boosted trees (`HistBoostClassifier`) it is the mean of the models of the folds, where these are
+        complements of each other. Where all estimators are frozen, "auto" chooses on all rows given.
     n_thresholds : int, default=40
         Shifts of every model.
     shrinkage : float ≥ 0, default=10.0
@@ -125,8 +127,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         What λ minimises.
     guarantee_ : Guarantee
         What was achieved, in words.
-    validation_ : str or float
-        What "auto" chose; "frozen" where all rows judge frozen estimators.
+    validation_ : str, int or float
+        What "auto" chose: "cv", a fraction, "X_val", or "frozen" where all rows judge frozen estimators.
     n_features_in_ : int
         Columns of X in `fit`.
 
@@ -172,7 +174,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv"})],
+        "cv": [
+            Interval(Real, 0, 1, closed="neither"),
+            Interval(Integral, 2, MOST_PARTS, closed="both"),
+            StrOptions({"auto"}),
+            "cv_object",
+        ],
         "n_thresholds": [Interval(Integral, 0, None, closed="left")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
         "averages": ["boolean"],
@@ -192,7 +199,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         alpha: float | None = None,
         max_error: Any = None,
         mean_budget: float | None = None,
-        validation: Any = "auto",
+        cv: Any = "auto",
         n_thresholds: int = 40,
         shrinkage: float = 10.0,
         averages: bool = True,
@@ -208,7 +215,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.alpha = alpha
         self.max_error = max_error
         self.mean_budget = mean_budget
-        self.validation = validation
+        self.cv = cv
         self.n_thresholds = n_thresholds
         self.shrinkage = shrinkage
         self.averages = averages
@@ -277,6 +284,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         sample_weight: Any = None,
         *,
         groups: Any = None,
+        split_by: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         groups_val: Any = None,
@@ -295,8 +303,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; needed to predict with
             ``groups_at_prediction=True`` alone.
+        split_by : array-like of shape (n,), optional
+            Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds,
+            in held-out rows and in the halves behind `unit_estimates_`, so that these are about others. The
+            `shrinkage` then counts values, not rows.
         X_val, y_val, groups_val, sample_weight_val : optional
-            Rows to choose λ on, which no estimator was fitted on; needs ``validation="auto"``.
+            Rows to choose λ on, which no estimator was fitted on; needs ``cv="auto"``.
 
         Returns
         -------
@@ -314,18 +326,24 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_estimators(estimators, sample_weight is not None)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         problem = read_problem(self, self, X, y, sample_weight, groups, None)
+        if split_by is not None:
+            problem.split_by = numbered(split_by, "split_by", problem.n_given)[problem.used]
         if groups is not None:
             self._check_columns()
         if validation.given:
             check_group_arguments(groups, validation)
-            check_validation(validation, self.validation)
+            if not (isinstance(self.cv, str) and self.cv == "auto"):
+                raise ValueError(f"cv={self.cv!r} and X_val were both given; use cv='auto'")
+            check_validation(validation, "auto")
+            if split_by is not None:
+                raise ValueError("split_by and X_val were both given, but X_val is not split")
             problem.validation = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,
             problem,
             self.classes_,
-            validation=self.validation,
+            cv=N_FOLDS if self.cv is None else self.cv,
             weighted=sample_weight is not None,
             seed=seed,
             n_jobs=self.n_jobs,
