@@ -106,10 +106,11 @@ def fit(name: str, of: str, folder: str, n_jobs: int | None = 1) -> dict[str, An
         found |= {"validation": clf.combiner_.pool.ledger.rows.words}
         if hasattr(clf, "n_iter_"):
             found |= {"rounds": clf.n_iter_}
+    found["mb_above_data"] = round(peak_mb() - before, 1)
+    if not name.startswith("XGBoost"):
         with tempfile.TemporaryDirectory() as there:
             tb.save_model(clf, Path(there) / "model.skops")
             found["file_mb"] = round((Path(there) / "model.skops").stat().st_size / 1e6, 2)
-    found["mb_above_data"] = round(peak_mb() - before, 1)
     Z = X[np.resize(np.arange(len(X)), 100_000)]
     found["predict_100k_cpu"] = min(measured(lambda: clf.predict(Z))["cpu"] for _ in range(2))
     return {"of": of, "who": name} | found

@@ -51,11 +51,13 @@ class TableForest(ClassifierMixin, BaseEstimator):
         *,
         n_trees: int = N_TREES,
         leaf_rows: float | None = None,
+        max_features: float | str = "sqrt",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_trees = n_trees
         self.leaf_rows = leaf_rows
+        self.max_features = max_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -239,7 +241,12 @@ class ForestSession:
         seed = np.random.SeedSequence([0 if given is None else int(given), *number]).generate_state(1)
         y, table = self.y[index], self.opened.table[index]
         leaf = smallest_leaf(self.opened.hashes[index], y, self.template.leaf_rows)
-        forest = ExtraTreesClassifier(n_trees, min_weight_fraction_leaf=leaf, random_state=int(seed[0] >> 1))
+        forest = ExtraTreesClassifier(
+            n_trees,
+            min_weight_fraction_leaf=leaf,
+            max_features=self.template.max_features,
+            random_state=int(seed[0] >> 1),
+        )
         with sklearn_threads(count_threads(self.template.n_jobs, self.opened.table.shape)):
             forest.fit(table, y, weight)
         return forest

@@ -465,5 +465,5 @@ def default_estimators() -> list[tuple[str, Any]]:
             "boosted",
             HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False),
         ),
-        ("forest", TableForest(n_trees=150, leaf_rows=2.0)),
+        ("forest", TableForest(n_trees=120, leaf_rows=2.0, max_features=0.5)),
     ]
