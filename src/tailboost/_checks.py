@@ -91,6 +91,20 @@ def refuse_missing(values: Any, name: str) -> None:
         raise ValueError(f"{name} mixes values that are text, such as {text!r}, with others, as {other!r}")
 
 
+def numbered(values: Any, name: str, n: int) -> Ints:
+    """Return a number for each of n values, the same for equal ones.
+
+    Raises
+    ------
+    ValueError
+        If there are not n of them in one column, or some are missing.
+    """
+    refuse_missing(values, name)
+    check_length(values, name, n)
+    column = column_or_1d(values)
+    return np.unique(column, return_inverse=True)[1].astype(np.intp)
+
+
 def refuse_frame(frame: Any) -> None:
     """Raise if a data frame, which no other check looks at, is one row alone, empty, or has a name twice."""
     if frame.ndim != 2:

@@ -296,6 +296,7 @@ class Problem:
     used: Ints
     n_given: int
     validation: tuple[Any, Rows] | None
+    split_by: Ints | None = None  # rows of one number, as of one person, are never separated
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -317,7 +318,12 @@ class Problem:
         """The training rows, as rows to be judged on."""
         given = Given(self.n_given, None if len(self.used) == self.n_given else self.used)
         words = f"the {len(self.y):,} training rows"
-        return Rows(self.y, self.weight, self.groups, words, lots(self.hashes), given)
+        apart = self.hashes if self.split_by is None else self.lot_hashes(0)
+        return Rows(self.y, self.weight, self.groups, words, lots(apart), given)
+
+    def lot_hashes(self, seed: int) -> Hashes:
+        """Hash of what is never separated, of each row: its content or, where given, its ``split_by``."""
+        return hash_rows(self.X if self.split_by is None else self.split_by[:, None], seed=seed)
 
     def fingerprint(self, classes: NDArray[Any]) -> str:
         """Digest by which a fit that goes on recognises its data and labels."""

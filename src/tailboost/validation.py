@@ -17,7 +17,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from tailboost._rows import distinct, draw_lots, hash_rows
+from tailboost._rows import distinct, draw_lots
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import strata_of
 from tailboost.data import Problem, Rows
@@ -400,9 +400,9 @@ class Split:
         ----------
         problem : Problem
             The rows.
-        validation : {"auto", "cv"} or float
-            "auto" cross-fits up to 50,000 distinct rows, and where a held-out fifth would have fewer than 20
-            rows of a class in some group.
+        validation : {"auto", "cv"}, int or float
+            Folds ("cv" is five of them), or a fraction to hold out. "auto" cross-fits up to 50,000 distinct
+            rows, and where a held-out fifth would have fewer than 20 rows of a class in some group.
         seed : int
             Seeds the lots of the rows.
         otherwise : str
@@ -416,16 +416,16 @@ class Split:
             If no rows are left to fit or to judge on.
         """
         train, given = problem.rows, validation
-        hashes = hash_rows(problem.X, seed=seed)
+        hashes = problem.lot_hashes(seed)
         places = draw_lots(hashes, strata_of(train.y, train.groups), train.weight)
         n_distinct = int(places.max()) + 1
         if validation == "auto":
             smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), distinct(hashes)[0])))
             enough = n_distinct > CROSS_FIT_UP_TO and smallest * HELD_OUT >= LEAST_HELD_OUT
             validation = HELD_OUT if enough else "cv"
-        if validation == "cv":
+        if validation == "cv" or validation >= 2:
             few = given == "auto" and n_distinct > five_up_to
-            k = min(FEW_FOLDS if few else N_FOLDS, n_distinct)
+            k = min(FEW_FOLDS if few else N_FOLDS if validation == "cv" else int(validation), n_distinct)
             if k < 2:
                 raise ValueError(
                     f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "

@@ -42,7 +42,7 @@ def test_a_part_is_judged_by_trees_that_did_not_see_it(most, monkeypatch):
     assert len(trees(everything)) == forests.N_TREES
     for j in range(5):
         out = part == j
-        own = opened.fit(one, ~out)
+        own = opened.fit(one, 0, ~out)
         assert len(trees(own)) == forests.N_TREES // 5
         assert all(any(tree is other for other in trees(everything)) for tree in trees(own))
         flipped = np.where(out, K - 1 - y, y)  # labels it must not know
@@ -50,7 +50,7 @@ def test_a_part_is_judged_by_trees_that_did_not_see_it(most, monkeypatch):
         again.leave_out(part)
         if most < len(y):
             assert all(tree.tree_.n_node_samples[0] <= 2 * most for tree in trees(own))
-        np.testing.assert_array_equal(again.fit(one, ~out).predict_proba(X), own.predict_proba(X))
+        np.testing.assert_array_equal(again.fit(one, 0, ~out).predict_proba(X), own.predict_proba(X))
 
 
 def test_a_held_out_part():
@@ -58,7 +58,7 @@ def test_a_held_out_part():
     X, y = rows(1)
     part, one = np.where(np.arange(len(y)) % 5 == 0, 0, -1), np.ones(len(y))
     opened = session(X, y, part)
-    rest, everything = opened.fit(one, part != 0), opened.fit(one)
+    rest, everything = opened.fit(one, 0, part != 0), opened.fit(one)
     assert len(trees(rest)) == forests.N_TREES // 2
     assert len(trees(everything)) == forests.N_TREES
     seen = {int(tree.tree_.n_node_samples[0]) for tree in trees(everything)}
@@ -69,9 +69,9 @@ def test_other_rows_get_a_forest_of_their_own():
     X, y = rows(2)
     one, few = np.ones(len(y)), np.arange(len(y)) < 200
     opened = session(X, y, np.arange(len(y)) % 5)
-    assert len(trees(opened.fit(one, few))) == forests.N_TREES
+    assert len(trees(opened.fit(one, 0, few))) == forests.N_TREES
     alone = session(X[few], y[few]).fit(one[few])
-    np.testing.assert_array_equal(opened.fit(one, few).predict_proba(X), alone.predict_proba(X))
+    np.testing.assert_array_equal(opened.fit(one, 0, few).predict_proba(X), alone.predict_proba(X))
 
 
 def test_other_weights_other_trees():
@@ -80,9 +80,9 @@ def test_other_weights_other_trees():
     other = np.where(X[:, 2] > 2, 5.0, 1.0)
     opened = session(X, y, part)
     before = opened.fit(one).predict_proba(X)
-    weighted = opened.fit(other, part != 1).predict_proba(X)
-    assert not np.allclose(weighted, opened.fit(one, part != 1).predict_proba(X))
-    np.testing.assert_array_equal(opened.fit(other, part != 1).predict_proba(X), weighted)
+    weighted = opened.fit(other, 0, part != 1).predict_proba(X)
+    assert not np.allclose(weighted, opened.fit(one, 0, part != 1).predict_proba(X))
+    np.testing.assert_array_equal(opened.fit(other, 0, part != 1).predict_proba(X), weighted)
     np.testing.assert_array_equal(opened.fit(one).predict_proba(X), before)
 
 
@@ -96,8 +96,8 @@ def test_a_weight_is_repetition_and_order_means_nothing(most, monkeypatch):
     many = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
     one, two = session(X, y, part), session(X[many], y[many], part[many])
     for j in (None, 0, 3):
-        a = one.fit(weight.astype(float), None if j is None else part != j)
-        b = two.fit(np.ones(len(many)), None if j is None else part[many] != j)
+        a = one.fit(weight.astype(float), 0, None if j is None else part != j)
+        b = two.fit(np.ones(len(many)), 0, None if j is None else part[many] != j)
         np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
 
 

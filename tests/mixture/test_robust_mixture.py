@@ -125,7 +125,10 @@ def test_the_shares_are_optimal(seed, shrinkage, budget):
     )
     table = {name: np.log(p) for name, p in P.items()}
     # The members' answers from what they say they are: log-probabilities plus a shift.
-    answers = [member.predict_table(_Table(list(table.values()))) for member in mix.ensemble_.members]
+    answers = [
+        member.predict_table(_Table(list(table.values()), mix._models.averages))
+        for member in mix.ensemble_.members
+    ]
     errors = np.array([class_errors(y, k) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
     limit = np.inf if budget is None else means.min() + max(budget, tie(answers, y))
@@ -189,7 +192,7 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
         )
         for randomized in (False, True)
     )
-    table = _Table([np.log(p) for p in P.values()])
+    table = _Table([np.log(p) for p in P.values()], mix._models.averages)
     answers = [member.predict_table(table) for member in mix.ensemble_.members]
     errors = np.array([class_errors(y, k) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
@@ -254,7 +257,7 @@ def test_the_curve_of_single_members(seed, shrinkage):
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, shrinkage=shrinkage)
     curve = mix.tradeoff()
-    table = _Table([np.log(p) for p in P.values()])
+    table = _Table([np.log(p) for p in P.values()], mix._models.averages)
     means = np.array([np.mean(m.predict_table(table) != y) for m in mix.ensemble_.members])
     steering = expected_worst(mix.ensemble_.members, table, y, shrinkage)
     for limit in np.linspace(curve.mean[0], curve.mean[-1] + 0.05, 40):
@@ -293,13 +296,18 @@ def test_another_budget_keeps_the_members():
 
 
 class _Table:
-    """Log-probabilities by source, as members read them."""
+    """Log-probabilities by source, as members read them; averages up to an offset of each row."""
 
-    def __init__(self, logs):
+    def __init__(self, logs, averages=()):
         self.logs, self.n_rows = logs, len(logs[0])
+        self.averages = {each.source: each for each in averages}
 
     def __getitem__(self, source):
-        return np.mean([self.logs[i] for i in source], axis=0)
+        if len(source) == 1:
+            return self.logs[source[0]]
+        learned = self.averages[source]
+        total = sum(w * self.logs[i] for w, i in zip(learned.weights, source, strict=True))
+        return total + learned.offset
 
 
 def test_no_worse_than_any_threshold_of_two_classes():
@@ -498,7 +506,7 @@ def test_rows_that_were_fitted_on_are_noticed():
 
 
 def test_a_held_out_fraction():
-    mix = RobustMixtureClassifier(models(), validation=0.3, random_state=0).fit(X, Y)
+    mix = RobustMixtureClassifier(models(), cv=0.3, random_state=0).fit(X, Y)
     assert mix.validation_ == 0.3
     assert "held-out" in mix.guarantee_.judged_on
 
@@ -1109,7 +1117,7 @@ def test_the_default_models_take_text_and_categories(tmp_path, weighted):
     y = np.where((table["number"] > 0) ^ (table["text"] == "x"), "late", "in time")
     weight = {"sample_weight": np.ones(150)} if weighted else {}
     mix = RobustMixtureClassifier(random_state=0).fit(table[:150], y[:150], **weight)
-    assert list(mix.named_estimators_) == ["boosted", "forest", "extra"]
+    assert list(mix.named_estimators_) == ["boosted", "forest"]
     for model in mix.named_estimators_.values():  # the number alone would be right for half of the rows
         assert np.mean(model.predict(table[150:]) == (y[150:] == "late")) > 0.85
     tb.save_model(mix, tmp_path / "m.model")

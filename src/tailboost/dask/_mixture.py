@@ -173,6 +173,8 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         rows = reader.lines(tally.keys, np.stack([tally.rows, tally.weight, tally.squares]), words)
         sample, aim = seen.sample(reader, words), self._aimed(rows)
         sample.check_order(self.classes_)
+        sample = self._learned(sample)
+        reader = replace(reader, models=sample.models)
         sampled = aim.rows(sample.rows)
         members, chances = self._members(aim, sample, sampled), None
         if aim.over_units:
@@ -392,13 +394,14 @@ class _Block:
     keys: Ints
     hashes: Hashes
 
-    def parts(self) -> Iterator[tuple[slice, LogTable]]:
+    def parts(self, models: Models) -> Iterator[tuple[slice, LogTable]]:
         """Yield tables of the rows, a few at a time."""
         groups, size = self.rows.groups, max(512, AT_ONCE // self.logs.shape[2])
         for a in range(0, len(self.keys), size):
             part = slice(a, a + size)
             own = None if groups is None else groups[part]
-            yield part, LogTable.of(list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0))), own)
+            logs = list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0)))
+            yield part, LogTable.of(logs, own, models.averages)
 
 
 def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
@@ -518,7 +521,7 @@ def _sums(reader: _Reader, members: list[Member], keys: Ints, *columns: Any) -> 
     at = np.searchsorted(keys, block.keys).clip(max=len(keys) - 1)
     if not np.array_equal(keys[at], block.keys):
         raise ValueError("the probabilities are others than a moment ago: store or persist them")
-    for part, table in block.parts():
+    for part, table in block.parts(reader.models):
         weight, y = block.rows.weight[part], block.rows.y[part]
         for t, member in enumerate(members):
             wrong = loss_of(member.predict_table(table), y)
@@ -567,7 +570,7 @@ def _words(reader: _Reader, members: list[Member], *columns: Any) -> Words | Non
     if block is None:
         return None
     found = []
-    for part, table in block.parts():
+    for part, table in block.parts(reader.models):
         weight, y = block.rows.weight[part], block.rows.y[part]
         losses = BitLosses.from_rows(np.array([loss_of(m.predict_table(table), y) for m in members]))
         totals = np.stack([np.ones(len(weight)), weight, weight**2])

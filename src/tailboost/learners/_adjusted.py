@@ -223,7 +223,7 @@ class AdjustedSession:
             if opened is None:
                 models.append(self._fit_one(learner, even))
             elif isinstance(opened, ForestSession):  # it balances the classes in every tree's rows
-                models.append(opened.fit(weight, rows))
+                models.append(opened.fit(weight, 0, rows))
             else:
                 models.append(opened.fit(even, 0, rows))
         return LogProbabilities(models, self.n_classes)

@@ -145,9 +145,11 @@ class CellSession:
             y * (int(template.cells.max()) + 1) + template.cells, return_inverse=True
         )
         self.class_of = pairs // (int(template.cells.max()) + 1)
-        forest = TableForest(leaf_rows=GROUP_LEAF_ROWS, n_jobs=template.n_jobs, random_state=0)
         n_trees = N_TREES if self.even else FEW_TREES
-        self.forest = ForestSession(forest, opened, self.cells, classes=y, n_trees=n_trees)
+        forest = TableForest(
+            n_trees=n_trees, leaf_rows=GROUP_LEAF_ROWS, n_jobs=template.n_jobs, random_state=0
+        )
+        self.forest = ForestSession(forest, opened, self.cells, classes=y)
         self.shared: dict[bytes, CellProbabilities] = {}
         self.known: dict[tuple[bytes, bytes], Floats] = {}
 
@@ -173,7 +175,7 @@ class CellSession:
         def probabilities(share: Floats) -> CellProbabilities:
             seen = np.array([np.bincount(self.y[r], self.sample_weight[r], self.n_classes) for _, r in known])
             classes = LogProbabilities.mean([table.classes for table, _ in known], seen > 0.0)
-            return CellProbabilities(classes, self.forest.fit(self.sample_weight, None), share, self.class_of)
+            return CellProbabilities(classes, self.forest.fit(self.sample_weight), share, self.class_of)
 
         return self._member(weight, None, probabilities)
 
@@ -197,7 +199,7 @@ class CellSession:
     def _fit(self, rows: Mask | None, share: Floats) -> CellProbabilities:
         model = self.classes.fit(self.sample_weight, 0, rows)
         classes = model.table_ if self.even else LogProbabilities([model], self.n_classes)
-        forest = self.forest.fit(self.sample_weight, rows)
+        forest = self.forest.fit(self.sample_weight, 0, rows)
         return CellProbabilities(classes, forest, share, self.class_of)
 
     def predict(self, model: Any, rows: Mask | None = None) -> Ints:

@@ -47,9 +47,17 @@ class TableForest(ClassifierMixin, BaseEstimator):
     """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
 
     def __init__(
-        self, *, leaf_rows: float | None = None, n_jobs: int | None = None, random_state: Any = None
+        self,
+        *,
+        n_trees: int = N_TREES,
+        leaf_rows: float | None = None,
+        max_features: float | str = "sqrt",
+        n_jobs: int | None = None,
+        random_state: Any = None,
     ) -> None:
+        self.n_trees = n_trees
         self.leaf_rows = leaf_rows
+        self.max_features = max_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -59,6 +67,12 @@ class TableForest(ClassifierMixin, BaseEstimator):
         weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         session = ForestSession(self, OpenTable.of(X), index)
         return self.with_trees(session.reader, session.batches(weight, None), classes)
+
+    def open_table(
+        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> ForestSession:
+        """Open rows that other learners read too, for any number of forests; see `protocols.TableLearner`."""
+        return ForestSession(self, opened, y)
 
     def with_trees(self, reader: Any, batches: list[ExtraTreesClassifier], classes: NDArray[Any]) -> Self:
         """Become the forest of these trees.
@@ -122,6 +136,10 @@ class TableForest(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.predict_proba_table(self.table_.transform(X))
 
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels, shape (n,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(ExtraTreesClassifier()).input_tags
@@ -139,15 +157,13 @@ class ForestSession:
     Parameters
     ----------
     template : TableForest
-        What a leaf is, threads, seed.
+        Trees, of which every part is left out by its share; what a leaf is, threads, seed.
     opened : OpenTable
         The rows.
     y : ndarray of int, shape (n,)
         What the trees tell apart, from 0.
     classes : ndarray of int, shape (n,), optional
         Classes that weigh the same in every tree. Without them weights are taken as they are.
-    n_trees : int, default=100
-        Trees of a forest, of which every part is left out by its share.
     """
 
     def __init__(
@@ -156,10 +172,9 @@ class ForestSession:
         opened: OpenTable,
         y: Ints,
         classes: Ints | None = None,
-        n_trees: int = N_TREES,
     ) -> None:
         self.template, self.opened, self.reader = template, opened, opened.reader
-        self.n_trees = n_trees
+        self.n_trees = template.n_trees
         self.y, self.classes = np.asarray(y), None if classes is None else np.asarray(classes)
         self.part: Ints | None = None
         self.grown: dict[int, list[ExtraTreesClassifier]] = {}
@@ -170,8 +185,11 @@ class ForestSession:
         self.part = part
         self.grown.clear()
 
-    def fit(self, weight: Floats, rows: Mask | None = None) -> TableForest:
-        """Return the forest for these weights, shape (n,): the trees that saw no other rows than ``rows``."""
+    def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> TableForest:
+        """Return the forest for these weights, shape (n,): the trees that saw no other rows than ``rows``.
+
+        The seed is the template's, so that trees can be shared; ``seed`` is not used.
+        """
         forest = TableForest(**self.template.get_params())
         return forest.with_trees(
             self.reader, self.batches(weight, rows), np.arange(int(self.y.max(initial=0)) + 1)
@@ -223,7 +241,12 @@ class ForestSession:
         seed = np.random.SeedSequence([0 if given is None else int(given), *number]).generate_state(1)
         y, table = self.y[index], self.opened.table[index]
         leaf = smallest_leaf(self.opened.hashes[index], y, self.template.leaf_rows)
-        forest = ExtraTreesClassifier(n_trees, min_weight_fraction_leaf=leaf, random_state=int(seed[0] >> 1))
+        forest = ExtraTreesClassifier(
+            n_trees,
+            min_weight_fraction_leaf=leaf,
+            max_features=self.template.max_features,
+            random_state=int(seed[0] >> 1),
+        )
         with sklearn_threads(count_threads(self.template.n_jobs, self.opened.table.shape)):
             forest.fit(table, y, weight)
         return forest

@@ -41,6 +41,13 @@ def ranked(P: NDArray[Any], rank: int) -> Ints:
     return P.argmax(axis=1)
 
 
+def total(models: Sequence[PreparedProba], share: Floats, table: Any) -> Floats:
+    """Return the sum of the models' probabilities of prepared rows, each times its share, shape (n, K)."""
+    answers = (model.predict_proba_table(table) for model in models)
+    found: Floats = sum(of * P for of, P in zip(share, answers, strict=True))
+    return found
+
+
 class ClassProbabilities:
     """Mean class probabilities of several models, as a prepared table that members share.
 
@@ -62,9 +69,7 @@ class ClassProbabilities:
     def transform(self, X: Any) -> Floats:
         """Return the mean probabilities, shape (n, K)."""
         table = self.models[0].table_.transform(X)
-        answers = (model.predict_proba_table(table) for model in self.models)
-        total: Floats = sum(share * P for share, P in zip(self.share, answers, strict=True))
-        return total / self.share.sum(axis=0)
+        return total(self.models, self.share, table) / self.share.sum(axis=0)
 
 
 class Ranked:
@@ -94,3 +99,40 @@ class Ranked:
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
+
+
+class Averaged:
+    """A classifier whose probabilities are the mean of those of models that read one table.
+
+    Parameters
+    ----------
+    models : list of classifiers
+        Fitted on one opened table; they answer probabilities of its prepared rows.
+    share : ndarray of shape (n_models, K)
+        Weight of each in the mean, see `shares`.
+    """
+
+    def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
+        self.models, self.share = list(models), share
+        self.table_ = self.models[0].table_
+        self.classes_ = np.arange(share.shape[1])
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Mean of those of the models, shape (d,)."""
+        each: list[Any] = list(self.models)
+        return np.mean([model.feature_importances_ for model in each], axis=0)
+
+    def predict_proba_table(self, table: Any) -> Floats:
+        """Return class probabilities for ``table_.transform(X)``, shape (n, K)."""
+        found = total(self.models, self.share, table)
+        # Where models saw different classes, each class has the mean of other models.
+        return found / found.sum(axis=1, keepdims=True)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+        return self.predict_proba_table(self.table_.transform(X))
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_proba(X).argmax(axis=1)

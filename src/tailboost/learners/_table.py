@@ -60,7 +60,10 @@ class TableReader:
                     f"X is an array, but column {place} (from 0) of the data frame in fit held categories: "
                     "give a data frame, since the numbers of an array could be values or codes"
                 )
-            return np.asarray(X, dtype=np.float32)
+            with np.errstate(over="ignore"):
+                table = np.asarray(X, dtype=np.float32)
+            _refuse_infinite(table, range(table.shape[1]))
+            return table
         table = np.empty(X.shape, dtype=np.float32)
         for j, categories in enumerate(self.categories_):
             column = X.iloc[:, j]
@@ -68,15 +71,19 @@ class TableReader:
                 table[:, j] = column.to_numpy(dtype=np.float32, na_value=np.nan)
             else:
                 table[:, j] = _codes(column, categories)
-        if np.isinf(table).any():
-            names = [str(X.columns[j]) for j in np.flatnonzero(np.isinf(table).any(axis=0))]
-            raise ValueError(f"X holds infinity or a value too large for float32 in column(s) {names}")
+        _refuse_infinite(table, X.columns)
         return table
 
     @property
     def feature_types(self) -> list[str]:
         """``"c"`` for categories, ``"q"`` for numbers."""
         return ["q" if c is None else "c" for c in self.categories_]
+
+
+def _refuse_infinite(table: NDArray[np.float32], names: Any) -> None:
+    if (infinite := np.isinf(table)).any():
+        found = [str(names[j]) for j in np.flatnonzero(infinite.any(axis=0))]
+        raise ValueError(f"X holds infinity or a value too large for float32 in column(s) {found}")
 
 
 class OpenTable:

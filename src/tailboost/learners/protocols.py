@@ -7,6 +7,7 @@ let a learner do better than that. Each is optional and recognised by its method
 protocol          who has it                                        what it is for
 ================  ================================================  ======================================
 `Learner`         the classifier that a user passes as `estimator`  open the data once for all rounds
+`TableLearner`    the same                                          share one opened table with others
 `Session`         what `open_session` returns                       fit and predict on the opened rows
 `Growing`         a session                                         stop a fit when it is good enough
 `Partitioned`     a session                                         share work among the fits of a cross-fit
@@ -119,6 +120,14 @@ class Learner(Protocol):
 
     def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Open a table with n rows, with their class numbers and sample weights, shape (n,) each."""
+
+
+@runtime_checkable
+class TableLearner(Protocol):
+    """A learner of numbers and categories that may lie opened already; its members are `PreparedProba`."""
+
+    def open_table(self, opened: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
+        """Open an `OpenTable` of n rows, with their class numbers and sample weights, shape (n,) each."""
 
 
 class Member(Protocol):

@@ -36,10 +36,11 @@ from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
+from tailboost.mixture._average import averaging
 from tailboost.mixture._by_group import members_by_group
 from tailboost.mixture._curve import RateCurve, curve
 from tailboost.mixture._members import SHOWN, Margins, losses_of
-from tailboost.mixture._pool import Kinds, members_of
+from tailboost.mixture._pool import Kinds, members_of, sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of
 from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.rates import GAP, Largest, Rate, error
@@ -123,6 +124,10 @@ class ProbabilityMixture(MixtureAnswers):
     @property
     def _objective_name(self) -> str:
         return "worst_class" if self.objective is None else str(self.objective)
+
+    def _learned(self, judged: Judged) -> Judged:
+        """Return the judged rows with the averages of the models' probabilities learned on them."""
+        return averaging(judged, sources(len(judged.models.names), bool(self.averages)))
 
     def _aimed(self, rows: Rows) -> Aim:
         return Aim.of(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,22 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost._checks import positions
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Ints, Mask
 from tailboost.data import Problem, Rows, take
 from tailboost.learners._sklearn import set_seeds, weight_parameter
+from tailboost.learners._table import OpenTable
+from tailboost.learners.protocols import Averaging, Partitioned, TableLearner
 from tailboost.learners.session import constant
 from tailboost.mixture._tables import Judged, Models
 from tailboost.validation import Split
 
 Estimators = Sequence[tuple[str, Any]]
+# A fitted classifier with the class number of each column of its probabilities.
+Fit = tuple[Any, Ints]
+# Distinct rows up to which "auto" takes five folds; with more it takes three.
+FIVE_FOLDS_UP_TO = 5_000
+# The part that judged a row is kept as one byte.
+MOST_PARTS = 255
 
 
 def fit_models(
@@ -28,12 +37,15 @@ def fit_models(
     problem: Problem,
     classes: Any,
     *,
-    validation: Any,
+    cv: Any,
     weighted: bool,
     seed: int,
     n_jobs: int | None,
 ) -> tuple[Judged, Any]:
-    """Fit every estimator for the rows that judge it, and again on all rows.
+    """Fit every estimator for the rows that judge it, and what stays of it.
+
+    An estimator that reads opened tables shares one with the others of its kind, and where it is an
+    `Averaging` one its models of the folds stay. Of the others a fit to all rows stays.
 
     Parameters
     ----------
@@ -43,7 +55,7 @@ def fit_models(
         The training rows, and a validation set if there is one.
     classes : ndarray of shape (K,)
         The labels.
-    validation : "auto", "cv" or float
+    cv : "auto", int, float, splitter or iterable of splits
         As in `RobustMixtureClassifier`.
     weighted : bool
         Whether ``fit`` takes the rows' weights.
@@ -56,52 +68,173 @@ def fit_models(
     -------
     judged : Judged
         The fitted models, and their log-probabilities on rows they were not fitted on.
-    validation : str or float
+    chosen : str, int or float
         What "auto" chose.
     """
-    K = problem.n_classes
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
-    parts_held, judged_rows, rows, chosen = _split(problem, validation, seed, all(frozen))
-    fitter = _Fitter(problem, weighted)
-    seeded = [e if f else _seeded(e, seed) for (_, e), f in zip(estimators, frozen, strict=True)]
-    # For each part that is held out a fit without it; and one fit on all rows that stays.
-    everything = np.ones(len(problem.y), dtype=bool)
-    to_fit = [(n, e) for (n, _), e, f in zip(estimators, seeded, frozen, strict=True) if not f]
-    wanted = [(*named, ~held) for named in to_fit for held in parts_held]
-    wanted += [(*named, everything) for named in to_fit]
-    fits = Parallel(n_jobs=n_jobs)(delayed(fitter)(*each) for each in wanted)
-    parts = iter(fits[: len(fits) - len(to_fit)])
-    whole = iter(fits[len(fits) - len(to_fit) :])
-    models = Models([name for name, _ in estimators], K, [], [])
-    logs = []
-    for i, (estimator, is_frozen) in enumerate(zip(seeded, frozen, strict=True)):
-        if is_frozen:
-            model, columns = estimator, _columns_of(estimator, classes, estimators[i][0])
+    parts = Parts.of(problem, cv, seed, all(frozen))
+    judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
+    fits = _fits(estimators, problem, parts, weighted=weighted, seed=seed, n_jobs=n_jobs)
+    names = [name for name, _ in estimators]
+    models, logs = Models(names, problem.n_classes, [], []), []
+    for i, (name, estimator) in enumerate(estimators):
+        if frozen[i]:
+            kept, of_parts = (estimator, _columns_of(estimator, classes, name)), []
         else:
-            model, columns = next(whole)
-        models.fitted.append(model)
-        models.columns.append(columns)
+            *of_parts, kept = fits[i]
+        models.fitted.append(kept[0])
+        models.columns.append(kept[1])
         if problem.validation is not None:
-            X_val, judged = problem.validation
-            logs.append(models.logs(i, model, X_val, len(judged.y)))
-        elif is_frozen:
-            logs.append(models.logs(i, model, take(problem.X, judged_rows), int(judged_rows.sum())))
+            X_val, own = problem.validation
+            logs.append(models.logs(i, *kept, X_val, len(own.y)))
+        elif frozen[i]:
+            logs.append(models.logs(i, *kept, take(problem.X, judged_rows), int(judged_rows.sum())))
         else:
-            logs.append(_out_of_fold(models, i, parts_held, parts, problem.X)[judged_rows])
-    return Judged.of(models, logs, rows), chosen
+            out_of_fold = np.zeros((len(problem.y), problem.n_classes))
+            for held, fit in zip(parts.held, of_parts, strict=True):
+                out_of_fold[held] = models.logs(i, *fit, take(problem.X, held), int(held.sum()))
+            logs.append(out_of_fold[judged_rows])
+    judged = Judged.of(models, logs, parts.rows)
+    if problem.split_by is not None and problem.validation is None:  # rows that stay together draw together
+        judged = replace(judged, rows=replace(judged.rows, lots=parts.rows.lots))
+    return judged, parts.chosen
 
 
-def _split(
-    problem: Problem, validation: Any, seed: int, all_frozen: bool
-) -> tuple[list[Mask], Mask, Rows, Any]:
-    """Return the parts to hold out, which rows they are together, the rows that judge, and the scheme."""
-    if problem.validation is not None:
-        return [], np.zeros(len(problem.y), dtype=bool), problem.validation[1], "X_val"
-    if all_frozen and validation in ("auto", "cv"):  # nothing is fitted, so that every row judges
-        words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
-        return [], np.ones(len(problem.y), dtype=bool), replace(problem.rows, words=words), "frozen"
-    split = Split.of(problem, validation, seed)
-    return split.parts, split.fold >= 0, split.judged(problem.rows, "probabilities"), split.validation
+def _fits(
+    estimators: Estimators,
+    problem: Problem,
+    parts: Parts,
+    *,
+    weighted: bool,
+    seed: int,
+    n_jobs: int | None,
+) -> dict[int, list[Fit]]:
+    """Return, for each estimator that is not frozen, a fit without each part, and last the one that stays."""
+    seeded = {
+        i: (name, _seeded(estimator, seed))
+        for i, (name, estimator) in enumerate(estimators)
+        if not isinstance(estimator, FrozenEstimator)
+    }
+    sharing = [i for i, (_, estimator) in seeded.items() if isinstance(estimator, TableLearner)]
+    others = [i for i in seeded if i not in sharing]
+    fits = dict[int, list[Fit]]()
+    if sharing:
+        share = _OneTable(problem, parts, seed)
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(share)(*seeded[i]) for i in sharing)
+        fits |= dict(zip(sharing, found, strict=True))
+    wanted = [*parts.fitted, np.ones(len(problem.y), dtype=bool)]
+    fitter = _Fitter(problem, weighted)
+    found = Parallel(n_jobs=n_jobs)(delayed(fitter)(*seeded[i], rows) for i in others for rows in wanted)
+    return fits | {i: found[j * len(wanted) :][: len(wanted)] for j, i in enumerate(others)}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows that are held out together, one part after the other, and those that are fitted meanwhile.
+
+    Parameters
+    ----------
+    held, fitted : list of ndarray of bool, shape (n,)
+        The rows of each part, and those that its models are fitted on.
+    rows : Rows
+        All that are held out at some time, or that judge instead.
+    chosen : str, int or float
+        The scheme, for people.
+    """
+
+    held: list[Mask]
+    fitted: list[Mask]
+    rows: Rows
+    chosen: Any
+
+    @classmethod
+    def of(cls, problem: Problem, cv: Any, seed: int, all_frozen: bool) -> Parts:
+        """Choose them as ``cv`` says.
+
+        Raises
+        ------
+        ValueError
+            If they cannot be chosen so, or rows that must stay together would be separated.
+        """
+        if problem.validation is not None:
+            return cls([], [], problem.validation[1], "X_val")
+        if isinstance(cv, str) and all_frozen:  # nothing is fitted, so that every row judges
+            words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
+            return cls([], [], replace(problem.rows, words=words), "frozen")
+        if isinstance(cv, (str, Real)):
+            split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
+            held = split.parts
+            return cls(
+                held, [~part for part in held], split.judged(problem.rows, "probabilities"), split.validation
+            )
+        return cls._given(problem, cv)
+
+    @classmethod
+    def _given(cls, problem: Problem, cv: Any) -> Parts:
+        n, place = len(problem.y), np.full(problem.n_given, -1)
+        place[problem.used] = np.arange(n)
+        if hasattr(cv, "split"):  # it is asked about the rows that weigh something
+            splits, place = list(cv.split(problem.X, problem.y, problem.split_by)), np.arange(n)
+        else:
+            splits = list(cv)
+        if not 1 <= len(splits) <= MOST_PARTS:
+            raise ValueError(f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible")
+        fold, held, fitted = np.full(n, -1), [], []
+        for j, (train, test) in enumerate(splits):
+            part, rest = (_marked(rows, place, j) for rows in (test, train))
+            if (part & rest).any():
+                raise ValueError(f"cv: split {j} fits rows that it also holds out")
+            if (fold[part] >= 0).any():
+                raise ValueError(f"cv: split {j} holds out rows that an earlier one held out; once is enough")
+            if not part.any() or not rest.any():
+                raise ValueError(f"cv: split {j} leaves no rows to {'fit' if part.any() else 'judge'} on")
+            if problem.split_by is not None and np.isin(problem.split_by[part], problem.split_by[rest]).any():
+                raise ValueError(
+                    f"cv: split {j} separates rows of one value of split_by, which must stay together; "
+                    "GroupKFold keeps them so"
+                )
+            fold[part] = j
+            held.append(part)
+            fitted.append(rest)
+        judged = fold >= 0
+        words = (
+            f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
+        )
+        rows = replace(problem.rows, fold=fold.astype(np.uint8)).part(judged)
+        return cls(held, fitted, replace(rows, words=words), "splits")
+
+    @property
+    def fold(self) -> Ints:
+        """The part of each row, −1 for one that is never held out, shape (n,)."""
+        fold = np.full(len(self.held[0]), -1)
+        for j, part in enumerate(self.held):
+            fold[part] = j
+        return fold
+
+    @property
+    def whole(self) -> bool:
+        """Whether each row is held out once, and fitted by all other parts."""
+        return len(self.held) > 1 and bool((self.fold >= 0).all()) and self.complementary
+
+    @property
+    def complementary(self) -> bool:
+        """Whether all rows are fitted that are not held out."""
+        return all(np.array_equal(rest, ~part) for part, rest in zip(self.held, self.fitted, strict=True))
+
+
+def _marked(rows: Any, place: Ints, split: int) -> Mask:
+    """Return a mask of the rows of positive weight that are named by their numbers, or by a mask, of all."""
+    rows = np.asarray(rows)
+    if rows.dtype == np.bool_ and rows.shape == place.shape:
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ValueError(f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one")
+    if rows.size and not (rows.min() >= 0 and rows.max() < len(place)):
+        raise ValueError(f"cv: split {split} names row {rows.max():,}, but there are {len(place):,} rows")
+    found = place[rows.astype(np.intp)]
+    marked = np.zeros(np.count_nonzero(place >= 0), dtype=bool)
+    marked[found[found >= 0]] = True
+    return marked
 
 
 @dataclass(frozen=True)
@@ -111,7 +244,7 @@ class _Fitter:
     problem: Problem
     weighted: bool
 
-    def __call__(self, name: str, estimator: Any, rows: Mask) -> tuple[Any, Ints]:
+    def __call__(self, name: str, estimator: Any, rows: Mask) -> Fit:
         problem, everything = self.problem, bool(rows.all())
         present, y = np.unique(problem.y[rows], return_inverse=True)
         if len(present) == 1:  # many classifiers refuse it
@@ -121,21 +254,45 @@ class _Fitter:
         try:
             model.fit(problem.X if everything else take(problem.X, rows), y, **params)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"estimators: {name!r} ({type(model).__name__}) in fit: {error}") from error
+            raise _in_fit(name, model, error) from error
         return model, present[np.asarray(model.classes_, dtype=np.intp)]
 
 
-def _out_of_fold(
-    models: Models, i: int, held: list[Mask], fits: Iterator[tuple[Any, Ints]], X: Any
-) -> Floats:
-    """Return the log-probabilities of every row from the model that did not see it."""
-    logs = np.zeros((len(held[0]), models.n_classes))
-    of_all = models.columns[i]
-    for rows in held:
-        model, models.columns[i] = next(fits)
-        logs[rows] = models.logs(i, model, take(X, rows), int(rows.sum()))
-    models.columns[i] = of_all
-    return logs
+def _in_fit(name: str, estimator: Any, error: Exception) -> ValueError:
+    return ValueError(f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}")
+
+
+class _OneTable:
+    """Fits learners that read opened tables to the rows of a problem, which it opens once for all.
+
+    Parameters
+    ----------
+    problem : Problem
+        The rows.
+    parts : Parts
+        The rows to hold out together.
+    seed : int
+        For a session that draws.
+    """
+
+    def __init__(self, problem: Problem, parts: Parts, seed: int) -> None:
+        self.problem, self.parts, self.seed = problem, parts, seed
+        self.opened = OpenTable.of(problem.X)
+
+    def __call__(self, name: str, learner: Any) -> list[Fit]:
+        problem, weight, kept = self.problem, self.problem.weight, None
+        try:
+            session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
+        except (TypeError, ValueError) as error:
+            raise _in_fit(name, learner, error) from error
+        parts = self.parts
+        if parts.held and parts.complementary and isinstance(session, Partitioned):
+            session.leave_out(parts.fold)
+        models = [session.fit(weight, self.seed, rows) for rows in parts.fitted]
+        if parts.whole and isinstance(session, Averaging):
+            kept = session.mean(models, weight, parts.fitted)
+        kept = session.fit(weight, self.seed) if kept is None else kept
+        return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
 
 
 def _columns_of(frozen: Any, classes: Any, name: str) -> Ints:

@@ -216,8 +216,7 @@ def name_of(member: Member, classes: Any) -> str:
         return "; ".join(of_each[:SHOWN]) + ("; …" if len(of_each) > SHOWN else "")
     if not isinstance(member, (Shifted, ShiftedByUnit, Tempered, Constant)):
         return str(member.words(classes))
-    names = [member.table_.names[i] for i in member.source]
-    of = names[0] if len(names) == 1 else f"mean({', '.join(names)})"
+    of = _name_of_source(member)
     if isinstance(member, Constant):
         return f"constant {classes[member.answer]}"
     if isinstance(member, Tempered):
@@ -225,6 +224,16 @@ def name_of(member: Member, classes: Any) -> str:
     if isinstance(member, ShiftedByUnit):
         return f"{of}, unit weights {_ratio(member.weight)}"
     return of if not member.shift.any() else f"{of}, class weights {_ratio(np.exp(member.shift))}"
+
+
+def _name_of_source(member: Any) -> str:
+    models, source = member.table_, member.source
+    names = [models.names[i] for i in source]
+    average = next((each for each in models.averages if each.source == source), None)
+    if average is None:
+        return names[0] if len(names) == 1 else f"mean({', '.join(names)})"
+    weight = dict(zip(source, average.weights, strict=True))
+    return " + ".join(f"{weight[i]:.2g} {models.names[i]}" for i in average.asked.tolist())
 
 
 def _ratio(weights: Floats) -> str:

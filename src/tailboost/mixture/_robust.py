@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import make_pipeline
 from sklearn.utils import Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost._checks import as_pandas, n_rows_of, refuse_missing
+from tailboost._checks import n_rows_of, numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
@@ -32,16 +30,17 @@ from tailboost.classifiers._input import (
 from tailboost.classifiers._known_rows import holds_fitted, noting_seen
 from tailboost.classifiers._parameters import naming_near
 from tailboost.data import Problem, Rows, take
-from tailboost.io import TableEncoder
 from tailboost.learners import HistBoostClassifier
+from tailboost.learners._forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
-from tailboost.mixture._fitting import check_estimators, fit_models
+from tailboost.mixture._fitting import MOST_PARTS, check_estimators, fit_models
 from tailboost.mixture._rated import costs_of
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.targets import restored, storable
+from tailboost.validation import N_FOLDS
 
 
 @documented
@@ -61,8 +60,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
         ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
-        has not seen. None takes boosted trees (`HistBoostClassifier`), a random forest and extra trees;
-        text and categories in a data frame are fine.
+        has not seen. None takes boosted trees (`HistBoostClassifier`) and extremely randomised trees, which
+        read one table of numbers and categories.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
         What is made small: the largest error of a class, a group, a (class, group) cell, the mean loss of the
         worst share ``alpha`` of the rows, the mean error; or any rate of `tailboost.rates`, or the largest
@@ -80,11 +79,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     mean_budget : float in [0, 1], optional
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on; or that
         of a member whose difference from the best is within one standard error: what is tied is free.
-    validation : {"auto", "cv"} or float in (0, 1), default="auto"
-        Rows on which λ is chosen: out of fold by five-fold cross-fitting, or a held-out fraction. "auto" is
-        ``X_val`` where `fit` is given one, else "cv" up to 50,000 distinct rows or where a held-out fifth
-        would have fewer than 20 rows of a class in a group, and 0.2 beyond. The models that stay are fitted
-        on all rows. Where all estimators are frozen, "auto" and "cv" choose on all rows given.
+    cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
+        Rows on which λ is chosen. An int is that many folds: out-of-fold probabilities of all rows; a float
+        is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row
+        numbers, says itself what is held out, each row once at most. "auto" is ``X_val`` where `fit` is given
+        one, else five folds, three of more than 5,000 distinct rows; of more than 50,000 a fifth is held out
+        if it has 20 rows of each class in a group. What stays of an estimator is fitted on all rows; of
+        boosted trees (`HistBoostClassifier`) it is the mean of the models of the folds, where these are
+        complements of each other. Where all estimators are frozen, "auto" chooses on all rows given.
     n_thresholds : int, default=40
         Shifts of every model.
     shrinkage : float ≥ 0, default=10.0
@@ -94,7 +96,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         the variance of its n + s rows, and where e is a kernel estimate (Azzalini 1981): a row near the
         threshold counts in part on either side. What is reported are the plain errors; 0 believes them.
     averages : bool, default=True
-        Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three.
+        Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three. Their
+        weights, at least 0, and an offset for each class are those of the least log loss on the rows λ is
+        chosen on, drawn towards even weights and no offsets by 10 pseudo-rows (a logarithmic opinion pool
+        [4]_). Where the weights sum to more than 1, the models together are surer than each by itself.
     shares : bool or "auto", default="auto"
         Whether draws from the probabilities join; "auto" for a CVaR.
     include_constants : bool, default=True
@@ -143,8 +148,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         What λ minimises.
     guarantee_ : Guarantee
         What was achieved, in words.
-    validation_ : str or float
-        What "auto" chose; "frozen" where all rows judge frozen estimators.
+    validation_ : str, int or float
+        What "auto" chose: "cv", a fraction, "X_val", or "frozen" where all rows judge frozen estimators.
     n_features_in_ : int
         Columns of X in `fit`.
 
@@ -166,6 +171,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     .. [2] A. Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, section 4.1.
     .. [3] A. Azzalini, "A note on the estimation of a distribution function and quantiles by a kernel
        method", Biometrika 68, 1981.
+    .. [4] C. Genest and J. Zidek, "Combining probability distributions", Statistical Science 1, 1986.
 
     Examples
     --------
@@ -191,7 +197,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "mean_budget": [Interval(Real, 0, 1, closed="both"), None],
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv"})],
+        "cv": [
+            Interval(Real, 0, 1, closed="neither"),
+            Interval(Integral, 2, MOST_PARTS, closed="both"),
+            StrOptions({"auto"}),
+            "cv_object",
+        ],
         "n_thresholds": [Interval(Integral, 0, None, closed="left")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
         "averages": ["boolean"],
@@ -213,7 +224,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         alpha: float | None = None,
         max_error: Any = None,
         mean_budget: float | None = None,
-        validation: Any = "auto",
+        cv: Any = "auto",
         n_thresholds: int = 40,
         shrinkage: float = 10.0,
         averages: bool = True,
@@ -230,7 +241,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.alpha = alpha
         self.max_error = max_error
         self.mean_budget = mean_budget
-        self.validation = validation
+        self.cv = cv
         self.n_thresholds = n_thresholds
         self.shrinkage = shrinkage
         self.averages = averages
@@ -275,9 +286,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._set_params("estimators", **params)
         return self
 
-    def _chosen_estimators(self, X: Any = None) -> list[tuple[str, Any]]:
+    def _chosen_estimators(self) -> list[tuple[str, Any]]:
         if self.estimators is None:
-            return default_estimators(as_pandas(X))
+            return default_estimators()
         return [
             (pair[0], named_learner(pair[1], f"estimators: {pair[0]!r}"))
             if isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], str)
@@ -302,6 +313,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         sample_weight: Any = None,
         groups: Any = None,
         costs: Any = None,
+        split_by: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         groups_val: Any = None,
@@ -323,8 +335,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             ``groups_at_prediction=True`` alone.
         costs : array-like of shape (n, K), optional
             What each answer costs in each row, columns in the order of ``classes_``, for ``rates.cost()``.
+        split_by : array-like of shape (n,), optional
+            Who or what each row is of: a patient, a site, a week. Rows of one value stay together in folds,
+            in held-out rows and in the halves behind `unit_estimates_`, so that these are about others. The
+            `shrinkage` then counts values, not rows.
         X_val, y_val, groups_val, sample_weight_val, costs_val : optional
-            Rows to choose λ on, which no estimator was fitted on; needs ``validation="auto"``.
+            Rows to choose λ on, which no estimator was fitted on; needs ``cv="auto"``.
 
         Returns
         -------
@@ -337,17 +353,23 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """
         X, y = unpack(X, y)
         check_parameters(self, groups)
-        estimators = self._chosen_estimators(X)
+        estimators = self._chosen_estimators()
         self._check_names(estimators)
         check_estimators(estimators, sample_weight is not None)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         problem = read_problem(self, self, X, y, sample_weight, groups, None)
+        if split_by is not None:
+            problem.split_by = numbered(split_by, "split_by", problem.n_given)[problem.used]
         if groups is not None:
             self._check_columns()
         if validation.given:
             check_group_arguments(groups, validation)
-            check_validation(validation, self.validation)
+            if not (isinstance(self.cv, str) and self.cv == "auto"):
+                raise ValueError(f"cv={self.cv!r} and X_val were both given; use cv='auto'")
+            check_validation(validation, "auto")
+            if split_by is not None:
+                raise ValueError("split_by and X_val were both given, but X_val is not split")
             X_val, rows_val = judged_rows(self, self, validation, "_val", "the {:,} rows of X_val")
             if not frozen:
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
@@ -363,11 +385,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             estimators,
             problem,
             self.classes_,
-            validation=self.validation,
+            cv=N_FOLDS if self.cv is None else self.cv,
             weighted=sample_weight is not None,
             seed=seed,
             n_jobs=self.n_jobs,
         )
+        judged = self._learned(judged)
         if stated is None:
             self._settle(judged)
         elif problem.validation is not None:
@@ -451,6 +474,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if groups is not None:
             mix._name_groups(groups)
         judged = mix._judged_by(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        judged = mix._learned(judged)
         if (stated := mix._stated) is None:
             mix._settle(judged)
         else:
@@ -502,29 +526,17 @@ def _places(problem: Problem, judged: Rows) -> Any:
     return np.searchsorted(problem.used, judged.given.index)
 
 
-def default_estimators(X: Any = None) -> list[tuple[str, Any]]:
+def default_estimators() -> list[tuple[str, Any]]:
     """Return the estimators that ``estimators=None`` stands for.
-
-    Parameters
-    ----------
-    X : optional
-        The table to fit on. Where it is a data frame with text or categories, a `TableEncoder` stands before
-        the forests, which take numbers alone.
 
     Returns
     -------
     list of (str, estimator)
     """
-    text = hasattr(X, "iloc") and X.select_dtypes(exclude=["number", "bool"]).shape[1] > 0
-
-    def on_numbers(forest: Any) -> Any:
-        return make_pipeline(TableEncoder(), forest) if text else forest
-
     return [
         (
             "boosted",
             HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False),
         ),
-        ("forest", on_numbers(RandomForestClassifier(min_samples_leaf=2))),
-        ("extra", on_numbers(ExtraTreesClassifier(min_samples_leaf=2))),
+        ("forest", TableForest(n_trees=120, leaf_rows=2.0, max_features=0.5)),
     ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
 
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
@@ -18,6 +19,7 @@ from tailboost.combiners.ensemble import wrong_answers
 from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows, take
+from tailboost.learners.protocols import PreparedProba
 from tailboost.mixture._order import better_order
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
@@ -27,6 +29,25 @@ SUM_TOLERANCE = 1e-2
 
 # Numbers of the models whose log-probabilities are averaged; one alone is the model itself.
 Source = tuple[int, ...]
+
+
+class Averaging(Protocol):
+    """How the log-probabilities of a source of several models are averaged."""
+
+    @property
+    def source(self) -> Source:
+        """Numbers of the models."""
+
+    @property
+    def weights(self) -> Floats:
+        """Their weights."""
+
+    @property
+    def asked(self) -> Ints:
+        """Numbers of the models that it takes."""
+
+    def __call__(self, logs: Iterable[Floats]) -> Floats:
+        """Return the average of the log-probabilities of these, shape (n, K)."""
 
 
 class LogTable:
@@ -44,6 +65,8 @@ class LogTable:
         How many models there are.
     X : table of n rows, optional
         Features of the rows, for members that infer groups from them.
+    averages : sequence of Averaging
+        Of sources of several models; the mean is even for a source that has none.
     """
 
     def __init__(
@@ -53,34 +76,40 @@ class LogTable:
         groups: Ints | None = None,
         n_models: int = 0,
         X: Any = None,
+        averages: Sequence[Averaging] = (),
     ) -> None:
         self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
-        self.n_models, self.X = n_models, X
+        self.n_models, self.X, self.averages = n_models, X, averages
         self._known: dict[Any, Floats] = {}
 
     @classmethod
-    def of(cls, tables: Sequence[Floats], groups: Ints | None = None) -> LogTable:
+    def of(
+        cls, tables: Sequence[Floats], groups: Ints | None = None, averages: Sequence[Averaging] = ()
+    ) -> LogTable:
         """Return the table of log-probabilities that are all there."""
-        return cls(len(tables[0]), lambda i: tables[i], groups, len(tables))
+        return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), averages=averages)
 
     def knowing(self, groups: Ints | None) -> LogTable:
         """Return the table with the groups of the rows."""
-        return LogTable(self.n_rows, self._of_model, groups, self.n_models, self.X)
+        return LogTable(self.n_rows, self._of_model, groups, self.n_models, self.X, self.averages)
 
     def beside(self, X: Any) -> LogTable:
         """Return the table with the features of the rows."""
-        return LogTable(self.n_rows, self._of_model, self.groups, self.n_models, X)
+        return LogTable(self.n_rows, self._of_model, self.groups, self.n_models, X, self.averages)
 
     def part(self, rows: Ints) -> LogTable:
         """Return the table of some rows, by their numbers."""
         groups = None if self.groups is None else self.groups[rows]
         X = None if self.X is None else take(self.X, rows)
-        return LogTable(len(rows), lambda i: self[(i,)][rows], groups, self.n_models, X)
+        return LogTable(len(rows), lambda i: self[(i,)][rows], groups, self.n_models, X, self.averages)
 
     def __getitem__(self, source: Source) -> Floats:
         if source not in self._known:
+            average = next((each for each in self.averages if each.source == source), None)
             if len(source) == 1:
                 self._known[source] = self._of_model(source[0])
+            elif average is not None:
+                self._known[source] = average(self[(i,)] for i in average.asked.tolist())
             else:
                 total = np.zeros_like(self[source[:1]])
                 for i in source:
@@ -178,23 +207,63 @@ class Models:
         The models; none where only probabilities were given.
     columns : list of ndarray
         Class number of each column of a model's probabilities.
+    averages : tuple of Averaging
+        Those of several models that were learned.
     """
 
     names: list[str]
     n_classes: int
     fitted: list[Any]
     columns: list[Ints]
+    averages: tuple[Averaging, ...] = ()
 
     def transform(self, X: Any) -> LogTable:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        return LogTable(n, lambda i: self.logs(i, self.fitted[i], X, n), None, len(self.names), X)
+        read = cache(lambda reader: reader.transform(X))  # models of one opened table share its reader
+        return LogTable(
+            n,
+            lambda i: self.logs(i, self.fitted[i], self.columns[i], X, n, read),
+            None,
+            len(self.names),
+            X,
+            self.averages,
+        )
 
-    def logs(self, i: int, model: Any, X: Any, n_rows: int) -> Floats:
-        """Return the log-probabilities of a model under the name of model i."""
-        P = np.asarray(model.predict_proba(X))
+    def logs(
+        self,
+        i: int,
+        model: Any,
+        columns: Ints,
+        X: Any,
+        n_rows: int,
+        read: Callable[[Any], Any] | None = None,
+    ) -> Floats:
+        """Return the log-probabilities of a model under the name of model i.
+
+        Parameters
+        ----------
+        i : int
+            Whose name it has.
+        model : classifier
+            One with `PreparedProba` answers from a table that is read by ``read``.
+        columns : ndarray
+            Class number of each column of its probabilities.
+        X : table of n rows
+            The rows.
+        n_rows : int
+            n.
+        read : callable, optional
+            ``read(model.table_)`` returns the rows as the model's table prepares them.
+        """
         whole = np.zeros((n_rows, self.n_classes))
-        whole[:, self.columns[i]] = P
+        if isinstance(model, PreparedProba) and not isinstance(model, FrozenEstimator):
+            # Fitted on an opened table, it knows the columns, not the names that scikit-learn asks for.
+            whole[:, columns] = model.predict_proba_table(
+                model.table_.transform(X) if read is None else read(model.table_)
+            )
+        else:
+            whole[:, columns] = model.predict_proba(X)
         return logs_of(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
 
     def given(
@@ -230,7 +299,7 @@ class Models:
             name: logs_of(in_class_order(P, words[name], classes), words[name], n_rows, self.n_classes, of)
             for name, P in probabilities.items()
         }
-        return LogTable(n_rows, lambda i: logs[self.names[i]], None, len(self.names))
+        return LogTable(n_rows, lambda i: logs[self.names[i]], None, len(self.names), averages=self.averages)
 
 
 @dataclass(frozen=True)
@@ -280,7 +349,7 @@ class Judged:
     @property
     def table(self) -> LogTable:
         """The log-probabilities by source."""
-        return LogTable.of(self.logs, self.rows.groups)
+        return LogTable.of(self.logs, self.rows.groups, self.models.averages)
 
     def kept(self) -> Judged:
         """Return these: members can be made and asked again."""

@@ -1,0 +1,166 @@
+"""How the models behind a mixture are fitted, and what is kept of them."""
+
+import numpy as np
+import pytest
+from conftest import noisy
+from sklearn.model_selection import KFold, TimeSeriesSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from tailboost import RobustMixtureClassifier
+from tailboost.data import Problem
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners._forest import TableForest
+from tailboost.learners._table import OpenTable
+from tailboost.mixture._fitting import fit_models
+from tailboost.validation import Split
+
+
+def problem_of(X, y):
+    n = len(y)
+    return Problem(X, y, np.ones(n), None, int(y.max()) + 1, np.arange(n), n, None)
+
+
+def judged_by(estimators, problem, **options):
+    classes = np.arange(problem.n_classes)
+    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None} | options
+    return fit_models(estimators, problem, classes, **options)[0]
+
+
+def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, (300, 4)).astype(float)  # every fold has all values, so that all cuts are the same
+    y = (X[:, 0] + X[:, 1] > 5).astype(int) + (rng.random(300) < 0.2)
+    problem = problem_of(X, y)
+    judged = judged_by([("boosted", HistBoostClassifier(n_estimators=5))], problem)
+    parts = Split.of(problem, 5, 0).parts
+    alone = [HistBoostClassifier(n_estimators=5).fit(X[~held], y[~held]) for held in parts]
+    for held, model in zip(parts, alone, strict=True):
+        np.testing.assert_allclose(np.exp(judged.logs[0][held]), model.predict_proba(X[held]), rtol=1e-5)
+    fresh = rng.integers(0, 6, (50, 4)).astype(float)
+    mean = np.mean([model.predict_proba(fresh) for model in alone], axis=0)
+    np.testing.assert_allclose(np.exp(judged.models.transform(fresh)[(0,)]), mean, rtol=1e-5)
+    np.testing.assert_allclose(judged.models.fitted[0].predict_proba(fresh), mean, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cv", [5, 0.3])
+def test_a_forest_does_not_know_the_rows_that_judge_it(cv):
+    X = np.random.default_rng(1).normal(size=(400, 5))
+    y = np.random.default_rng(2).integers(
+        0, 2, 400
+    )  # noise: who has seen a row knows it, who has not, cannot
+    judged = judged_by([("forest", TableForest(n_trees=30, leaf_rows=1.0))], problem_of(X, y), cv=cv)
+    errors = judged.logs[0].argmax(axis=1) != judged.rows.y
+    assert 0.35 < errors.mean() < 0.65
+    kept = judged.models.fitted[0]
+    assert len([tree for batch in kept.batches_ for tree in batch.estimators_]) == 30
+    assert np.mean(kept.predict(X) == y) > 0.9
+
+
+def test_the_default_models_read_one_table(monkeypatch):
+    X, y = noisy(3, n=120, K=3)
+    read, open_table = [], OpenTable.of
+    monkeypatch.setattr(OpenTable, "of", lambda table: read.append(len(table)) or open_table(table))
+    mix = RobustMixtureClassifier(n_thresholds=5, random_state=0).fit(X, y)
+    assert read == [120]
+    np.testing.assert_array_equal(mix.fit(X, y).predict(X), mix.set_params(n_jobs=2).fit(X, y).predict(X))
+
+
+def test_a_number_beyond_float32_is_refused_and_named():
+    X, y = noisy(3, n=60, K=2)
+    X[7, 1] = 1e300
+    with pytest.raises(ValueError, match=r"too large for float32 in column\(s\) \['1'\]"):
+        RobustMixtureClassifier(random_state=0).fit(X, y)
+    X[7, 1] = 0.0
+    mix = RobustMixtureClassifier(n_thresholds=5, random_state=0).fit(X, y)
+    X[7, 1] = 1e300
+    with pytest.raises(ValueError, match="too large for float32"):
+        mix.predict(X)
+
+
+def persons(n=60, times=4, seed=0):
+    """Rows of persons: nearly the same several times, with a label that is chance and the person's own."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n), times)
+    X = rng.normal(size=(n, 3))[who] + 1e-3 * rng.normal(size=(n * times, 3))
+    return X, rng.integers(0, 2, n)[who], who
+
+
+def test_rows_of_one_person_stay_together():
+    X, y, who = persons()
+    tree = [("tree", DecisionTreeClassifier(random_state=0))]
+    options = {"include_constants": False, "random_state": 0}
+    apart = RobustMixtureClassifier(tree, **options).fit(X, y)
+    together = RobustMixtureClassifier(tree, **options).fit(X, y, split_by=[f"person {w}" for w in who])
+    assert apart.unit_estimates_.max() < 0.15  # it has seen the persons that it is judged on
+    assert 0.3 < together.unit_estimates_.mean() < 0.7  # of others it knows nothing
+    rows = together._judged.rows
+    for of_rows in (rows.fold, rows.halves()):
+        assert all(len(set(of_rows[who == w].tolist())) == 1 for w in range(60))
+    held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, split_by=who)
+    assert len(held._judged.rows.y) == 60
+    assert 0.2 < held.unit_errors_.mean() < 0.8
+
+
+def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
+    X, y = noisy(4, n=120, K=2)
+    weight = np.where(np.arange(120) % 10 == 3, 0.0, 1.0)  # rows without weight are not there
+    splits = list(KFold(4).split(X))
+    by_splits = RobustMixtureClassifier([("bayes", GaussianNB())], cv=splits).fit(X, y, weight)
+    masks = [(np.isin(np.arange(120), a), np.isin(np.arange(120), b)) for a, b in splits]
+    by_masks = RobustMixtureClassifier([("bayes", GaussianNB())], cv=masks).fit(X, y, weight)
+    used = np.flatnonzero(weight)
+    logs = np.empty((len(used), 2))
+    for a, b in splits:
+        a, b = np.intersect1d(a, used), np.intersect1d(b, used)
+        logs[np.searchsorted(used, b)] = GaussianNB().fit(X[a], y[a]).predict_log_proba(X[b])
+    for mix in (by_splits, by_masks):
+        np.testing.assert_allclose(mix._judged.logs[0], np.maximum(logs, np.log(1e-6)), atol=1e-5)
+        assert mix.validation_ == "splits"
+    by_splitter = RobustMixtureClassifier([("bayes", GaussianNB())], cv=KFold(4)).fit(X[used], y[used])
+    words = by_splitter._judged.rows.words
+    assert words == "out-of-fold probabilities of 108 of the 108 training rows (4 splits)"
+    assert len(np.unique(RobustMixtureClassifier(cv=7, n_thresholds=2).fit(X, y)._judged.rows.fold)) == 7
+
+
+def test_of_ordered_rows_the_later_ones_judge():
+    X, y = noisy(5, n=100, K=2)
+    mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), n_thresholds=2, random_state=0).fit(X, y)
+    assert len(mix._judged.rows.y) == 75
+    alone = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1).fit(X, y)
+    # Nothing is left of the folds: each knows a part of the past.
+    np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        ([([0, 1], [1, 2])], "cv: split 0 fits rows that it also holds out"),
+        ([([0, 1], [2]), ([0, 1], [2, 3])], "cv: split 1 holds out rows that an earlier one held out"),
+        ([([0, 1], [])], "cv: split 0 leaves no rows to judge on"),
+        ([([0, 99], [1])], "cv: split 0 names row 99, but there are 40 rows"),
+        ([([0.5], [1])], "cv: split 0 must be two arrays of row numbers"),
+        (KFold(4), "cv: split 0 separates rows of one value of split_by"),
+        ([], "cv makes 0 splits"),
+    ],
+)
+def test_splits_that_cannot_be(cv, message):
+    X, y, who = persons(10)
+    with pytest.raises(ValueError, match=message):
+        RobustMixtureClassifier(cv=cv).fit(X, y, split_by=np.roll(who, 1) if hasattr(cv, "split") else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"split_by": [1, 2]}, "split_by has 2 rows, X has 40"),
+        ({"split_by": [None] * 40}, "split_by contains NaN or None"),
+        ({"split_by": [1] * 40, "X_val": 1, "y_val": 1}, "split_by and X_val were both given"),
+        ({"split_by": [1] * 40}, "none can be held out"),
+    ],
+)
+def test_persons_that_cannot_be(given, message):
+    X, y, _ = persons(10)
+    given = {k: {"X_val": X, "y_val": y}.get(k, v) for k, v in given.items()}
+    with pytest.raises(ValueError, match=message):
+        RobustMixtureClassifier().fit(X, y, **given)
