@@ -55,6 +55,21 @@ _KNOWN_PARTS = frozenset(
     {
         "numpy.dtype",
         *(f"{m}.{c}" for m in ("pathlib", "pathlib._local") for c in ("PosixPath", "WindowsPath")),
+        *(
+            f"sklearn.model_selection._split.{c}"  # parameters that say how rows are split
+            for c in (
+                "KFold",
+                "StratifiedKFold",
+                "GroupKFold",
+                "StratifiedGroupKFold",
+                "TimeSeriesSplit",
+                "LeaveOneGroupOut",
+                "ShuffleSplit",
+                "StratifiedShuffleSplit",
+                "GroupShuffleSplit",
+                "PredefinedSplit",
+            )
+        ),
         "sklearn.utils._bunch.Bunch",  # a dict: the models of a VotingClassifier by name
         "sklearn.tree._tree.Tree",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",

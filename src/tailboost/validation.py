@@ -355,7 +355,13 @@ class Split:
 
     @classmethod
     def of(
-        cls, problem: Problem, validation: Any, seed: int, otherwise: str = "", few_folds: bool = False
+        cls,
+        problem: Problem,
+        validation: Any,
+        seed: int,
+        otherwise: str = "",
+        few_folds: bool = False,
+        name: str = "validation",
     ) -> Split:
         """Split the rows of a problem.
 
@@ -372,6 +378,8 @@ class Split:
             What else could be done where all rows are the same, for the message.
         few_folds : bool
             Whether "auto" takes three folds instead of five beyond 5,000 distinct rows.
+        name : str
+            The parameter that ``validation`` is from, for messages.
 
         Raises
         ------
@@ -391,15 +399,15 @@ class Split:
             k = min(FEW_FOLDS if few else N_FOLDS if validation == "cv" else int(validation), n_distinct)
             if k < 2:
                 raise ValueError(
-                    f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
+                    f"{name}={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
                     f"held out; at least two distinct rows are needed{otherwise}"
                 )
             return cls(folds(places, k), "cv", few)
         held = held_out(places, validation)
         if not held.any() or held.all():
             raise ValueError(
-                f"validation={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
-                f"of {n_distinct} distinct ones; use 'cv', another fraction or more rows"
+                f"{name}={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
+                f"of {n_distinct} distinct ones; use folds, another fraction or more rows"
             )
         return cls(np.where(held, 0, -1), validation)
 

@@ -160,7 +160,7 @@ class Parts:
             words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
-            split = Split.of(problem, cv, seed, few_folds=True)
+            split = Split.of(problem, cv, seed, few_folds=True, name="cv")
             held = split.parts
             return cls(
                 held, [~part for part in held], split.judged(problem.rows, "probabilities"), split.validation
