@@ -392,7 +392,13 @@ class Split:
 
     @classmethod
     def of(
-        cls, problem: Problem, validation: Any, seed: int, otherwise: str = "", five_up_to: float = np.inf
+        cls,
+        problem: Problem,
+        validation: Any,
+        seed: int,
+        otherwise: str = "",
+        five_up_to: float = np.inf,
+        name: str = "validation",
     ) -> Split:
         """Split the rows of a problem.
 
@@ -409,6 +415,8 @@ class Split:
             What else could be done where all rows are the same, for the message.
         five_up_to : float
             Beyond so many distinct rows "auto" takes three folds instead of five.
+        name : str
+            The parameter that ``validation`` is from, for messages.
 
         Raises
         ------
@@ -428,15 +436,15 @@ class Split:
             k = min(FEW_FOLDS if few else N_FOLDS if validation == "cv" else int(validation), n_distinct)
             if k < 2:
                 raise ValueError(
-                    f"validation={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
+                    f"{name}={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
                     f"held out; at least two distinct rows are needed{otherwise}"
                 )
             return cls(folds(places, k), "cv")
         held = held_out(places, validation)
         if not held.any() or held.all():
             raise ValueError(
-                f"validation={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
-                f"of {n_distinct} distinct ones; use 'cv', another fraction or more rows"
+                f"{name}={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
+                f"of {n_distinct} distinct ones; use folds, another fraction or more rows"
             )
         return cls(np.where(held, 0, -1), validation)
 

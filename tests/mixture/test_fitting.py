@@ -7,7 +7,7 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost import RobustMixtureClassifier
+from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.data import Problem
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners._forest import TableForest
@@ -123,9 +123,11 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
     assert len(np.unique(RobustMixtureClassifier(cv=7, n_thresholds=2).fit(X, y)._judged.rows.fold)) == 7
 
 
-def test_of_ordered_rows_the_later_ones_judge():
+def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     X, y = noisy(5, n=100, K=2)
     mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), n_thresholds=2, random_state=0).fit(X, y)
+    save_model(mix, tmp_path / "model.skops")
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X), mix.predict(X))
     assert len(mix._judged.rows.y) == 75
     alone = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1).fit(X, y)
     # Nothing is left of the folds: each knows a part of the past.
@@ -142,6 +144,9 @@ def test_of_ordered_rows_the_later_ones_judge():
         ([([0.5], [1])], "cv: split 0 must be two arrays of row numbers"),
         (KFold(4), "cv: split 0 separates rows of one value of split_by"),
         ([], "cv makes 0 splits"),
+        (300, "The 'cv' parameter"),
+        ("cv", "The 'cv' parameter"),
+        (0.001, "cv=0.001 leaves no validation rows"),
     ],
 )
 def test_splits_that_cannot_be(cv, message):
@@ -155,8 +160,8 @@ def test_splits_that_cannot_be(cv, message):
     [
         ({"split_by": [1, 2]}, "split_by has 2 rows, X has 40"),
         ({"split_by": [None] * 40}, "split_by contains NaN or None"),
-        ({"split_by": [1] * 40, "X_val": 1, "y_val": 1}, "split_by and X_val were both given"),
-        ({"split_by": [1] * 40}, "none can be held out"),
+        ({"split_by": [1, 2] * 20, "X_val": 1, "y_val": 1}, "split_by and X_val were both given"),
+        ({"split_by": [1] * 40}, "split_by has one value only"),
     ],
 )
 def test_persons_that_cannot_be(given, message):

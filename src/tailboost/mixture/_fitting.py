@@ -162,7 +162,7 @@ class Parts:
             words = f"the {len(problem.y):,} rows given to fit, where no model was fitted"
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
-            split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
+            split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO, name="cv")
             held = split.parts
             return cls(
                 held, [~part for part in held], split.judged(problem.rows, "probabilities"), split.validation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state, column_or_1d
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost._checks import n_rows_of, numbered, refuse_missing
@@ -201,7 +201,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             Interval(Real, 0, 1, closed="neither"),
             Interval(Integral, 2, MOST_PARTS, closed="both"),
             StrOptions({"auto"}),
-            "cv_object",
+            HasMethods(["split", "get_n_splits"]),
+            list,
+            tuple,
+            Iterator,
+            None,
         ],
         "n_thresholds": [Interval(Integral, 0, None, closed="left")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
@@ -361,6 +365,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         problem = read_problem(self, self, X, y, sample_weight, groups, None)
         if split_by is not None:
             problem.split_by = numbered(split_by, "split_by", problem.n_given)[problem.used]
+            if (problem.split_by == problem.split_by[0]).all():
+                raise ValueError(
+                    "split_by has one value only: none of its rows can be held out without the others"
+                )
         if groups is not None:
             self._check_columns()
         if validation.given:
