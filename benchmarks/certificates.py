@@ -325,7 +325,7 @@ def copies(repeats: int, how: str) -> dict[str, Any]:
             mix = tb.RobustMixtureClassifier([("tree", FrozenEstimator(tree.fit(X, y)))], random_state=seed)
             mix.fit(*noisy(rng, 60))
         else:
-            mix = tb.RobustMixtureClassifier([("tree", tree)], validation=0.3, random_state=seed)
+            mix = tb.RobustMixtureClassifier([("tree", tree)], cv=0.3, random_state=seed)
             mix.fit(X[fitted], y[fitted])
         truth = float(np.mean(mix.predict(X_new) != y_new))
         for _ in range(20):

@@ -106,9 +106,9 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
     X, y = noisy(4, n=120, K=2)
     weight = np.where(np.arange(120) % 10 == 3, 0.0, 1.0)  # rows without weight are not there
     splits = list(KFold(4).split(X))
-    by_splits = RobustMixtureClassifier([("bayes", GaussianNB())], cv=splits).fit(X, y, weight)
+    by_splits = RobustMixtureClassifier([("bayes", GaussianNB())], cv=splits).fit(X, y, sample_weight=weight)
     masks = [(np.isin(np.arange(120), a), np.isin(np.arange(120), b)) for a, b in splits]
-    by_masks = RobustMixtureClassifier([("bayes", GaussianNB())], cv=masks).fit(X, y, weight)
+    by_masks = RobustMixtureClassifier([("bayes", GaussianNB())], cv=masks).fit(X, y, sample_weight=weight)
     used = np.flatnonzero(weight)
     logs = np.empty((len(used), 2))
     for a, b in splits:

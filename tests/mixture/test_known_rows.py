@@ -58,7 +58,7 @@ def noise(n, seed):
 
 def forest(X, y, estimator=None):
     trees = estimator or RandomForestClassifier(10, random_state=0)
-    return tb.RobustMixtureClassifier([("forest", trees)], validation=0.3, random_state=0).fit(X, y)
+    return tb.RobustMixtureClassifier([("forest", trees)], cv=0.3, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("how", ["twice", "bootstrap", "two bootstraps", "oversampled", "appended"])

@@ -437,7 +437,7 @@ def test_who_misses_a_target_is_named(randomized):
     assert not mix.bound_met_
     (said,) = [str(w.message) for w in caught if w.category is BoundNotMetWarning]
     words = ", ".join(f"{unit} ({error:.3g}, allowed {targets[unit]:g})" for unit, error in missed)
-    assert f"the 300 training rows (5 folds) for class {words}; " in said
+    assert f"the 300 training rows (5 folds) for class {words}" in said
     with warnings.catch_warnings():
         warnings.simplefilter("error", BoundNotMetWarning)
         RobustMixtureClassifier(services, max_error=1.0).fit(table, names)

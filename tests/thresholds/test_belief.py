@@ -77,17 +77,17 @@ def test_a_calibration_mends_a_belief_and_answers_each_row_for_itself():
     skewed = true**3 * np.array([1.0, 4.0, 0.5, 1.0])[:, None]
     skewed = (skewed / skewed.sum(axis=0)).astype(np.float32)
     calibration = Calibration.fit(skewed, stratum, np.full(4000, 1 / 4000))
-    mended = calibration(skewed.astype(float))
+    mended = calibration.apply(skewed.astype(float))
     loss = [-np.log(p[stratum, np.arange(4000)]).mean() for p in (skewed, mended, true)]
     assert loss[1] < loss[0]
     assert loss[1] == pytest.approx(loss[2], abs=0.01)
-    alone = np.column_stack([calibration(skewed[:, [i]].astype(float)) for i in range(200)])
+    alone = np.column_stack([calibration.apply(skewed[:, [i]].astype(float)) for i in range(200)])
     assert (alone == mended[:, :200]).all()
 
 
 def test_a_calibration_of_strata_without_rows():
     belief = np.full((3, 10), 1 / 3, dtype=np.float32)
-    one = Calibration.fit(belief, np.zeros(10, int), np.full(10, 0.1))(belief.astype(float))
+    one = Calibration.fit(belief, np.zeros(10, int), np.full(10, 0.1)).apply(belief.astype(float))
     assert one[0].min() > 0.999
-    two = Calibration.fit(belief, np.arange(10) % 2, np.full(10, 0.1))(belief.astype(float))
+    two = Calibration.fit(belief, np.arange(10) % 2, np.full(10, 0.1)).apply(belief.astype(float))
     assert two[2].max() < 1e-6

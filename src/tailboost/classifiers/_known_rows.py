@@ -123,7 +123,8 @@ class KnownRows:
         1.0
         """
         check_is_fitted(self)
-        return self.seen_rows_.share(hash_rounded_rows(self._checked(X)))
+        hashes = hash_rounded_rows(self._checked(X))  # without models there is nothing to check by
+        return self.seen_rows_.share(hashes)
 
     def check_unseen(self, X: Any, name: str = "X") -> None:
         """Raise if some rows had a part in making this classifier, so that its errors there prove little.

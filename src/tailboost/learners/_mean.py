@@ -49,7 +49,7 @@ def total(models: Sequence[PreparedProba], share: Floats, table: Any) -> Floats:
 
 
 class ClassProbabilities:
-    """Mean class probabilities of several models, as a prepared table that members share.
+    """Mean class probabilities of several models: a classifier, and a prepared table that members share.
 
     Parameters
     ----------
@@ -62,14 +62,43 @@ class ClassProbabilities:
     def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
         self.models, self.share = list(models), share
 
+    @property
+    def classes_(self) -> Ints:
+        """Class numbers, shape (K,)."""
+        return np.arange(self.share.shape[1])
+
+    @property
+    def table_(self) -> Any:
+        """What reads rows for the models."""
+        return self.models[0].table_
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Mean of those of the models, shape (d,)."""
+        each: list[Any] = list(self.models)
+        return np.mean([model.feature_importances_ for model in each], axis=0)
+
+    def predict_proba_table(self, table: Any) -> Floats:
+        """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1."""
+        found = total(self.models, self.share, table)
+        # Where models saw different classes, each class has the mean of other models.
+        return found / found.sum(axis=1, keepdims=True)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+        return self.predict_proba_table(self.table_.transform(X))
+
+    def predict(self, X: Any) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
     def with_models_of(self, other: ClassProbabilities) -> ClassProbabilities:
         """Return the mean of the models here and of others."""
         return ClassProbabilities([*self.models, *other.models], np.vstack([self.share, other.share]))
 
     def transform(self, X: Any) -> Floats:
-        """Return the mean probabilities, shape (n, K)."""
-        table = self.models[0].table_.transform(X)
-        return total(self.models, self.share, table) / self.share.sum(axis=0)
+        """Return the mean probabilities of each class over the models that know it, shape (n, K)."""
+        return total(self.models, self.share, self.table_.transform(X)) / self.share.sum(axis=0)
 
 
 class Ranked:
@@ -89,8 +118,7 @@ class Ranked:
     @property
     def feature_importances_(self) -> Floats:
         """Mean of those of the models, shape (d,)."""
-        each: list[Any] = list(self.table_.models)
-        return np.mean([model.feature_importances_ for model in each], axis=0)
+        return self.table_.feature_importances_
 
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
@@ -99,40 +127,3 @@ class Ranked:
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
-
-
-class Averaged:
-    """A classifier whose probabilities are the mean of those of models that read one table.
-
-    Parameters
-    ----------
-    models : list of classifiers
-        Fitted on one opened table; they answer probabilities of its prepared rows.
-    share : ndarray of shape (n_models, K)
-        Weight of each in the mean, see `shares`.
-    """
-
-    def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
-        self.models, self.share = list(models), share
-        self.table_ = self.models[0].table_
-        self.classes_ = np.arange(share.shape[1])
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Mean of those of the models, shape (d,)."""
-        each: list[Any] = list(self.models)
-        return np.mean([model.feature_importances_ for model in each], axis=0)
-
-    def predict_proba_table(self, table: Any) -> Floats:
-        """Return class probabilities for ``table_.transform(X)``, shape (n, K)."""
-        found = total(self.models, self.share, table)
-        # Where models saw different classes, each class has the mean of other models.
-        return found / found.sum(axis=1, keepdims=True)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return class probabilities, shape (n, K)."""
-        return self.predict_proba_table(self.table_.transform(X))
-
-    def predict(self, X: Any) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_proba(X).argmax(axis=1)

@@ -89,7 +89,7 @@ class Average:
         """Numbers of the models that have weight; of all where none has."""
         return np.asarray(self.source)[self._used]
 
-    def __call__(self, logs: Iterable[Floats]) -> Floats:
+    def of(self, logs: Iterable[Floats]) -> Floats:
         """Return the average of the log-probabilities of those `asked`, shape (n, K)."""
         total = sum(w * log for w, log in zip(self.weights[self._used], logs, strict=True))
         average: Floats = log_softmax(total + self.offset, axis=1)

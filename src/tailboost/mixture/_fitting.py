@@ -291,6 +291,7 @@ class _OneTable:
         models = [session.fit(weight, self.seed, rows) for rows in parts.fitted]
         if parts.whole and isinstance(session, Averaging):
             kept = session.mean(models, weight, parts.fitted)
+            kept = None if kept is None else kept.table_  # the probabilities that its answers are made of
         kept = session.fit(weight, self.seed) if kept is None else kept
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
 

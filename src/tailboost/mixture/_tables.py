@@ -46,7 +46,7 @@ class Averaging(Protocol):
     def asked(self) -> Ints:
         """Numbers of the models that it takes."""
 
-    def __call__(self, logs: Iterable[Floats]) -> Floats:
+    def of(self, logs: Iterable[Floats]) -> Floats:
         """Return the average of the log-probabilities of these, shape (n, K)."""
 
 
@@ -109,7 +109,7 @@ class LogTable:
             if len(source) == 1:
                 self._known[source] = self._of_model(source[0])
             elif average is not None:
-                self._known[source] = average(self[(i,)] for i in average.asked.tolist())
+                self._known[source] = average.of(self[(i,)] for i in average.asked.tolist())
             else:
                 total = np.zeros_like(self[source[:1]])
                 for i in source:

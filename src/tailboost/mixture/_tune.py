@@ -76,7 +76,7 @@ def tune(
     classifier = RobustMixtureClassifier(
         frozen, objective=objective, limits=limits, mean_budget=mean_budget, **params
     )
-    return classifier.fit(X_val, y_val, sample_weight, groups=groups, costs=costs)
+    return classifier.fit(X_val, y_val, sample_weight=sample_weight, groups=groups, costs=costs)
 
 
 def _named(models: Any) -> list[tuple[str, Any]]:

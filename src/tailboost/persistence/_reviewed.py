@@ -120,6 +120,20 @@ SKLEARN: dict[str, Reviewed] = {
     **_names("sklearn.pipeline", "Pipeline", "FeatureUnion", held_at={"memory": None}),
     **_names("sklearn.compose._column_transformer", "ColumnTransformer", "make_column_selector"),
     **_names("sklearn.frozen._frozen", "FrozenEstimator"),
+    # Parameters that say how rows are split; nothing that is loaded splits rows.
+    **_names(
+        "sklearn.model_selection._split",
+        "GroupKFold",
+        "GroupShuffleSplit",
+        "KFold",
+        "LeaveOneGroupOut",
+        "PredefinedSplit",
+        "ShuffleSplit",
+        "StratifiedGroupKFold",
+        "StratifiedKFold",
+        "StratifiedShuffleSplit",
+        "TimeSeriesSplit",
+    ),
     **_names("sklearn.dummy", "DummyClassifier"),
     **_names(
         "sklearn.preprocessing._data",
@@ -263,7 +277,7 @@ OURS: dict[str, Reviewed] = {
         left_out=frozenset({"_booster"}),
         finish=_boosted_bytes,
     ),
-    **_names("tailboost.learners._mean", "Averaged"),
+    **_names("tailboost.learners._mean", "ClassProbabilities", "Ranked"),
     **_names("tailboost.learners._sklearn", "_OnPresentClasses"),
     **_names("tailboost.learners._stumps", "NumericTable", "StumpClassifier"),
     **_names("tailboost.learners._table", "BinnedReader", "TableReader"),
@@ -282,6 +296,17 @@ OURS: dict[str, Reviewed] = {
         functions={"module": _NETS},
     ),
     **_names("tailboost.torch._members", "TorchMember", finish=_with_state_in_memory),
+    # -- rates
+    **_names("tailboost.rates._kinds", "Kind"),
+    **_names("tailboost.rates._objective", "Largest", "Objective", "Spread"),
+    **_names("tailboost.rates._rate", "Limit", "Rate"),
+    **_names("tailboost.rates.strata", "Strata"),
+    **_names("tailboost.thresholds._belief", "Belief", "Calibration", "GroupModel"),
+    **_names("tailboost.thresholds._choice", "Choice"),
+    **_names("tailboost.thresholds._lines", "RateLine", "RateTable"),
+    **_names("tailboost.thresholds._pool", "Pool"),
+    **_names("tailboost.thresholds._program", "Program"),
+    **_names("tailboost.thresholds._tally", "Member", "Reading", "Table", "Tally"),
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers._plan", "Demand", "Plan"),
@@ -332,6 +357,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rules.vada", "LogCost", "VadaBoost", "VariancePenalised"),
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
+    **_names("tailboost.mixture._average", "Average"),
+    **_names("tailboost.mixture._rated", "Outcome", "Priced", "Rated", "Stated"),
     **_names(
         "tailboost.mixture._members",
         "Beside",

@@ -159,7 +159,7 @@ class Calibration:
             slopes[present], offsets[present] = model.coef_, model.intercept_
         return cls(slopes, offsets)
 
-    def __call__(self, belief: Floats) -> Floats:
+    def apply(self, belief: Floats) -> Floats:
         """Return the calibrated belief, (S, n); summed term by term, each row for itself."""
         logs = np.log(np.maximum(belief, LEAST))
         scores = np.repeat(self.offsets[:, None], belief.shape[1], axis=1)
@@ -286,7 +286,7 @@ class Belief:
         joint = self.joint(logs, groups, told)
         calibration = self.calibrations.get(source)
         if calibration is not None:
-            joint = calibration(joint)
+            joint = calibration.apply(joint)
         return np.ascontiguousarray(joint, dtype=np.float32)
 
     def joint(self, logs: Floats, groups: Floats | None, told: Ints | None) -> Floats:
