@@ -491,7 +491,7 @@ def _chosen(
     methods: Sequence[str | Method] | None, n_classes: int, with_groups: bool
 ) -> tuple[list[Method], list[dict[str, str]]]:
     for method in methods or ():
-        if not isinstance(method, (str, Method)):
+        if not (isinstance(method, str) or hasattr(method, "make")):
             raise TypeError(
                 f"methods must hold names or Method objects, got {method!r}; for an estimator of your own "
                 'Method("name", "Title", "in a few words", factory), where factory() makes one unfitted'
