@@ -320,7 +320,7 @@ class TestCompare:
         csv = tmp_path / "numbered.csv"
         table.assign(person=np.random.default_rng(0).permutation(len(table))).to_csv(csv, index=False)
         common = ("compare", csv, "--target", "outcome", "--methods", "erm", "--repeats", "1")
-        assert "--drop person or --id person" in call(*common, "--out", tmp_path / "as it is").stderr
+        assert "'person' looks like an id" in call(*common, "--out", tmp_path / "as it is").stderr
         result = call(*common, option, "person", "--out", tmp_path / "out")
         assert result.exit_code == 0, result.output
         assert "person" not in result.stderr

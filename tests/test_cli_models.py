@@ -441,8 +441,10 @@ class TestTradeoff:
         before, after = load_model(model), load_model(tmp_path / "p.model")
         expected = before[-1].tradeoff().at(0.01).estimator_weights_
         np.testing.assert_allclose(after[-1].estimator_weights_, expected)
-        losses = after[-1].combiner_.pool.ledger.mean_losses()
-        assert after[-1].estimator_weights_ @ losses <= losses.min() + 0.01 + 1e-9
+        ledger = after[-1].combiner_.pool.ledger
+        losses = ledger.mean_losses()
+        # What is tied with the least mean error is within every budget.
+        assert after[-1].estimator_weights_ @ losses <= losses.min() + max(0.01, ledger.tie()) + 1e-9
         notes = read_notes(tmp_path / "p.model")["notes"]
         assert (notes["mean_budget"], notes["data"]) == (0.01, "people.csv")
         done("evaluate", tmp_path / "p.model", fresh)

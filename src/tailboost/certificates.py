@@ -845,7 +845,7 @@ def certify(
     mean: 0.083 seen, at most 0.121
     class 0: 0.090 seen, at most 0.175
     class 1: 0.080 seen, at most 0.134
-    worst class: 0.090 seen, at most 0.175
+    worst class seen: 0.090 seen, at most 0.175
     >>> cert.certified
     False
     """
