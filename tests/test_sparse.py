@@ -35,7 +35,7 @@ MODELS = {
     "mixture": tb.RobustMixtureClassifier(
         [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))],
         n_thresholds=4,
-        validation=0.3,
+        cv=0.3,
         random_state=0,
     ),
     "HistBoost": TREES,

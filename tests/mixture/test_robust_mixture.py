@@ -1121,6 +1121,6 @@ def test_the_default_models_take_text_and_categories(tmp_path, weighted):
     for model in mix.named_estimators_.values():  # the number alone would be right for half of the rows
         assert np.mean(model.predict(table[150:]) == (y[150:] == "late")) > 0.85
     tb.save_model(mix, tmp_path / "m.model")
-    strange = table[150:].assign(text=["z", None] * 25)
+    strange = table[150:].assign(text=["z", "x", None, "x", "y"] * 10)
     again = tb.load_model(tmp_path / "m.model").predict(strange)
     np.testing.assert_array_equal(again, mix.predict(strange))
