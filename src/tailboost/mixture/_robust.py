@@ -48,11 +48,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     """Mix what any classifiers answer, so that the worst class, group, cell or tail errs least.
 
     Everything is a function of the models' class probabilities on rows that they were not fitted on. Each
-    model, and the average of their log-probabilities, gives members to a pool: its answers, its answers under
-    shifted class weights (``argmax_k log p_k + s_k``, [1]_, [2]_, the shifts played by Hedge on the errors of
-    the classes or groups), for a CVaR draws from its probabilities and their powers, and the constants. The
-    best member within the budget then answers; where members may share λ, as for a CVaR, an exact linear
-    program chooses the shares, and few of them get any.
+    model, and a learned average of their log-probabilities [4]_, gives members to a pool: its answers, its
+    answers under shifted class weights (``argmax_k log p_k + s_k``, [1]_, [2]_, the shifts played by Hedge on
+    the errors of the classes or groups), for a CVaR draws from its probabilities and their powers, and the
+    constants. The best member within the budget then answers; where members may share λ, as for a CVaR, an
+    exact linear program chooses the shares, and few of them get any.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     averages : bool, default=True
         Whether averages of the models' log-probabilities join: of all, and of the pairs of up to three. Their
         weights, at least 0, and an offset for each class are those of the least log loss on the rows λ is
-        chosen on, drawn towards even weights and no offsets by 10 pseudo-rows (a logarithmic opinion pool
-        [4]_). Where the weights sum to more than 1, the models together are surer than each by itself.
+        chosen on, drawn towards even weights and no offsets by 10 pseudo-rows. Where the weights sum to more
+        than 1, the models together are surer than each by itself.
     shares : bool or "auto", default="auto"
         Whether draws from the probabilities join; "auto" for a CVaR.
     include_constants : bool, default=True
