@@ -231,7 +231,8 @@ def test_a_small_group_is_not_answered_by_a_constant_for_a_gain_within_its_noise
         )
         wrong, few = mix.predict_from(P, groups=group) != y, group == "few"
         constants += wrong[few & (y == 1)].all()
-    # Of six: there the gain is more than one standard error. Five where any gain buys a cell.
+    # Of six; five where any gain buys a cell. With even averages of the models it was one: why learned ones
+    # bring it to three is not known.
     assert constants <= 3
 
 
