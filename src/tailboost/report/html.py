@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from tailboost._units import GroupUse
 from tailboost.report import charts
 from tailboost.report._reading import at, finished
 from tailboost.report.findings import FAMILY_ERROR, alike, comparison_table, duels, findings, guarantees
@@ -60,6 +61,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         group_errors={
             name: _errors(document, list(counts), "group_errors", name) for name, counts in groups.items()
         },
+        group_uses=_group_uses(document),
         confusions=_confusions(document),
         guarantees=guarantees(document),
         worst_cases=[
@@ -213,6 +215,17 @@ def _errors(document: Mapping[str, Any], names: list[str], *path: str) -> list[d
         figures = at(group[0]["figures"], path)
         rows.append({"titles": [m["title"] for m in group], "cells": [figures.get(name) for name in names]})
     return rows
+
+
+def _group_uses(document: Mapping[str, Any]) -> list[str]:
+    """Say of each column of groups whether answers may depend on it; older documents do not know."""
+    told = [m["title"] for m in document["methods"] if m.get("groups_at_prediction")]
+    but = f"; but {', '.join(told)} is told it" if told else ""
+    uses = document["data"].get("group_features", {})
+    return [
+        f"G{str(GroupUse(name, False, None if features is None else tuple(features)))[1:]}{but}"
+        for name, features in uses.items()
+    ]
 
 
 def _confusions(document: Mapping[str, Any]) -> list[dict[str, Any]]:
