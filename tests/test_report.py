@@ -100,7 +100,7 @@ class Method:
     ours: bool = True
     uses_alpha: bool = False
     uses_groups: bool = False
-    groups_at_prediction: bool = False
+    by_group: bool = False
     randomized: bool = False
     summary: str = "a <summary>"
     title: str = ""

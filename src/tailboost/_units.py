@@ -49,7 +49,7 @@ def unit_name(unit: Any) -> str:
 
 def answers_by_group(classifier: Any) -> bool:
     """Whether a classifier has to be told the groups of the rows that it answers."""
-    return bool(getattr(classifier, "groups_at_prediction", False))
+    return bool(getattr(classifier, "by_group", False))
 
 
 def told(classifier: Any, groups: Any) -> dict[str, Any]:

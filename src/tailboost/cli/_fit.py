@@ -252,11 +252,9 @@ def fit_on_cluster(
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
-    if group and not method.may_use_groups and (not method.uses_groups or method.groups_at_prediction):
+    if group and not method.may_use_groups and (not method.uses_groups or method.by_group):
         able = ", ".join(
-            m.name
-            for m in METHODS.values()
-            if m.may_use_groups or (m.uses_groups and not m.groups_at_prediction)
+            m.name for m in METHODS.values() if m.may_use_groups or (m.uses_groups and not m.by_group)
         )
         lacks = "would need them at prediction too" if method.uses_groups else "does not train on groups"
         raise BadInput(f"--group: {method.name} {lacks}; leave it out, or take {able}")

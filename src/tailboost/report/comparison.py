@@ -328,7 +328,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     extra = {"groups": split.groups_train} if method.uses_groups and split.groups_train is not None else {}
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **extra)
-    if method.groups_at_prediction and extra:
+    if method.by_group and extra:
         classifier = _Told(classifier, split.joint_test)
     fit_seconds = time.perf_counter() - start
 
