@@ -66,7 +66,7 @@ class GroupUse:
     column : object
         Its name; None where groups came as an array.
     told : bool
-        Whether answers are told the group (``groups_at_prediction=True``).
+        Whether answers are told the group (``by_group=True``).
     features : tuple or None
         Names, or numbers, of the features that tell the group, or that the group tells, row by row: the same
         column, bands of it, one of the columns it was joined from. None where that is not known.
@@ -84,7 +84,7 @@ class GroupUse:
     def __str__(self) -> str:
         said = []
         if self.told:
-            said.append("answers are told it (groups_at_prediction=True; with False they are not)")
+            said.append("answers are told it (by_group=True; with False they are not)")
         if self.features:
             what = f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"
             said.append(f"answers may depend on it by {what}; leave that out and it is a group alone")
