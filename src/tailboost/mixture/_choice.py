@@ -14,12 +14,13 @@ from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
-from tailboost._units import unit_name
+from tailboost._units import group_uses, unit_name
 from tailboost.classifiers._input import (
     ValidationRows,
     judged_rows,
     labels_of,
     rows_given,
+    take_names,
 )
 from tailboost.classifiers._known_rows import noting_seen
 from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
@@ -78,8 +79,7 @@ class ProbabilityMixture(MixtureAnswers):
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
-        self._group_names = names
-        self.groups_ = names.names
+        take_names(self, names)
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -570,7 +570,7 @@ class ProbabilityMixture(MixtureAnswers):
                 self.members_,
                 elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table(elsewhere))
+            self._guarantee = replace(found, units=self._unit_table(elsewhere), groups=group_uses(self))
         return self._guarantee
 
     @property
