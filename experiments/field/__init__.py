@@ -1,6 +1,5 @@
 """The field's benchmark: public tables with published results, and who else answers on the same score."""
 
-from experiments.field._limits import EXPERIMENT as LIMITS
-from experiments.field._published import EXPERIMENT as PUBLISHED
+from experiments.field import _curves, _limits, _published, _subgroups
 
-EXPERIMENTS = (PUBLISHED, LIMITS)
+EXPERIMENTS = tuple(module.EXPERIMENT for module in (_published, _limits, _curves, _subgroups))

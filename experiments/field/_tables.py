@@ -136,8 +136,12 @@ def diabetes(folder: Path) -> Table:
     age = np.where(read["age"].isin(["[70-80)", "[80-90)", "[90-100)"]), "70 and more", "to 70")
     race = read["race"].where(read["race"].isin(["Caucasian", "AfricanAmerican"]), "other")
     groups = {"race": race.to_numpy().astype(str), "age": age, "sex": read["gender"].to_numpy().astype(str)}
-    X = _categories(read.drop(columns=["readmitted", "patient_nbr"]))
-    return Table(X, y, groups, of=read["patient_nbr"].to_numpy())
+    import pandas as pd
+
+    # Diagnoses are numbers of a classification that is in order; those that begin with a letter are missing.
+    X = read.drop(columns=["readmitted", "patient_nbr"])
+    X = X.assign(**{name: pd.to_numeric(X[name], errors="coerce") for name in ("diag_1", "diag_2", "diag_3")})
+    return Table(_categories(X), y, groups, of=read["patient_nbr"].to_numpy())
 
 
 def law_school(folder: Path) -> Table:
