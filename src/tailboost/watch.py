@@ -201,6 +201,7 @@ class Watch:
         groups: Any = None,
         name: str | None = None,
         equal_rows: EqualRows = "copies",
+        clusters: Any = None,
     ) -> Watch:
         """Return the watch after one more batch, or after more labels of a batch.
 
@@ -219,6 +220,8 @@ class Watch:
             that were judged then are left out.
         equal_rows : {"copies", "natural"}, default="copies"
             As in `tailboost.certify`.
+        clusters : array-like of shape (n,), optional
+            Whose rows these are, as in `tailboost.certify`; each may be in one batch alone.
 
         Returns
         -------
@@ -244,7 +247,8 @@ class Watch:
         found = self.recheck
         if used.any():
             rows = np.flatnonzero(used)
-            part = {} if groups is None else {"groups": _part(groups, rows)}
+            given = {"groups": groups, "clusters": clusters}
+            part = {key: _part(table, rows) for key, table in given.items() if table is not None}
             found = self.certificate.recheck(
                 _part(X, rows),
                 _labels(y, rows),

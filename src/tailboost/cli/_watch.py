@@ -15,6 +15,7 @@ from tailboost._output import write_output
 from tailboost.cli._models import Later, StoredModel, known_labels
 from tailboost.cli._shared import (
     BadInput,
+    Cluster,
     Data,
     Groups,
     Json,
@@ -69,6 +70,7 @@ def watch(
     equal_rows: Annotated[
         Literal["copies", "natural"], typer.Option(help="As in `tailboost certify`.")
     ] = "copies",
+    cluster: Cluster = None,
     sep: Sep = ",",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -96,7 +98,8 @@ def watch(
         kept = [] if known is None else known["group"]
         columns = list(dict.fromkeys([*(stored.groups if stored.by_group else []), *kept, *(group or [])]))
         with warnings_as_lines():
-            later = stored.rows_of(data, sep, purpose="watch", but=columns)
+            aside = [*columns, *([cluster] if cluster else [])]
+            later = stored.rows_of(data, sep, purpose="watch", but=aside)
             groups = later.table_of_groups(columns)
             rows, y = _features(stored, later), _labels(stored, later, target)
             with bad_input(f"{data}: "):
