@@ -531,7 +531,7 @@ def credit(tmp_path_factory):
     done(
         "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--id", "client",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "randomized=true",
-        "--set", "groups_at_prediction=true", "--set", 'estimators=[("trees", "extra")]',
+        "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]',
         "--model", folder / "m.model",
     )  # fmt: skip
     return folder
@@ -548,7 +548,7 @@ def credit_model(credit):
 def test_units_have_one_name_and_their_own_kind(csv, tmp_path):
     done(
         "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
-        "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "groups_at_prediction=true",
+        "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "by_group=true",
         "--model", tmp_path / "m.model",
     )  # fmt: skip
     shown = done("inspect", tmp_path / "m.model").stdout
@@ -569,7 +569,7 @@ class TestGroupsAtPrediction:
         np.testing.assert_allclose(written["share_1"], clf.predict_proba(X, groups=groups)[:, 1], atol=1e-8)
         errors = json.loads(done("evaluate", credit / "m.model", credit / "fresh.csv", "--json").stdout)
         assert errors["errors"][0]["error"] == pytest.approx(1 - clf.score(X, y, groups=groups))
-        assert "groups_at_prediction=True" in done("inspect", credit / "m.model").stdout
+        assert "by_group=True" in done("inspect", credit / "m.model").stdout
 
     @pytest.mark.parametrize("more", [[], ["MARRIAGE"]])
     def test_bounds(self, credit, credit_model, more):
@@ -631,7 +631,7 @@ class TestGroupsAtPrediction:
         model, out = tmp_path / "m.model", tmp_path / "p.csv"
         done(
             "fit", credit / "train.csv", "--target", "default", "--group", "SEX", "--drop", "SEX",
-            "--id", "client", "--method", "robustmixture", "--set", "groups_at_prediction=true",
+            "--id", "client", "--method", "robustmixture", "--set", "by_group=true",
             "--set", 'estimators=[("trees", "extra")]', "--model", model,
         )  # fmt: skip
         assert load_model(model)[-1].objective == "worst_group"

@@ -803,7 +803,7 @@ def certify(
         Radii of shifts of the population, as relative entropy KL(shifted ‖ here); see `tailboost.robustness`.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups, of which every value is a group: then also groups and
-        class × group cells are bounded. A model with ``groups_at_prediction=True`` is told its column. The
+        class × group cells are bounded. A model with ``by_group=True`` is told its column. The
         groups that there are are those of the model's fit (``groups_``), if it was fitted with groups of
         these columns, and those seen here. One without rows has the bound 1, and so has the worst.
     max_error : float or dict, optional

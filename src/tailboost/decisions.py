@@ -203,7 +203,7 @@ class RandomizedDecision:
             A stable id for each row, all different; never made from ``X``: who changes a feature by 1e-9
             would get a new draw.
         groups : array-like of shape (n,), optional
-            Group of each row, for a model whose answers depend on it (``groups_at_prediction=True``).
+            Group of each row, for a model whose answers depend on it (``by_group=True``).
 
         Returns
         -------

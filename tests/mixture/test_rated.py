@@ -41,7 +41,7 @@ def test_the_table_is_what_counting_the_answers_gives():
             groups=groups,
             objective=rates.largest(rates.error(by="class")),
             limits=[PARITY, rates.precision("yes") >= 0.7],
-            groups_at_prediction=told,
+            by_group=told,
         )
         answers = mix.predict_from(P, groups=groups if told else None)
         assert mix.limits_met_
@@ -159,14 +159,12 @@ def test_rows_that_are_passed_on():
 
 def test_told_groups_have_thresholds_of_their_own_even_if_no_rate_names_them():
     groups = {"sex": SEX}
-    told = RobustMixtureClassifier.from_probabilities(
-        P, Y, groups=groups, objective="error", groups_at_prediction=True
-    )
+    told = RobustMixtureClassifier.from_probabilities(P, Y, groups=groups, objective="error", by_group=True)
     blind = RobustMixtureClassifier.from_probabilities(P, Y, objective="error")
     assert len(told._rated.table.strata.mass) == 4
     assert told.rates_.lines[0].value <= blind.rates_.lines[0].value + 1e-9
     with pytest.raises(ValueError, match="needs groups"):
-        RobustMixtureClassifier.from_probabilities(P, Y, objective="error", groups_at_prediction=True)
+        RobustMixtureClassifier.from_probabilities(P, Y, objective="error", by_group=True)
 
 
 def test_units_of_few_rows_are_named():

@@ -145,6 +145,8 @@ def test_rates_are_values(rate):
     [
         ("gap(selected(yes, by=sex)) <= .02", rates.gap(rates.selected("yes", by="sex")) <= 0.02, None),
         ("largest(error(by=cell))", rates.largest(rates.error("cell")), "largest error by cell"),
+        ("miss(yes) <= 30%", rates.miss("yes") <= 0.3, None),
+        ("error(by=class) <= {yes: 12.5 %}", rates.error("class") <= {"yes": 0.125}, None),
         ("deferred() <= 5e-2", rates.deferred() <= 0.05, "share passed on: at most 0.05"),
         (
             "error(by=(sex, race))<={('f', 1): .3, None: .5}",
@@ -167,7 +169,13 @@ def test_what_a_user_writes_and_reads(text, rate, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("eror()", "did you mean 'error'"),
+        ("eror()", "at 'eror', character 1: no rate is called so; did you mean 'error'"),
+        ("gap(slected(yes)) <= .02", "'slected', character 5: .* did you mean 'selected'"),
+        ("error(bi=sex)", "'bi', character 7: .*has by"),
+        ("selected('yes) <= .3", "character 10: the quote is not closed"),
+        ("error() <= .3 § 2", "'§', character 15: is not understood"),
+        ("error() <= 30%5", "'5', character 15"),
+        ("error() <= ", "at the end: expected a value"),
         ("error", "expected '\\('"),
         ("error(by=sex", "expected '\\)'"),
         ("gap(error(by=sex))", "must be compared"),

@@ -24,6 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 from tailboost import datasets
 from tailboost._interrupts import ending_at_interrupts
 from tailboost._near import did_you_mean
+from tailboost._units import telling_features
 from tailboost.cli._alerts import alerts, set_ids_aside
 from tailboost.cli._compare import installed
 from tailboost.cli._inspect import print_evaluation
@@ -53,7 +54,7 @@ from tailboost.cli._shared import (
     warn,
     warnings_as_lines,
 )
-from tailboost.cli._tables import dependence, errors_kept, print_errors
+from tailboost.cli._tables import errors_kept, print_errors, said_of_groups
 from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 from tailboost.io import preparation
 from tailboost.persistence import check_model_path, save_model
@@ -150,8 +151,8 @@ def fit(
         with bad_input("--model: "):
             save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
         say(f"Model: {model}")
-        for name in columns["group"]:
-            say(f"Group {name}: {dependence(name, columns['not_features'])}.")
+        for said in said_of_groups(pipeline[-1], columns["group"], columns["not_features"]):
+            say(f"G{said[1:]}.")
         if test is not None:
             print_evaluation(StoredModel.read(model), test, sep=sep)
         elif not is_quiet():
@@ -187,6 +188,9 @@ def _fit_here(
     # A half-trained model must not be stored as if it were a whole one.
     with ending_at_interrupts(), bad_input(), warnings_as_lines(), _showing_rounds(classifier, method):
         pipeline.fit(table.data, table.target, **extra)
+    if hasattr(classifier, "group_features_"):  # columns by the names in the file, not as they were encoded
+        telling = telling_features(table.data, table.groups.apply(lambda of: of.cat.codes).to_numpy())
+        classifier.group_features_ = tuple(zip(table.groups, telling, strict=True))
     say(f"Fitted in {time.perf_counter() - start:.1f} s.")
     return pipeline, {k: int(n) for k, n in zip(*np.unique(table.target, return_counts=True), strict=True)}
 
@@ -248,11 +252,9 @@ def fit_on_cluster(
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
-    if group and not method.may_use_groups and (not method.uses_groups or method.groups_at_prediction):
+    if group and not method.may_use_groups and (not method.uses_groups or method.by_group):
         able = ", ".join(
-            m.name
-            for m in METHODS.values()
-            if m.may_use_groups or (m.uses_groups and not m.groups_at_prediction)
+            m.name for m in METHODS.values() if m.may_use_groups or (m.uses_groups and not m.by_group)
         )
         lacks = "would need them at prediction too" if method.uses_groups else "does not train on groups"
         raise BadInput(f"--group: {method.name} {lacks}; leave it out, or take {able}")

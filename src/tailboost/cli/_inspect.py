@@ -29,10 +29,10 @@ from tailboost.cli._shared import (
 )
 from tailboost.cli._tables import (
     UnitError,
-    dependence,
     errors_by_unit,
     errors_kept,
     print_errors,
+    said_of_groups,
     stated_targets,
 )
 
@@ -168,9 +168,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
             f"{label} ({notes['classes'][label]:,} rows)" if label in notes.get("classes", {}) else label
             for label in about["classes"]
         ),
-        "groups": "; ".join(
-            f"{name} ({dependence(name, notes.get('not_features', []))})" for name in stored.groups
-        ),
+        "groups": ". ".join(said_of_groups(stored.classifier, stored.groups, notes.get("not_features", []))),
         "weights": notes.get("weight") or "",
         "mean budget": str(notes.get("mean_budget", "")),
         "left out": ", ".join(notes.get("not_features", [])),

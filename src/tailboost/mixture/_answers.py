@@ -43,7 +43,7 @@ def _told_groups(method: F) -> F:
 class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     """The answers of a mixture of members that are functions of models' probabilities."""
 
-    groups_at_prediction: bool
+    by_group: bool
     _group_names: GroupNames
 
     @property
@@ -86,7 +86,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _numbers(self, groups: Any, n: int) -> Ints | None:
         """Return the numbers of the groups of rows to answer, where answers depend on them."""
-        if not self.groups_at_prediction:
+        if not self.by_group:
             if groups is not None:
                 raise ValueError(GROUPS_UNUSED)
             return None
@@ -114,7 +114,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         ValueError
             If groups have no part in the answers.
         """
-        if not self.groups_at_prediction:
+        if not self.by_group:
             raise ValueError(GROUPS_UNUSED)
         names = self._group_names
         groups = np.resize(names.values[0], n_rows)
@@ -131,7 +131,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         X : array-like of shape (n, d)
             The rows, as in `fit`.
         groups : array-like of shape (n,), optional
-            Group of each row, one of those in `fit`; needed with ``groups_at_prediction=True`` alone.
+            Group of each row, one of those in `fit`; needed with ``by_group=True`` alone.
 
         Returns
         -------

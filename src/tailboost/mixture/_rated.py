@@ -323,7 +323,7 @@ class Rated:
             assert names is not None
             if len(absent := np.setdiff1d(np.arange(len(names.values[0])), numbers)):
                 raise ValueError(
-                    f"groups_at_prediction=True: {rows.words} have no row of group(s) "
+                    f"by_group=True: {rows.words} have no row of group(s) "
                     f"{names.values[0][absent].tolist()} to choose on"
                 )
             combination = strata.find(numbers)
