@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tailboost._units import PERSON
 from tailboost.rates._objective import Largest, Spread
 from tailboost.rates._rate import GAP, RATIO, Rate
-
-#: What is said of a row that is passed on, and the column of its price among costs.
-PERSON = "person"
 
 
 def error(by: Any = None) -> Rate:
