@@ -260,3 +260,14 @@ def test_a_chain_of_comparisons_is_refused():
         rates.error() <= True  # noqa: B015
     with pytest.raises(ValueError, match="compares units"):
         rates.gap(rates.error()) <= 0.1  # noqa: B015
+
+
+def test_a_price_of_a_persons_look_is_one_more_column_of_costs():
+    pandas = pytest.importorskip("pandas")
+    matrix = [[0, 1, 0.3], [5, 0, 0.3]]
+    assert rates.cost(matrix).needs_deferral
+    assert not rates.cost([[0, 1], [5, 0]]).needs_deferral
+    frame = pandas.DataFrame(matrix, index=["n", "y"], columns=["n", "y", "person"])
+    assert rates.cost(frame).matrix == rates.cost(matrix).matrix
+    seen = rates.measure(rates.cost(frame), ["n", "y", "y"], ["n", "n", "y"], deferred=[True, False, False])
+    assert seen[None] == pytest.approx((0.3 + 5 + 0) / 3)

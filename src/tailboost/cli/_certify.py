@@ -11,6 +11,7 @@ from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import Costs, Rates, TableOfCosts, read_rates, spelled, stated_limits
 from tailboost.cli._shared import (
     BadInput,
+    Cluster,
     Data,
     Groups,
     Json,
@@ -54,6 +55,7 @@ def certify(
             "columns take few values and nobody copied a row."
         ),
     ] = "copies",
+    cluster: Cluster = None,
     sep: Sep = ",",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -76,7 +78,9 @@ def certify(
             by_rates = bool(asked or (stated_limits(classifier) and aims is None))
             own = stored.groups if stored.by_group or by_rates else []
             columns = list(dict.fromkeys([*own, *(group or [])]))
-            later = stored.rows_of(data, sep, purpose="certify on", but=columns)
+            later = stored.rows_of(
+                data, sep, purpose="certify on", but=[*columns, *([cluster] if cluster else [])]
+            )
             y = stored.labels_of(later, target)
             groups = later.table_of_groups(columns)
             if aims is not None:
@@ -98,6 +102,7 @@ def certify(
                     costs=None if table is None else table.each,
                     cost_range=between,
                     equal_rows=equal_rows,
+                    clusters=None if cluster is None else later.column(cluster, "--cluster"),
                 )
         if as_json:
             tell_json(certificate.to_dict())

@@ -201,7 +201,7 @@ def _fit_here(
 ) -> tuple[Pipeline, dict[Any, int]]:
     """Fit the classifier; return it with its preparation, and the rows of each class."""
     group, weight = columns["group"], columns["weight"]
-    with bad_input():
+    with bad_input(), warnings_as_lines():
         table = datasets.load_table(
             data, columns["target"], group=group, drop=columns["not_features"], weight=weight,
             text_labels=True, sep=sep,

@@ -117,7 +117,7 @@ class Objective:
             )
         if not isinstance(rate, Rate):
             raise TypeError(f"objective must be a rate or the largest of a family of rates, got {given!r}")
-        if rate.is_ratio:
+        if not rate.can_be_lowered:
             raise ValueError(
                 f"objective={given!r}: the rows that it counts among depend on the answers; make "
                 "another rate small and limit this one"

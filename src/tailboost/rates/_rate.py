@@ -68,8 +68,13 @@ class Rate:
 
     @property
     def needs_deferral(self) -> bool:
-        """Whether it speaks of rows that are passed on to a person."""
-        return self.kind == "deferred"
+        """Whether rows may be passed on because of it: it counts them, or says what a person's look costs."""
+        return self.kind == "deferred" or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
+
+    @property
+    def can_be_lowered(self) -> bool:
+        """Whether it can be an objective."""
+        return KINDS[self.kind].lowered
 
     @property
     def needs_costs(self) -> bool:
