@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from tailboost._units import unit_name
 from tailboost.confidence import betting_upper, clopper_pearson_upper
 from tailboost.rates import Answered, Limit, Objective, Rate, Sample
 
-__all__ = ["RateBound", "rate_bounds"]
+__all__ = ["RateBound", "limit_bounds", "rate_bounds"]
 
 EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
 ABOVE, BELOW = "above", "below"
@@ -71,6 +71,13 @@ class RateBound:
     def unit_words(self) -> str:
         """The unit, in words."""
         return "all" if self.unit is None else unit_name(self.unit)
+
+    def at_target(self, method: str) -> RateBound:
+        """Return what is certified where just the limit was tested: that the rate keeps it."""
+        assert self.target is not None
+        if self.sense == "≤":
+            return replace(self, upper=self.target, method=method)
+        return replace(self, lower=self.target, method=method)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -222,16 +229,27 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
     return excluded
 
 
-def all_kept(limits: Iterable[Limit], answered: Answered, delta: float) -> bool:
-    """Whether each of some limits is shown to be kept, at level δ each.
+def limit_bounds(limits: Iterable[Limit], answered: Answered, delta: float) -> list[RateBound]:
+    """Return bounds that show each of some limits to be kept at level δ; they do not hold together.
 
-    Who needs all of them to hold tests each at the whole level: that all pass although one of them does not
+    Who needs all limits to hold tests each at the whole level: that all pass although one of them does not
     hold has a probability of at most δ. So has, of a gap or ratio, that each pair of units passes: a pair
     takes two bounds, of half the level.
+
+    Parameters
+    ----------
+    limits : iterable of Limit
+        The limits.
+    answered : Answered
+        Rows as in `rate_bounds`.
+    delta : float in (0, 1)
+        The level.
+
+    Returns
+    -------
+    list of RateBound
     """
+    found: list[RateBound] = []
     for limit in limits:
-        family = _family(limit, answered)
-        bounds = family_bounds(family, delta / 2 if limit.compares else delta)
-        if any(bound.certified is False for bound in bounds):
-            return False
-    return True
+        found += family_bounds(_family(limit, answered), delta / 2 if limit.compares else delta)
+    return found

@@ -435,6 +435,22 @@ class Limit:
             return None
         return bool((value - bound if self.from_above else bound - value) <= ROUNDING)
 
+    def tightened(self, widths: Mapping[Any, float]) -> Limit:
+        """Return the limit with bounds that are tighter by a number for each unit, or for what it compares.
+
+        Parameters
+        ----------
+        widths : dict
+            By how much, by unit; of a gap or ratio by its form.
+        """
+        sign = -1.0 if self.from_above else 1.0
+        if self.compares:
+            moved = self.bound + sign * np.nan_to_num(widths[self.form])
+            return replace(self, bound=float(max(0.0, moved) if self.form == GAP else min(1.0, moved)))
+        bounds = self.bounds(list(widths)) + sign * np.nan_to_num(list(widths.values()))
+        pairs = zip(widths, bounds.tolist(), strict=True)
+        return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
+
     def excess(self, names: list[Any], values: Floats) -> float:
         """Return by how much rates break the limit, 0 where they keep it; undefined rates break nothing."""
         known = values[~np.isnan(values)]
