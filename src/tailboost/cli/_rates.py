@@ -299,7 +299,13 @@ def _numbers(column: Any, path: Path) -> Any:
 def stated_rates(classifier: Any) -> list[Any]:
     """Return the rate that a classifier was to make small, if one was stated, and its limits."""
     rate = rate_of(getattr(classifier, "objective", None))
-    return [*([] if rate is None else [rate]), *getattr(classifier, "limits", ())]
+    return [*([] if rate is None else [rate]), *stated_limits(classifier)]
+
+
+def stated_limits(classifier: Any) -> Sequence[rates.Limit]:
+    """Return the limits that a classifier was fitted within."""
+    found: Sequence[rates.Limit] = getattr(classifier, "limits", ())
+    return found
 
 
 def measured_rates(
@@ -338,7 +344,7 @@ def measured_rates(
 
 def passed_on(classifier: Any, rows: Any, **told: Any) -> Any:
     """Return which rows a classifier passes on to a person; None where it passes none on."""
-    if not any(rate_of(limit).needs_deferral for limit in getattr(classifier, "limits", ())):
+    if not any(rate_of(limit).needs_deferral for limit in stated_limits(classifier)):
         return None
     return classifier.defers(rows, **told)
 

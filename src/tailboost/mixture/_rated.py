@@ -12,6 +12,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import GroupNames, Rows
 from tailboost.mixture._pool import sources
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_limits, error, largest
 from tailboost.thresholds import (
     Belief,
@@ -43,10 +44,6 @@ NAMED = {
 MOST_SOURCES = 2
 # Pseudo-rows by which counts of few rows are doubted, for each of the mixture's shrinkage.
 DOUBT = 3.0
-
-
-class InfeasibleLimitsError(ValueError):
-    """Limits that no mixture of decision rules keeps together on the rows of the choice."""
 
 
 @dataclass(frozen=True)
