@@ -101,7 +101,7 @@ class Method:
     ours: bool = True
     uses_alpha: bool = False
     uses_groups: bool = False
-    groups_at_prediction: bool = False
+    by_group: bool = False
     randomized: bool = False
     summary: str = "a <summary>"
     title: str = ""
@@ -428,7 +428,8 @@ class TestDocument:
         assert {"created", "command", "versions", "data", "settings", "splits", "methods"} < set(document)
         assert {"tailboost", "python", "numpy", "scikit-learn"} <= set(document["versions"])
         data, settings = document["data"], document["settings"]
-        assert set(data) == {"name", "n_rows", "n_features", "classes", "class_counts", "groups"}
+        known = {"name", "n_rows", "n_features", "classes", "class_counts", "groups", "group_features"}
+        assert set(data) == known
         assert sum(data["class_counts"]) == data["n_rows"]
         assert all(sum(counts.values()) == data["n_rows"] for counts in data["groups"].values())
         assert settings["main_alpha"] in settings["alphas"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from tailboost._units import GroupUse
 from tailboost.report import charts
 from tailboost.report.findings import comparison_table, findings, guarantees
 from tailboost.report.reading import FAMILY_ERROR, Reading, at
@@ -61,6 +62,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         group_errors={
             name: _errors(reading, list(counts), "group_errors", name) for name, counts in groups.items()
         },
+        group_uses=_group_uses(reading),
         confusions=_confusions(reading),
         guarantees=guarantees(reading),
         worst_cases=[
@@ -144,6 +146,21 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
     return _template("overview.html.j2").render(title=title, chapters=described, css=css)
 
 
+def page(template: str, **values: Any) -> str:
+    """Return a page in the style of the reports.
+
+    Parameters
+    ----------
+    template : str
+        The name of its template.
+    **values
+        What the template speaks of.
+    """
+    import markupsafe
+
+    return _template(template).render(css=markupsafe.Markup(_asset("report.css")), **values)
+
+
 def _asset(name: str) -> str:
     return (files("tailboost.report") / "templates" / name).read_text(encoding="utf-8")
 
@@ -212,6 +229,17 @@ def _errors(reading: Reading, names: list[str], *path: str) -> list[dict[str, An
         figures = at(group[0]["figures"], path)
         rows.append({"titles": [m["title"] for m in group], "cells": [figures.get(name) for name in names]})
     return rows
+
+
+def _group_uses(reading: Reading) -> list[str]:
+    """Say of each column of groups whether answers may depend on it; older documents do not know."""
+    told = [m["title"] for m in reading.document["methods"] if m.get("by_group")]
+    but = f"; but {', '.join(told)} is told it" if told else ""
+    uses = reading.data.get("group_features", {})
+    return [
+        f"G{str(GroupUse(name, False, None if features is None else tuple(features)))[1:]}{but}"
+        for name, features in uses.items()
+    ]
 
 
 def _confusions(reading: Reading) -> list[dict[str, Any]]:
