@@ -147,7 +147,8 @@ def _means(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> dict[str,
     return means
 
 
-def _both(pair: Sequence[float], digits: int = 4) -> str:
+def with_half(pair: Sequence[float], digits: int = 4) -> str:
+    """Write a mean and half its interval, where there is one."""
     mean, half = pair
     return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
 
@@ -157,7 +158,7 @@ def _text(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> str:
     for title, of in _means(found).items():
         plain = of["score"]
         words = {"error": "mean error", "gap": "gap of the odds", "ratio": "approval ratio"}
-        says = [f"{_both(plain[name])} {word}" for name, word in words.items()]
+        says = [f"{with_half(plain[name])} {word}" for name, word in words.items()]
         parts.append(f"## {title}\n\nThe score at one half: {', '.join(says)}; {plain['splits']} splits.")
         goals = dict.fromkeys(key.split(" | ")[1] for key in of if " | " in key)
         for goal in goals:
@@ -169,7 +170,7 @@ def _text(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> str:
                     told = "told" if OPPONENTS[who].told else "not told"
                     missed = f"{run['unreached']} of {run['splits']}" if run["unreached"] else ""
                     rows.append(
-                        [who, told, _both(run["error"]), _both(run[ABOUT[kind]]),
+                        [who, told, with_half(run["error"]), with_half(run[ABOUT[kind]]),
                          f"{run['seconds'][0]:.2f}", f"{run['ready']:.2f}", str(run["splits"]), missed]
                     )  # fmt: skip
             header = ["", "group", "mean error", ABOUT[kind], "seconds", "made ready", "splits", "unreached"]
