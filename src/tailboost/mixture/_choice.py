@@ -14,12 +14,13 @@ from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
-from tailboost._units import unit_name
+from tailboost._units import group_uses, unit_name
 from tailboost.classifiers._input import (
     ValidationRows,
     judged_rows,
     labels_of,
     rows_given,
+    take_names,
 )
 from tailboost.classifiers._known_rows import noting_seen
 from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
@@ -43,7 +44,7 @@ from tailboost.mixture._members import SHOWN, Margins, losses_of
 from tailboost.mixture._pool import Kinds, members_of, sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of
 from tailboost.mixture._tables import Judged, Models, Tallied
-from tailboost.rates import GAP, Largest, Rate, error
+from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.thresholds import ROUNDING, RateTable
 
@@ -78,14 +79,13 @@ class ProbabilityMixture(MixtureAnswers):
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
-        self._group_names = names
-        self.groups_ = names.names
+        take_names(self, names)
         self._check_columns()
 
     def _check_columns(self) -> None:
-        if self.groups_at_prediction and len(self._group_names.values) > 1:
+        if self.by_group and len(self._group_names.values) > 1:
             raise ValueError(
-                f"groups_at_prediction=True takes one column of groups, got {len(self._group_names.values)}: "
+                f"by_group=True takes one column of groups, got {len(self._group_names.values)}: "
                 "join their values into one, so that each row is in one group"
             )
 
@@ -193,7 +193,7 @@ class ProbabilityMixture(MixtureAnswers):
                 X,
                 self.classes_,
                 getattr(self, "_group_names", None),
-                told=self.groups_at_prediction,
+                told=self.by_group,
                 averages=bool(self.averages),
                 costs=costs,
             )
@@ -289,14 +289,14 @@ class ProbabilityMixture(MixtureAnswers):
     def _members(self, aim: Aim, judged: Judged, rows: Rows) -> list[Any]:
         kinds, table = self._kinds(aim), judged.table
         members = members_of(judged.models, table, rows, aim.index(rows), kinds)
-        if not self.groups_at_prediction:
+        if not self.by_group:
             return members
         assert judged.rows.groups is not None
         assert isinstance(aim.objective, WorstUnit)
         groups, names = judged.rows.groups, self.groups_.tolist()
         if len(absent := np.setdiff1d(np.arange(len(names)), groups)):
             raise ValueError(
-                f"groups_at_prediction=True: {judged.rows.words} have no row of group(s) "
+                f"by_group=True: {judged.rows.words} have no row of group(s) "
                 f"{[names[g] for g in absent]} to choose on"
             )
         return [
@@ -461,7 +461,7 @@ class ProbabilityMixture(MixtureAnswers):
         else:
             if rated is not None and not rated.covers(stated, getattr(new, "_group_names", None)):
                 rated = None
-            inferred = stated.needs_groups and not new.groups_at_prediction and judged.models.fitted
+            inferred = stated.needs_groups and not new.by_group and judged.models.fitted
             if rated is None and table is None and inferred:
                 raise ValueError(
                     "groups are inferred from the features of the rows, which are not kept with the model: "
@@ -492,9 +492,10 @@ class ProbabilityMixture(MixtureAnswers):
 
         Parameters
         ----------
-        budgets : sequence of float in [0, 1], rate or largest, optional
+        budgets : sequence of float in [0, 1], rate, largest, gap or ratio, optional
             Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
-            curve, between which it is straight. A rate, or the largest of a family, is what is limited.
+            curve, between which it is straight. A rate, or the largest, the gap or the ratio of a family, is
+            what is limited.
         objective : rate or largest, optional
             With a rate: what is made small within its limits; the mean error by default.
         n_points : int, default=9
@@ -513,7 +514,7 @@ class ProbabilityMixture(MixtureAnswers):
             If a budget is not in [0, 1].
         """
         check_is_fitted(self)
-        if isinstance(budgets, (Rate, Largest)):
+        if isinstance(budgets, (Rate, Largest, Spread)):
             return curve(self, budgets, error() if objective is None else objective, n_points)
         if self._outcome is not None:
             raise ValueError(
@@ -569,7 +570,7 @@ class ProbabilityMixture(MixtureAnswers):
                 self.members_,
                 elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table(elsewhere))
+            self._guarantee = replace(found, units=self._unit_table(elsewhere), groups=group_uses(self))
         return self._guarantee
 
     @property
