@@ -166,8 +166,9 @@ def play(settings: Settings, name: str) -> Report:
         runs = [
             cells.get({"case": title, "seed": seed}, partial(_points, settings, title, seed))
             for seed in range(settings.repeats)
+            if not settings.late or {"case": title, "seed": seed} in cells
         ]
-        for point in runs[0]:
+        for point in runs[0] if runs else ():
             of = [run[point] for run in runs if len(run[point]) > 1]
             own: dict[str, Any] = {"splits": len(runs), "unreached": len(runs) - len(of)}
             for rate in of[0] if of else ():
