@@ -45,6 +45,8 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.game import Trace as Trace
     from tailboost.mixture import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
+    from tailboost.mixture import Rule as Rule
+    from tailboost.mixture import RulePart as RulePart
     from tailboost.mixture import tune as tune
     from tailboost.persistence import load_model as load_model
     from tailboost.persistence import save_model as save_model
@@ -69,7 +71,7 @@ _MODULES = {
     "confidence": "rows_needed",
     "decisions": "Decisions RandomizedDecision",
     "game": "Stop StopKind Trace",
-    "mixture": "InfeasibleLimitsError RobustMixtureClassifier tune",
+    "mixture": "InfeasibleLimitsError RobustMixtureClassifier Rule RulePart tune",
     "persistence": "load_model save_model",
     "report": "Results compare render",
     "watch": "Watch WatchedBatch",

@@ -23,6 +23,7 @@ COMMANDS = {
     "predict": ("_predict.predict", "Predict the rows of a table."),
     "evaluate": ("_inspect.evaluate", "Count a model's errors on a table by class and group."),
     "inspect": ("_inspect.inspect_model", "Show what a model file holds, and its guarantee."),
+    "rule": ("_rule.rule", "Print what decides in a mixture: as words, as JSON, as SQL."),
     "tradeoff": ("_tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
     "certify": ("_certify.certify", "Bound a model's errors on rows it has not seen."),
     "watch": ("_watch.watch", "Test a model's bounds on later rows, batch by batch; alarms end with code 3."),
