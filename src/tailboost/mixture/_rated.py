@@ -107,8 +107,8 @@ class Stated:
 
     @property
     def defers(self) -> bool:
-        """Whether rows may be passed on: where a limit says how many."""
-        return any(limit.rate.needs_deferral for limit in self.limits)
+        """Whether rows may be passed on: where it is said how many, or what a person's look costs."""
+        return any(rate.needs_deferral for rate in self.rates)
 
     def columns(self, names: tuple[Any, ...]) -> list[int]:
         """Return the numbers of the columns of groups that are spoken of."""
