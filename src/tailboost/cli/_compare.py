@@ -43,6 +43,7 @@ from tailboost.cli._shared import (
     say,
     tell,
     warn,
+    warnings_as_lines,
 )
 from tailboost.registry import Method, get_method
 from tailboost.report import Chapter, Results, compare, render, render_overview
@@ -153,7 +154,7 @@ def compare_methods(
         alphas = _alphas(alpha)
         refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
         aside = [*(drop or []), *([] if identity is None else [identity])]
-        with bad_input():
+        with bad_input(), warnings_as_lines():
             table = datasets.load_table(
                 data, target, group=group or (), drop=aside, text_labels=True, sep=sep
             )

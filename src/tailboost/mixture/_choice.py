@@ -44,7 +44,7 @@ from tailboost.mixture._members import SHOWN, Margins, losses_of
 from tailboost.mixture._pool import Kinds, members_of, sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of
 from tailboost.mixture._tables import Judged, Models, Tallied
-from tailboost.rates import GAP, Largest, Rate, error
+from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.thresholds import ROUNDING, RateTable
 
@@ -492,9 +492,10 @@ class ProbabilityMixture(MixtureAnswers):
 
         Parameters
         ----------
-        budgets : sequence of float in [0, 1], rate or largest, optional
+        budgets : sequence of float in [0, 1], rate, largest, gap or ratio, optional
             Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
-            curve, between which it is straight. A rate, or the largest of a family, is what is limited.
+            curve, between which it is straight. A rate, or the largest, the gap or the ratio of a family, is
+            what is limited.
         objective : rate or largest, optional
             With a rate: what is made small within its limits; the mean error by default.
         n_points : int, default=9
@@ -513,7 +514,7 @@ class ProbabilityMixture(MixtureAnswers):
             If a budget is not in [0, 1].
         """
         check_is_fitted(self)
-        if isinstance(budgets, (Rate, Largest)):
+        if isinstance(budgets, (Rate, Largest, Spread)):
             return curve(self, budgets, error() if objective is None else objective, n_points)
         if self._outcome is not None:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ __all__ = [
     "classes_drawn",
     "cvar_chart",
     "error_chart",
+    "evidence_chart",
+    "hues",
     "method_styles",
     "seconds_chart",
     "tradeoff_chart",
@@ -388,3 +391,70 @@ def seconds_chart(reading: Reading, styles: Sequence[Style]) -> str:
         draw,
         "Bar chart: mean seconds of one fit of each method. The numbers are in the table of all methods.",
     )
+
+
+# -- evidence by batch -------------------------------------------------------------------------------
+
+# Evidence beyond these is drawn at the edge.
+_LEAST_EVIDENCE, _MOST_EVIDENCE = 1e-2, 1e6
+
+
+def hues() -> list[dict[str, Any]]:
+    """Return the colours of lines by number, for the style sheet."""
+    return [{"index": k, "light": light, "dark": dark} for k, (light, dark) in enumerate(_HUES)]
+
+
+def evidence_chart(names: Sequence[str], looks: Sequence[tuple[str, Sequence[float]]], limit: float) -> str:
+    """Draw the evidence against bounds, batch after batch: those with the most in colour.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the bounds are about.
+    looks : sequence of (str, sequence of float)
+        Name of each look, and the evidence on each bound after it.
+    limit : float
+        The evidence from which on a bound is contradicted.
+    """
+    ever = [max(evidence[j] for _, evidence in looks) for j in range(len(names))]
+    first = sorted(range(len(names)), key=lambda j: -ever[j])
+    values = [value for _, evidence in looks for value in evidence]
+    low = 10.0 ** math.floor(math.log10(min(0.9, max(_LEAST_EVIDENCE, min(values)))))
+    high = 10.0 ** math.ceil(math.log10(max(2 * limit, min(_MOST_EVIDENCE, max(values)))))
+
+    def draw(width: int) -> Canvas:
+        right = 170 if width == _WIDE else 110
+        canvas = Canvas(width, 340)
+        x = Axis(0, len(looks), 52, width - right)
+        y = Axis(low, high, canvas.height - 46, 30, log=True)
+        powers = range(round(math.log10(low)), round(math.log10(high)) + 1)
+        canvas.vertical(y, x.start, x.end, [10.0**k for k in powers], "evidence (1 at the start)")
+        every = -(-len(looks) // (8 if width == _WIDE else 4))
+        for k, (name, _) in enumerate(looks, start=1):
+            if (len(looks) - k) % every == 0:
+                canvas.text(x(k), y.start + 16, name[:12], "middle", "tick")
+        canvas.text((x.start + x.end) / 2, y.start + 34, "batch", "middle", "tick")
+        canvas.line(x.start, y(limit), x.end, y(limit), "coin")
+        canvas.text(x.start + 4, y(limit) - 5, f"alarm: {limit:.4g}", "start", "tick")
+        ends = {}
+        for place, j in enumerate(first):
+            course = [1.0, *(min(max(evidence[j], low), high) for _, evidence in looks)]
+            points = [(x(k), y(value)) for k, value in enumerate(course)]
+            shown = place < MOST_SHOWN
+            canvas.add(f'<g class="{f"m{place}" if shown else "rest"}">{canvas.tip(names[j])}')
+            canvas.path(points, "line")
+            if shown:
+                ends[place] = points[-1]
+                for spot in points[1:]:
+                    canvas.marker(*spot, _SYMBOLS[place])
+            canvas.add("</g>")
+        last = 0.0
+        for place in sorted(ends, key=lambda place: (ends[place][1], place)):  # names apart, from the top
+            last, name = max(ends[place][1] + 4, last + 14), names[first[place]]
+            words = name if text_width(name) < right - 12 else f"{name[: (right - 24) // 8]}…"
+            canvas.add(f'<g class="m{place}">{canvas.tip(name)}')
+            canvas.text(ends[place][0] + 10, last, words, kind="name")
+            canvas.add("</g>")
+        return canvas
+
+    return _both(draw, "Line chart: evidence against each bound after each batch. The numbers are below.")

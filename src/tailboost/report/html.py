@@ -146,6 +146,21 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
     return _template("overview.html.j2").render(title=title, chapters=described, css=css)
 
 
+def page(template: str, **values: Any) -> str:
+    """Return a page in the style of the reports.
+
+    Parameters
+    ----------
+    template : str
+        The name of its template.
+    **values
+        What the template speaks of.
+    """
+    import markupsafe
+
+    return _template(template).render(css=markupsafe.Markup(_asset("report.css")), **values)
+
+
 def _asset(name: str) -> str:
     return (files("tailboost.report") / "templates" / name).read_text(encoding="utf-8")
 
