@@ -21,7 +21,7 @@ from tailboost.classifiers._known_rows import KnownRows
 from tailboost.classifiers._randomized import RandomizedClassifier, logs
 from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.data import GroupNames, batches, take
-from tailboost.mixture._members import GROUPS_NEEDED, name_of
+from tailboost.mixture._members import GROUPS_NEEDED
 from tailboost.mixture._tables import LogTable, Models
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +65,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     @property
     def members_(self) -> list[str]:
         """What each member is."""
-        return [name_of(member, self.classes_) for member in self.ensemble_.members]
+        return [member.words(self.classes_) for member in self.ensemble_.members]
 
     def _shares(self, table: LogTable) -> Floats:
         """Return each label's share, ties settled, from log-probabilities of the models that have a share."""

@@ -119,6 +119,13 @@ class Program:
         n_strata = len(self.strata.mass)
         return found[:n_strata] + found[n_strata:] * self.strata.mean_costs
 
+    @property
+    def unit_prices(self) -> Floats:
+        """The prices of each rate that a largest one is the largest of, alone, shape (m, S, A)."""
+        own = np.flatnonzero(self.of == -1)
+        nothing = self.prices(np.zeros(len(self.of)))
+        return np.array([self.prices((np.arange(len(self.of)) == j).astype(float)) for j in own]) - nothing
+
     def value(self, tally: Floats) -> float:
         """Return what is made small, in its own units."""
         return self.objective.value(self.objective.rate.terms(self.strata).values(tally))
