@@ -169,7 +169,7 @@ def choose(kept: dict[str, Any], by: str, told: bool, as_rate: bool, only: Any =
             warnings.simplefilter("ignore")
             if mix is None or wish == "target":
                 found = tb.RobustMixtureClassifier(
-                    models, objective=objective, groups_at_prediction=told, random_state=0, **params
+                    models, objective=objective, by_group=told, random_state=0, **params
                 ).fit(kept["X"], kept["y"], **groups)
                 mix = mix or found
             else:

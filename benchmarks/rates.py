@@ -62,7 +62,7 @@ class Task:
         self.mix = tb.RobustMixtureClassifier(
             [("boosted", learner())],
             limits=first,
-            groups_at_prediction=told,
+            by_group=told,
             random_state=seed,
         ).fit(X, y, groups={column: g})
         self.fit_seconds = time.process_time() - begin

@@ -229,7 +229,7 @@ class TestComparison:
         X[groups == "b", 0] *= -0.3
         return X, y, {"side": groups}
 
-    def test_groups_at_prediction(self):
+    def test_by_group(self):
         pytest.importorskip("xgboost")
         X, y, groups = self.data()
         document = compare(X, y, groups, methods=["xgboost-groups"], repeats=1, random_state=0).document

@@ -531,7 +531,7 @@ def credit(tmp_path_factory):
     done(
         "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--id", "client",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "randomized=true",
-        "--set", "groups_at_prediction=true", "--set", 'estimators=[("trees", "extra")]',
+        "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]',
         "--model", folder / "m.model",
     )  # fmt: skip
     return folder
@@ -548,7 +548,7 @@ def credit_model(credit):
 def test_units_have_one_name_and_their_own_kind(csv, tmp_path):
     done(
         "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
-        "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "groups_at_prediction=true",
+        "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "by_group=true",
         "--model", tmp_path / "m.model",
     )  # fmt: skip
     shown = done("inspect", tmp_path / "m.model").stdout
@@ -569,7 +569,7 @@ class TestGroupsAtPrediction:
         np.testing.assert_allclose(written["share_1"], clf.predict_proba(X, groups=groups)[:, 1], atol=1e-8)
         errors = json.loads(done("evaluate", credit / "m.model", credit / "fresh.csv", "--json").stdout)
         assert errors["errors"][0]["error"] == pytest.approx(1 - clf.score(X, y, groups=groups))
-        assert "groups_at_prediction=True" in done("inspect", credit / "m.model").stdout
+        assert "by_group=True" in done("inspect", credit / "m.model").stdout
 
     @pytest.mark.parametrize("more", [[], ["MARRIAGE"]])
     def test_bounds(self, credit, credit_model, more):
@@ -631,7 +631,7 @@ class TestGroupsAtPrediction:
         model, out = tmp_path / "m.model", tmp_path / "p.csv"
         done(
             "fit", credit / "train.csv", "--target", "default", "--group", "SEX", "--drop", "SEX",
-            "--id", "client", "--method", "robustmixture", "--set", "groups_at_prediction=true",
+            "--id", "client", "--method", "robustmixture", "--set", "by_group=true",
             "--set", 'estimators=[("trees", "extra")]', "--model", model,
         )  # fmt: skip
         assert load_model(model)[-1].objective == "worst_group"
@@ -922,3 +922,41 @@ def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
         assert "not in the range" in result.stderr
     else:
         assert result.exit_code == 0, result.stderr
+
+
+class TestPassingOn:
+    @pytest.fixture
+    def deferring(self, csv, tmp_path):
+        import tailboost as tb
+        from tailboost import rates
+
+        done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
+            "--method", "robustmixture", "--set", 'estimators=[("trees", "extra")]',
+            "--model", tmp_path / "m.model",
+        )  # fmt: skip
+        model = load_model(tmp_path / "m.model")
+        last = model.steps[-1][0]
+        model.set_params(**{last: model[-1].reweight(limits=[rates.deferred() <= 0.3])})
+        tb.save_model(model, tmp_path / "d.model")
+        return tmp_path / "d.model"
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):
+        csv, out = tmp_path / "new.csv", tmp_path / "out.csv"
+        table.assign(x=np.linspace(-1, 2, len(table)).round(4)).to_csv(csv, index=False)
+        model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
+        passed = model[-1].defers(model[:-1].transform(rows))
+        assert 0 < passed.sum() < len(rows)
+        done("predict", deferring, csv, "--out", out)
+        written = pd.read_csv(out)
+        assert written["deferred"].tolist() == passed.tolist()
+        assert written["prediction"].tolist() == model.predict(rows).tolist()
+        result = done(
+            "decide", deferring, csv, "--id", "person", "--secret-env", "POLICY", "--out", out,
+            env={"POLICY": SECRET},
+        )  # fmt: skip
+        written = pd.read_csv(out)
+        assert ((written["prediction"] == "person") == passed).all()
+        assert written["deferred"].tolist() == passed.tolist()
+        assert f"{passed.sum():,} passed on to a person" in result.stdout

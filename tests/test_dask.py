@@ -633,7 +633,7 @@ def by_group():
     clf = tb.RobustMixtureClassifier(
         [("tree", DecisionTreeClassifier(max_depth=3, random_state=0))],
         objective="worst_group",
-        groups_at_prediction=True,
+        by_group=True,
         random_state=0,
     )
     return clf.fit(X, y, groups=groups)
@@ -690,7 +690,7 @@ MIXTURES = {
     "targets": {"max_error": {0: 0.4, None: 0.3}, "averages": False},
     "group": {"objective": "worst_group"},
     "cell": {"objective": "worst_cell", "shrinkage": 0.0},
-    "by group": {"objective": "worst_group", "groups_at_prediction": True},
+    "by group": {"objective": "worst_group", "by_group": True},
     "tail": {"objective": "cvar", "alpha": 0.4, "shares": False},
 }
 
@@ -855,7 +855,7 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
             choose(*args, **params)
     with pytest.raises(TypeError, match="fits no models"):
         td.RobustMixtureClassifier().fit(one, yd)
-    mix = choose({"one": one}, yd, groups=gd, objective="worst_group", groups_at_prediction=True)
+    mix = choose({"one": one}, yd, groups=gd, objective="worst_group", by_group=True)
     with pytest.raises(ValueError, match="groups are needed"):
         mix.predict_from({"one": one})
     with pytest.raises(ValueError, match="no model is called"):

@@ -227,7 +227,7 @@ def test_a_small_group_is_not_answered_by_a_constant_for_a_gain_within_its_noise
     for seed in range(6):
         P, y, group = told(seed)
         mix = tb.RobustMixtureClassifier.from_probabilities(
-            P, y, objective="worst_cell", groups=group, groups_at_prediction=True, mean_budget=0.0
+            P, y, objective="worst_cell", groups=group, by_group=True, mean_budget=0.0
         )
         wrong, few = mix.predict_from(P, groups=group) != y, group == "few"
         constants += wrong[few & (y == 1)].all()

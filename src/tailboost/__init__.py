@@ -51,6 +51,8 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.report import Results as Results
     from tailboost.report import compare as compare
     from tailboost.report import render as render
+    from tailboost.watch import Watch as Watch
+    from tailboost.watch import WatchedBatch as WatchedBatch
 
 __version__ = "0.1.0"
 
@@ -70,6 +72,7 @@ _MODULES = {
     "mixture": "InfeasibleLimitsError RobustMixtureClassifier tune",
     "persistence": "load_model save_model",
     "report": "Results compare render",
+    "watch": "Watch WatchedBatch",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
 _PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "rates", "robustness", "solvers")

@@ -16,7 +16,6 @@ from tailboost._rows import Sketch, fingerprint
 from tailboost._typing import Floats
 from tailboost._units import told
 from tailboost.certificates import (
-    ASSUMED,
     Certificate,
     CertifiedBound,
     Kind,
@@ -133,6 +132,7 @@ def calibrate(
     previous: Any = None,
     units: Any = None,
     equal_rows: EqualRows = "copies",
+    clusters: Any = None,
 ) -> Any:
     """Return the cheapest point of a mixture's trade-off at which all targets are certified.
 
@@ -172,6 +172,9 @@ def calibrate(
         and about each of the model's fit (``groups_``), also where it has no row.
     equal_rows : {"copies", "natural"}, default="copies"
         What rows that equal others are held for, as in `tailboost.certify`.
+    clusters : array-like of shape (n,), optional
+        Whose rows these are, as in `tailboost.certify`: each has then one vote, and ``shortfalls`` count
+        clusters.
 
     Returns
     -------
@@ -212,7 +215,7 @@ def calibrate(
             f"model must be one of tailboost's mixtures, with tradeoff(); got {type(model).__name__}"
         )
     before = attempts_of(previous)
-    scored = scored_rows(model, X_cal, y_cal, groups, equal_rows=equal_rows, units=units)
+    scored = scored_rows(model, X_cal, y_cal, groups, equal_rows=equal_rows, units=units, clusters=clusters)
     assert scored.hashes is not None
     units_ = units_of(scored, groups)
     targets = targets_of(max_error, units_)
@@ -226,7 +229,8 @@ def calibrate(
         words = "; ".join(map(str, absent))
         raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
     sketch = Sketch.of(scored.hashes)
-    call = fingerprint(np.sort(scored.hashes), np.sort(scored.y), np.frombuffer(
+    sizes = np.empty(0) if scored.clusters is None else np.sort(np.bincount(scored.clusters))
+    call = fingerprint(np.sort(scored.hashes), np.sort(scored.y), sizes, np.frombuffer(
         repr((sorted(targets.items(), key=repr), confidence, rule, len(before))).encode(), dtype=np.uint8
     ))  # fmt: skip
     _refuse_looking_again(model, sketch, scored, before, call)
@@ -243,7 +247,8 @@ def calibrate(
     point, losses = passed
     point.chosen_rows_ = (*point.chosen_rows_, sketch)
     bounds = list(_targets(losses, targeted, allowed, rule))
-    notes = _notes(point, X_cal, groups, float(losses.mean()), scored, len(attempts))
+    mean = float(losses[units_[0].rows].mean())
+    notes = _notes(point, X_cal, groups, mean, scored, len(attempts))
     # The certificate holds a copy: the point holds the certificate.
     point.certificate_ = Certificate(
         bounds, confidence, len(scored.y), notes, copy.copy(point), sketch, attempts
@@ -411,7 +416,7 @@ def _notes(point: Any, X: Any, groups: Any, mean: float, scored: Scored, attempt
         "sequence that was fixed before they were looked at, with every target tested at every point.",
         f"Attempt {attempt}: it spent {level_of(attempt, 0.0):.3g} of what the confidence leaves; all "
         "attempts together, each given what the one before ended in, keep it.",
-        ASSUMED,
+        scored.assumed,
         words_of_known(scored),
         f"Its mean error on these rows, an estimate: {mean:.4f}.",
     ]

@@ -24,6 +24,7 @@ from tailboost._checks import (
     distinct_labels,
     label_column,
     n_rows_of,
+    numbered,
     positions,
     refuse_missing,
 )
@@ -71,6 +72,12 @@ ASSUMED = (
     "Assumed: the rows are independent draws from the population this is about (no repeated measurements of "
     "one person, no later shift), and none had a part in making or choosing the model."
 )
+BY_CLUSTERS = (
+    "Each of the {:,} clusters has one vote: in a class or group one of its rows there counts, drawn without "
+    "a look at its loss. The bounds are on the error of a row drawn at random of a cluster drawn at random. "
+    "Assumed: the clusters are independent draws from the population this is about (no later shift), and no "
+    "row of theirs had a part in making or choosing the model."
+)
 
 
 # -- the statements ----------------------------------------------------------------------------------------
@@ -95,8 +102,8 @@ class CertifiedBound:
     upper : float
         The bound, in [0, 1]; 1 says nothing.
     n : int
-        Rows behind it; of "worst" those of the unit with the largest bound, which need not be the one with
-        the largest ``estimate``.
+        Rows behind it, or clusters that have a vote; of "worst" those of the unit with the largest bound,
+        which need not be the one with the largest ``estimate``.
     method : str
         How it was found.
     target : float or None
@@ -208,6 +215,7 @@ class Certificate:
         model: Any = None,
         previous: Recheck | None = None,
         equal_rows: EqualRows = "copies",
+        clusters: Any = None,
     ) -> Recheck:
         """Say for each bound whether new rows contradict it; one may look after every batch.
 
@@ -228,6 +236,8 @@ class Certificate:
             What was found on earlier batches, to go on from there.
         equal_rows : {"copies", "natural"}, default="copies"
             What rows that equal others are held for, as in `certify`.
+        clusters : array-like of shape (n,), optional
+            Whose rows these are, as in `certify`; each may be in one batch alone.
 
         Returns
         -------
@@ -244,7 +254,7 @@ class Certificate:
             raise ValueError("model is needed: this certificate is about answers that were given as an array")
         tested = [b for b in self.bounds if b.kind in ("mean", "class", "group", "cell")]
         rules = {b.rule for b in tested}
-        scored = scored_rows(judge, X, y, groups, rules, equal_rows=equal_rows)
+        scored = scored_rows(judge, X, y, groups, rules, equal_rows=equal_rows, clusters=clusters)
         if rules - set(scored.losses):
             raise ValueError("model has no randomised rule, of which the certificate has bounds")
         batches = () if previous is None else previous.rows
@@ -465,6 +475,8 @@ class Scored:
         Names of all groups that there are, as listed by the caller; those that the model was fitted with.
     equal_rows : {"copies", "natural"}
         What equal rows were said to be.
+    clusters : ndarray of int, shape (n,), or None
+        Whose rows these are, where a cluster has one vote.
     """
 
     y: Labels
@@ -477,6 +489,12 @@ class Scored:
     groups: list[Any] | None = None
     groups_of_fit: list[Any] | None = None
     equal_rows: EqualRows = "copies"
+    clusters: Ints | None = None
+
+    @property
+    def assumed(self) -> str:
+        """What is assumed of the rows."""
+        return ASSUMED if self.clusters is None else BY_CLUSTERS.format(len(np.unique(self.clusters)))
 
     def all_groups(self, seen: Collection[Any]) -> list[Any] | None:
         """Return the names of all groups that there are, where that is known.
@@ -514,6 +532,7 @@ def scored_rows(
     *,
     equal_rows: EqualRows = "copies",
     units: Any = None,
+    clusters: Any = None,
 ) -> Scored:
     """Return rows with the losses of a model, or of answers given as an array, by each of its rules or some.
 
@@ -529,12 +548,13 @@ def scored_rows(
     check_equal_rows(equal_rows)
     listed, named = units_listed(units, groups)
     labels = label_column(y, "y")
+    whose = None if clusters is None else numbered(clusters, "clusters", len(labels))
     if not hasattr(model, "predict"):
         if X is not None:
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
         answers, classes = _answers(np.asarray(model), labels, listed)
         losses: dict[Rule, Floats] = {"predict": _zero_one(labels, answers)}
-        return Scored(labels, classes, losses, None, None, False, listed is not None, named)
+        return Scored(labels, classes, losses, None, None, False, listed is not None, named, clusters=whose)
     if X is None:
         raise ValueError("X is needed: model is a classifier")
     check_length(labels, "y", n_rows_of(X))
@@ -554,7 +574,7 @@ def scored_rows(
     losses = {rule: rule_losses(model, X, labels, classes, rule, groups) for rule in chosen}
     hashes = hash_rounded_rows(_as_table(X))
     listing = (listed is not None, named, groups_of_fit(final))
-    return Scored(labels, classes, losses, hashes, known, complete, *listing, equal_rows)
+    return Scored(labels, classes, losses, hashes, known, complete, *listing, equal_rows, whose)
 
 
 def groups_of_fit(final: Any) -> list[Any] | None:
@@ -664,7 +684,7 @@ def _zero_one(y: Labels, answers: Labels) -> Floats:
 
 @dataclass(frozen=True)
 class Unit:
-    """All rows, a class, a group or a cell: its name, and the numbers of its rows."""
+    """All rows, a class, a group or a cell: its name, and the numbers of its rows that count."""
 
     kind: Kind
     name: Any
@@ -690,7 +710,28 @@ def units_of(scored: Scored, groups: Any) -> list[Unit]:
         for g in found
         for k, rows in enumerate(_split(label[g.rows], K))
     ]
-    return [*units, *classes, *found, *cells]
+    every = [*units, *classes, *found, *cells]
+    if scored.clusters is None:
+        return every
+    lots = _lots(label, scored.hashes)
+    return [replace(unit, rows=_one_each(unit.rows, scored.clusters, lots)) for unit in every]
+
+
+def _lots(label: Ints, hashes: Hashes | None) -> Hashes:
+    """Return a lot for each row, by content and label: nobody chose it, and the order has no part in it.
+
+    Rows whose content is not known draw by their place.
+    """
+    drawn = np.random.default_rng(0).permutation(len(label)).astype(np.uint64) if hashes is None else hashes
+    mixed = (drawn + label.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    lots: Hashes = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return lots
+
+
+def _one_each(rows: Ints, clusters: Ints, lots: Hashes) -> Ints:
+    """Return of some rows the one of each cluster that has the least lot, in the order of the rows."""
+    order = rows[np.lexsort((lots[rows], clusters[rows]))]
+    return np.sort(order[np.r_[True, np.diff(clusters[order]) > 0]]) if len(rows) else rows
 
 
 def _split(index: Ints, n_units: int) -> list[Ints]:
@@ -773,6 +814,7 @@ def certify(
     sample_weight: Any = None,
     units: Any = None,
     equal_rows: EqualRows = "copies",
+    clusters: Any = None,
 ) -> Certificate:
     """Bound a classifier's errors on new rows, from rows that had no part in its making.
 
@@ -803,7 +845,7 @@ def certify(
         Radii of shifts of the population, as relative entropy KL(shifted ‖ here); see `tailboost.robustness`.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups, of which every value is a group: then also groups and
-        class × group cells are bounded. A model with ``groups_at_prediction=True`` is told its column. The
+        class × group cells are bounded. A model with ``by_group=True`` is told its column. The
         groups that there are are those of the model's fit (``groups_``), if it was fitted with groups of
         these columns, and those seen here. One without rows has the bound 1, and so has the worst.
     max_error : float or dict, optional
@@ -820,6 +862,10 @@ def certify(
         are refused as copies, since errors on them prove little, unless they are said to be natural: where
         features take few values and no row was copied, sampled with replacement or made by oversampling, in
         the fit's table and in this one. How many there are is in the certificate.
+    clusters : array-like of shape (n,), optional
+        Whose rows these are, where persons, households or places have several. Each has then one vote in a
+        class or group: one of its rows there counts, drawn by content. The clusters are the independent
+        draws, and their rows may depend on each other in any way, copies among them.
 
     Returns
     -------
@@ -850,8 +896,8 @@ def certify(
     False
     """
     asked = Asked.of(confidence, alphas, shifts)
-    X, y, groups, model = _weighted(model, X, y, groups, sample_weight)
-    scored = scored_rows(model, X, y, groups, equal_rows=equal_rows, units=units)
+    X, y, groups, model, clusters = _weighted(model, X, y, groups, sample_weight, clusters)
+    scored = scored_rows(model, X, y, groups, equal_rows=equal_rows, units=units, clusters=clusters)
     hashes = scored.hashes
     sketch = None if hashes is None else Sketch.of(hashes)
     return certificate_of(
@@ -892,7 +938,7 @@ def certificate_of(
         found = list(_mean_bounds([u for u in units if u.kind == kind], scored, level, targets))
         bounds += found
         if kind == "mean":
-            bounds += _tail_bounds(scored, found, tails, radii, level)
+            bounds += _tail_bounds(scored, units[0], found, tails, radii, level)
         elif found:
             bounds += _worst(found, scored.losses, of_seen=not _all_listed(scored, units, kind))
     notes = _notes(scored, units, kinds, model)
@@ -907,10 +953,12 @@ def _all_listed(scored: Scored, units: Sequence[Unit], kind: str) -> bool:
     return groups is not None and (kind == "group" or scored.listed)
 
 
-def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
+def _weighted(
+    model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, clusters: Any
+) -> tuple[Any, Any, Any, Any, Any]:
     """Leave out rows of weight 0; refuse unequal weights."""
     if sample_weight is None:
-        return X, y, groups, model
+        return X, y, groups, model, clusters
     weight = check_weights(sample_weight, n_rows_of(y))
     used = weight > 0
     if np.ptp(weight[used]) > 0:
@@ -920,10 +968,10 @@ def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> tu
             "probability weight_i / (largest weight possible) and give the rows kept"
         )
     if used.all():
-        return X, y, groups, model
+        return X, y, groups, model, clusters
     if not hasattr(model, "predict"):
         model = np.asarray(model)[used]
-    return _part(X, used), np.asarray(y)[used], _part(groups, used), model
+    return _part(X, used), np.asarray(y)[used], _part(groups, used), model, _part(clusters, used)
 
 
 def _part(table: Any, used: Mask) -> Any:
@@ -962,6 +1010,7 @@ def _mean_bounds(
 
 def _tail_bounds(
     scored: Scored,
+    everything: Unit,
     means: Sequence[CertifiedBound],
     alphas: Sequence[float],
     radii: Sequence[float],
@@ -969,7 +1018,7 @@ def _tail_bounds(
 ) -> Iterator[CertifiedBound]:
     """Yield bounds on CVaR and under shifts: from the mean, and for the randomised rule also from a band."""
     for mean in means:
-        losses = scored.losses[mean.rule]
+        losses = scored.losses[mean.rule][everything.rows]
         exact = mean.rule == "predict"
         band = None if exact or not (alphas or radii) else tail_band(losses, level)
         by_mean = "exactly from the mean" if exact else "from the mean"
@@ -1002,10 +1051,10 @@ def _worst(
 
 
 def _notes(scored: Scored, units: Sequence[Unit], kinds: Sequence[str], model: Any) -> tuple[str, ...]:
-    notes = [ASSUMED, words_of_known(scored), *_words_of_units(scored, units)]
+    notes = [scored.assumed, words_of_known(scored), *_words_of_units(scored, units)]
     if scored.hashes is not None:
         n_repeated = len(scored.hashes) - len(np.unique(scored.hashes))
-        if n_repeated:
+        if n_repeated and scored.clusters is None:
             notes.append(
                 f"{n_repeated:,} of the {len(scored.hashes):,} rows equal an earlier one: fine where "
                 "features take few values, wrong where a row was copied."

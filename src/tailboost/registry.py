@@ -59,7 +59,7 @@ class Method:
         Whether classes are the groups, also where the rows have groups that ``fit`` would take.
     takes_groups : bool
         Whether ``fit`` takes groups, of a factory that is no class and so cannot be asked.
-    groups_at_prediction : bool
+    by_group : bool
         Whether it has to be told the groups of the rows it answers.
     """
 
@@ -71,7 +71,7 @@ class Method:
     randomized: bool = False
     by_classes: bool = False
     takes_groups: bool = False
-    groups_at_prediction: bool = False
+    by_group: bool = False
 
     @property
     def uses_alpha(self) -> bool:
@@ -230,7 +230,7 @@ METHODS: dict[str, Method] = {
         Method(
             "xgboost-groups", "XGBoost tuned per group",
             "XGBoost, class weights tuned for each group, which it is told at prediction",
-            tuned_xgboost, takes_groups=True, groups_at_prediction=True,
+            tuned_xgboost, takes_groups=True, by_group=True,
         ),
         Method(
             "average-tuned", "Tuned XGBoost + forest",

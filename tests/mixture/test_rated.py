@@ -41,7 +41,7 @@ def test_the_table_is_what_counting_the_answers_gives():
             groups=groups,
             objective=rates.largest(rates.error(by="class")),
             limits=[PARITY, rates.precision("yes") >= 0.7],
-            groups_at_prediction=told,
+            by_group=told,
         )
         answers = mix.predict_from(P, groups=groups if told else None)
         assert mix.limits_met_
@@ -159,14 +159,12 @@ def test_rows_that_are_passed_on():
 
 def test_told_groups_have_thresholds_of_their_own_even_if_no_rate_names_them():
     groups = {"sex": SEX}
-    told = RobustMixtureClassifier.from_probabilities(
-        P, Y, groups=groups, objective="error", groups_at_prediction=True
-    )
+    told = RobustMixtureClassifier.from_probabilities(P, Y, groups=groups, objective="error", by_group=True)
     blind = RobustMixtureClassifier.from_probabilities(P, Y, objective="error")
     assert len(told._rated.table.strata.mass) == 4
     assert told.rates_.lines[0].value <= blind.rates_.lines[0].value + 1e-9
     with pytest.raises(ValueError, match="needs groups"):
-        RobustMixtureClassifier.from_probabilities(P, Y, objective="error", groups_at_prediction=True)
+        RobustMixtureClassifier.from_probabilities(P, Y, objective="error", by_group=True)
 
 
 def test_units_of_few_rows_are_named():
@@ -231,9 +229,23 @@ def test_the_trade_off_of_two_rates():
     mix = judged(limits=[PARITY])
     curve = mix.tradeoff(rates.largest(rates.error(by="sex")), rates.error(), n_points=4)
     assert all(b.limited <= a.limited + 1e-9 for a, b in zip(curve.points, curve.points[1:], strict=False))
-    at = curve.at(curve.points[1].limited)
+    at = curve.at(curve.points[-1].limited)
     assert at.limits_met_
     assert len(str(curve).splitlines()) == len(curve) + 1
+
+
+def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
+    leaning = np.where(P["model"][:, 1] + 0.5 * RNG.normal(size=N) > 0.5, "m", "f")
+    limits = [PARITY, rates.miss("yes") <= 0.5]
+    mix = RobustMixtureClassifier.from_probabilities(P, Y, groups={"sex": leaning}, limits=limits)
+    curve = mix.tradeoff(rates.gap(SELECTED), rates.error(), n_points=5)
+    limited, value = ([getattr(point, name) for point in curve] for name in ("limited", "value"))
+    assert max(limited) > 0.05
+    assert all(np.diff(limited) < 0)
+    assert all(np.diff(value) > 0)
+    assert set(curve.at(0.1).limits) == {rates.gap(SELECTED) <= 0.1, rates.miss("yes") <= 0.5}
+    ratio = mix.tradeoff(rates.ratio(SELECTED), n_points=3)
+    assert all(np.diff([point.limited for point in ratio]) > 0)
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_margins_and_answers_agree(told):
     """A positive margin is a right answer, of members by unit and by group too; halves are parts of all."""
     P, y, group = biased(0, n=300)
     mix = RobustMixtureClassifier.from_probabilities(
-        P, y, objective="worst_cell", groups=group, groups_at_prediction=told, n_thresholds=10
+        P, y, objective="worst_cell", groups=group, by_group=told, n_thresholds=10
     )
     ledger, index = mix.combiner_.pool.ledger, mix.combiner_.pool.ledger.rows.groups
     wrong = [ledger.boosted.row(m) for m in range(len(mix.members_))]
@@ -713,7 +713,7 @@ def test_members_by_group_are_the_best_combinations(budget):
     """Brute force over all combinations of what each group could answer: none is better within the budget."""
     P, y, group = biased(0, n=300)
     mix = RobustMixtureClassifier.from_probabilities(
-        P, y, objective="worst_cell", groups=group, groups_at_prediction=True, shrinkage=0.0,
+        P, y, objective="worst_cell", groups=group, by_group=True, shrinkage=0.0,
         mean_budget=budget, n_thresholds=8, include_constants=False,
     )  # fmt: skip
     answers = mix.predict_from(P, groups=group)
@@ -737,9 +737,7 @@ def test_members_by_group_are_the_best_combinations(budget):
 def test_a_known_group_helps_on_fresh_rows():
     (P, y, group), (Q, z, fresh) = biased(1), biased(2)
     told, blind = (
-        RobustMixtureClassifier.from_probabilities(
-            P, y, objective="worst_cell", groups=group, groups_at_prediction=told
-        )
+        RobustMixtureClassifier.from_probabilities(P, y, objective="worst_cell", groups=group, by_group=told)
         for told in (True, False)
     )
     answers = told.predict_from(Q, groups=fresh)
@@ -756,9 +754,9 @@ def test_a_known_group_helps_on_fresh_rows():
 
 
 def test_fit_with_the_group_at_prediction():
-    mix = RobustMixtureClassifier(
-        models(), objective="worst_cell", groups_at_prediction=True, random_state=0
-    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
+        X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
+    )
     answers = mix.predict(X[TEST], groups=GROUPS[TEST])
     assert np.array_equal(
         answers, mix.classes_[mix.predict_proba(X[TEST], groups=GROUPS[TEST]).argmax(axis=1)]
@@ -778,7 +776,7 @@ def test_fit_with_the_group_at_prediction():
 def told():
     """A mixture by group, whose members share λ."""
     return RobustMixtureClassifier(
-        models(), objective="worst_cell", groups_at_prediction=True, randomized=True, random_state=0
+        models(), objective="worst_cell", by_group=True, randomized=True, random_state=0
     ).fit(X[TRAIN], Y[TRAIN], groups={"texture": GROUPS[TRAIN]})
 
 
@@ -832,9 +830,7 @@ def test_certificates_of_a_mixture_by_group(told, pipeline):
 def test_cross_validation_hands_groups_on():
     """As scikit-learn routes metadata: a scorer asks for the groups, a search for those of fit too."""
     with config_context(enable_metadata_routing=True):
-        mix = RobustMixtureClassifier(
-            models(), objective="worst_cell", groups_at_prediction=True, random_state=0
-        )
+        mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0)
         mix.set_fit_request(groups=True).set_score_request(groups=True)
         found = cross_val_score(mix, X, Y, cv=KFold(2), params={"groups": GROUPS})
         for (train, test), score in zip(KFold(2).split(X), found, strict=True):
@@ -848,9 +844,9 @@ def test_cross_validation_hands_groups_on():
 
 @pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])
 def test_a_file_of_a_mixture_by_group(tmp_path, form):
-    mix = RobustMixtureClassifier(
-        models(), objective="worst_cell", groups_at_prediction=True, random_state=0
-    ).fit(X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN]))
+    mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
+        X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN])
+    )
     tb.save_model(mix, tmp_path / "m.model")
     loaded = tb.load_model(tmp_path / "m.model")
     answers = [
@@ -859,16 +855,14 @@ def test_a_file_of_a_mixture_by_group(tmp_path, form):
     assert np.array_equal(*answers)
 
 
-def test_groups_at_prediction_refuses():
+def test_by_group_refuses():
     P, y, group = biased(0, n=200)
     make = RobustMixtureClassifier.from_probabilities
-    with pytest.raises(
-        ValueError, match="groups_at_prediction=True has no meaning with objective='worst_class'"
-    ):
-        make(P, y, groups=group, groups_at_prediction=True)
+    with pytest.raises(ValueError, match="by_group=True has no meaning with objective='worst_class'"):
+        make(P, y, groups=group, by_group=True)
     with pytest.raises(ValueError, match="takes one column of groups, got 2"):
-        make(P, y, objective="worst_group", groups={"a": group, "b": group}, groups_at_prediction=True)
-    mix = make(P, y, objective="worst_group", groups=group, groups_at_prediction=True)
+        make(P, y, objective="worst_group", groups={"a": group, "b": group}, by_group=True)
+    mix = make(P, y, objective="worst_group", groups=group, by_group=True)
     with pytest.raises(ValueError, match="groups are needed"):
         mix.predict_from(P)
     with pytest.raises(ValueError, match=r"groups holds groups not seen in fit: \['d'\]"):
@@ -879,7 +873,7 @@ def test_groups_at_prediction_refuses():
         mix.reweight(objective="worst_class")
     smooth = GROUPS == "smooth"
     with pytest.raises(ValueError, match=r"no row of group\(s\) \['rough'\] to choose on"):
-        RobustMixtureClassifier(models(), objective="worst_cell", groups_at_prediction=True).fit(
+        RobustMixtureClassifier(models(), objective="worst_cell", by_group=True).fit(
             X[TRAIN],
             Y[TRAIN],
             groups=GROUPS[TRAIN],
@@ -890,9 +884,9 @@ def test_groups_at_prediction_refuses():
     blind = make(P, y, objective="worst_group", groups=group)
     with pytest.raises(ValueError, match="groups have no part in the answers"):
         blind.predict_from(P, groups=group)
-    fitted = RobustMixtureClassifier(
-        models(), objective="worst_cell", groups_at_prediction=True, random_state=0
-    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    fitted = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
+        X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
+    )
     last = np.full(len(X[TEST]), len(fitted.members_) - 1)
     policy = tb.RandomizedDecision(fitted, b"a secret for the tests", "tests")
     for ask in (
@@ -916,7 +910,7 @@ def test_groups_at_prediction_refuses():
 def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
     P, y, group = biased(3, n=400)
     mix = RobustMixtureClassifier.from_probabilities(
-        P, y, objective="worst_group", groups=group, groups_at_prediction=True, shrinkage=0.0
+        P, y, objective="worst_group", groups=group, by_group=True, shrinkage=0.0
     )
     answers = mix.predict_from(P, groups=group)
     for g in "abc":  # a threshold of its own is nearly as good as any
@@ -937,7 +931,7 @@ def test_a_class_without_rows_where_thresholds_are_chosen(told):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         mix = RobustMixtureClassifier.from_probabilities(
-            P, y, classes=[0, 1, 2], groups=group if told else None, groups_at_prediction=told,
+            P, y, classes=[0, 1, 2], groups=group if told else None, by_group=told,
             objective="worst_cell" if told else "worst_class", shrinkage=0.0,
         )  # fmt: skip
     assert not any("nan" in name for name in mix.members_)
@@ -954,7 +948,7 @@ def test_groups_that_are_missing_are_named():
     with pytest.raises(ValueError, match="objective='worst_group' needs groups"):
         mix.tradeoff().predicted(P, y)
     with pytest.raises(ValueError, match="takes one column of groups, got 2"):
-        RobustMixtureClassifier(models(), objective="worst_cell", groups_at_prediction=True).fit(
+        RobustMixtureClassifier(models(), objective="worst_cell", by_group=True).fit(
             X[TRAIN], Y[TRAIN], groups={"a": GROUPS[TRAIN], "b": GROUPS[TRAIN]}
         )
 
@@ -965,7 +959,7 @@ def group_mix():
     y = (table[:, 0] + r.normal(size=200) > 0).astype(int)
     models = [("bayes", GaussianNB())]
     return (
-        RobustMixtureClassifier(models, objective="worst_group", groups_at_prediction=True),
+        RobustMixtureClassifier(models, objective="worst_group", by_group=True),
         *(table, y, groups),
     )
 
@@ -985,7 +979,7 @@ class Foreign(dict):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "stand-in"])
-def test_a_table_of_groups_at_prediction_may_have_other_columns(library):
+def test_a_table_of_by_group_may_have_other_columns(library):
     frame = Foreign if library == "stand-in" else pytest.importorskip(library).DataFrame
     mix, table, y, groups = group_mix()
     mix.fit(table, y, groups=frame({"region": groups}))

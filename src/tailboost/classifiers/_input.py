@@ -28,6 +28,7 @@ from tailboost._rows import hash_rows
 from tailboost._sparse import summed
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
+from tailboost._units import telling_features
 from tailboost.classifiers._columns import learn_columns, read_columns
 from tailboost.classifiers._warn import warn_user
 from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
@@ -218,6 +219,24 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
         raise ValueError("X_val is empty: it needs at least one row")
 
 
+def take_names(classifier: Any, names: GroupNames) -> None:
+    """Take the names of groups of other rows than those of the fit; what tells them stays if known."""
+    # A column is the same one by its name and values; of an array without a name nothing is known.
+    same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
+    known = dict(getattr(classifier, "group_features_", ())) if same else {}
+    classifier._group_names, classifier.groups_ = names, names.names
+    classifier.group_features_ = tuple((column, known.get(column)) for column in names.columns or (None,))
+
+
+def note_telling(classifier: Any, X: Any, numbers: Ints | None) -> None:
+    """Set what features tell the groups of the rows, in ``group_features_``; without groups delete it."""
+    if numbers is None:
+        vars(classifier).pop("group_features_", None)
+        return
+    columns = classifier._group_names.columns or (None,)
+    classifier.group_features_ = tuple(zip(columns, telling_features(X, numbers), strict=True))
+
+
 def read_problem(
     classifier: Any,
     learner: Any,
@@ -227,7 +246,7 @@ def read_problem(
     groups: Any,
     class_weight: Any,
 ) -> Problem:
-    """Check the training rows; sets ``classes_`` and, with groups, their names in the classifier."""
+    """Check the training rows; sets ``classes_`` and, with groups, their names and what tells them."""
     if y is None:
         raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
     refuse_missing(y, "y")
@@ -258,4 +277,5 @@ def read_problem(
         classifier.groups_ = names.names
         numbers = names.number(groups, "groups", len(y), used)
     kept = X if used.all() else take(X, used)
+    note_telling(classifier, kept, numbers)
     return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)

@@ -18,8 +18,9 @@ from tailboost._checks import check_number, n_rows_of
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
+from tailboost._units import group_uses
 from tailboost.classifiers._base import BaseBoostClassifier
-from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given
+from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given, take_names
 from tailboost.classifiers._known_rows import ResubstitutionWarning, noting_seen
 from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.classifiers._randomized import RandomizedClassifier
@@ -257,8 +258,8 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Take the names of other groups than those of fit, of n rows."""
-        names = self._group_names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=np.bool_))
-        self.groups_ = names.names
+        names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=np.bool_))
+        take_names(self, names)
         return names
 
     def _groups_of_judged(self, groups: Any) -> Ints:
@@ -305,7 +306,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
                 self.classes_.tolist(),
                 elsewhere=elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table(elsewhere))
+            self._guarantee = replace(found, units=self._unit_table(elsewhere), groups=group_uses(self))
         return self._guarantee
 
     # -- prediction ----------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ COMMANDS = {
     "inspect": ("_inspect.inspect_model", "Show what a model file holds, and its guarantee."),
     "tradeoff": ("_tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
     "certify": ("_certify.certify", "Bound a model's errors on rows it has not seen."),
+    "watch": ("_watch.watch", "Test a model's bounds on later rows, batch by batch; alarms end with code 3."),
     "decide": ("_predict.decide", "Draw a decision for each row by its id."),
     "reproduce": ("_experiments.reproduce", "Run a published experiment."),
     "list": ("_experiments.list_all", "Show methods, data sets and experiments."),

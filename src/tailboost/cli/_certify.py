@@ -9,6 +9,7 @@ import typer
 from tailboost import certify as bounds_of
 from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
+    Cluster,
     Data,
     Groups,
     Json,
@@ -42,6 +43,7 @@ def certify(
             "columns take few values and nobody copied a row."
         ),
     ] = "copies",
+    cluster: Cluster = None,
     sep: Sep = ",",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -60,7 +62,9 @@ def certify(
         with warnings_as_lines():
             # A model that answers by the group is told it, so that the groups are bounded too.
             columns = list(dict.fromkeys([*(stored.groups if stored.by_group else []), *(group or [])]))
-            later = stored.rows_of(data, sep, purpose="certify on", but=columns)
+            later = stored.rows_of(
+                data, sep, purpose="certify on", but=[*columns, *([cluster] if cluster else [])]
+            )
             y = stored.labels_of(later, target)
             groups = later.table_of_groups(columns)
             if aims is not None:
@@ -76,6 +80,7 @@ def certify(
                     groups=groups,
                     max_error=aims,
                     equal_rows=equal_rows,
+                    clusters=None if cluster is None else later.column(cluster, "--cluster"),
                 )
         if as_json:
             tell_json(certificate.to_dict())

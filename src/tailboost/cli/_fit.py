@@ -21,13 +21,26 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import has_fit_parameter
 
-from tailboost import datasets
+from tailboost import datasets, rates
 from tailboost._interrupts import ending_at_interrupts
 from tailboost._near import did_you_mean
+from tailboost._units import telling_features
 from tailboost.cli._alerts import alerts, set_ids_aside
 from tailboost.cli._compare import installed
 from tailboost.cli._inspect import print_evaluation
 from tailboost.cli._models import StoredModel
+from tailboost.cli._rates import (
+    Costs,
+    Limits,
+    Objective,
+    TableOfCosts,
+    print_rates,
+    rate_of,
+    rates_kept,
+    read_limits,
+    read_objective,
+    spelled,
+)
 from tailboost.cli._shared import (
     BadInput,
     Data,
@@ -53,7 +66,7 @@ from tailboost.cli._shared import (
     warn,
     warnings_as_lines,
 )
-from tailboost.cli._tables import dependence, errors_kept, print_errors
+from tailboost.cli._tables import errors_kept, print_errors, said_of_groups
 from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 from tailboost.io import preparation
 from tailboost.persistence import check_model_path, save_model
@@ -72,7 +85,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A method, see `tailboost list`; by default worst-class boosting, over the groups if given.",
+            help="A method, see `tailboost list`; by default worst-class boosting, over the groups if given, "
+            "and with rates (--objective, --limit, --costs) robustmixture.",
         ),
     ] = None,
     group: Groups = None,
@@ -83,6 +97,9 @@ def fit(
         str | None, typer.Option(metavar="COL", help="The column of the rows' weights: no feature.")
     ] = None,
     max_error: MaxError = None,
+    objective: Objective = None,
+    limit: Limits = None,
+    costs: Costs = None,
     mean_budget: MeanBudget = None,
     settings: Annotated[
         list[str] | None,
@@ -116,15 +133,26 @@ def fit(
     stay text. It also stores where it came from: `tailboost inspect`.
     """
     with exit_codes(verbose, quiet):
+        aims = {
+            "max_error": read_targets(max_error),
+            "mean_budget": mean_budget,
+            "objective": read_objective(objective),
+            "limits": read_limits(limit) or None,
+        }
+        if costs is not None and aims["objective"] is None:
+            aims["objective"] = rates.cost()
+        by_rates = aims["objective"] is not None or aims["limits"] is not None
         with bad_input("--method: "):
-            chosen = installed(method or ("worstclassboost-groups" if group else "worstclassboost"))
-        aims = {"max_error": read_targets(max_error), "mean_budget": mean_budget}
-        # A method that may train on groups is given some for that.
-        settings = [*(["objective=worst_group"] * bool(group and chosen.may_use_groups)), *(settings or [])]
+            plain = "worstclassboost-groups" if group else "worstclassboost"
+            chosen = installed(method or ("robustmixture" if by_rates else plain))
+        settings = list(settings or [])
+        if group and chosen.may_use_groups and not by_rates:
+            # A method that may train on groups is given some for that.
+            settings = ["objective=worst_group", *settings]
         classifier = configured(chosen, settings, aims, seed, jobs)
         _check_fits(chosen, classifier, group, weight)
         with bad_input("--model: "):
-            check_output("--model", model, data, *([] if test is None else [test]))
+            check_output("--model", model, data, *(path for path in (test, costs) if path is not None))
             check_model_path(model)
         aside = [*(drop or []), *([] if identity is None else [identity])]
         if scheduler is not None and not dask:
@@ -140,18 +168,20 @@ def fit(
             if test is not None:
                 datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
         if dask:
+            if by_rates:
+                raise BadInput("--dask: --objective, --limit and --costs are for a table in memory")
             if columns.pop("keep"):
                 raise BadInput("--keep: nothing is set aside with --dask, where columns are not looked at")
             pipeline, counts = fit_on_cluster(
                 classifier, chosen, data, columns, aims["max_error"], jobs, scheduler
             )
         else:
-            pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], sep)
+            pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], costs, sep)
         with bad_input("--model: "):
             save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
         say(f"Model: {model}")
-        for name in columns["group"]:
-            say(f"Group {name}: {dependence(name, columns['not_features'])}.")
+        for said in said_of_groups(pipeline[-1], columns["group"], columns["not_features"]):
+            say(f"G{said[1:]}.")
         if test is not None:
             print_evaluation(StoredModel.read(model), test, sep=sep)
         elif not is_quiet():
@@ -161,11 +191,17 @@ def fit(
 
 
 def _fit_here(
-    classifier: Any, method: Method, data: Path, columns: dict[str, Any], max_error: Any, sep: str
+    classifier: Any,
+    method: Method,
+    data: Path,
+    columns: dict[str, Any],
+    max_error: Any,
+    costs: Path | None,
+    sep: str,
 ) -> tuple[Pipeline, dict[Any, int]]:
     """Fit the classifier; return it with its preparation, and the rows of each class."""
     group, weight = columns["group"], columns["weight"]
-    with bad_input():
+    with bad_input(), warnings_as_lines():
         table = datasets.load_table(
             data, columns["target"], group=group, drop=columns["not_features"], weight=weight,
             text_labels=True, sep=sep,
@@ -176,9 +212,10 @@ def _fit_here(
     if max_error is not None:
         classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)
+    extra = {} if weight is None else {"classifier__sample_weight": table.weight}
+    extra |= _name_rates(classifier, table, group, costs, data, sep)
     with bad_input("--set: "):  # what prepares the table depends on the learner, whose name may be wrong
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
-    extra = {} if weight is None else {"classifier__sample_weight": table.weight}
     if group:
         # Ours take every value of every column as a group; the others know one column.
         extra["classifier__groups"] = table.groups if method.ours else joint_groups(table.groups)
@@ -187,8 +224,28 @@ def _fit_here(
     # A half-trained model must not be stored as if it were a whole one.
     with ending_at_interrupts(), bad_input(), warnings_as_lines(), _showing_rounds(classifier, method):
         pipeline.fit(table.data, table.target, **extra)
+    if hasattr(classifier, "group_features_"):  # columns by the names in the file, not as they were encoded
+        telling = telling_features(table.data, table.groups.apply(lambda of: of.cat.codes).to_numpy())
+        classifier.group_features_ = tuple(zip(table.groups, telling, strict=True))
     say(f"Fitted in {time.perf_counter() - start:.1f} s.")
     return pipeline, {k: int(n) for k, n in zip(*np.unique(table.target, return_counts=True), strict=True)}
+
+
+def _name_rates(
+    classifier: Any, table: Any, group: Sequence[str], costs: Path | None, data: Path, sep: str
+) -> dict[str, Any]:
+    """Spell the rates in a classifier's parameters as the table does; return what ``fit`` takes of costs."""
+    labels = table.target_names.tolist()
+    known = None if costs is None else TableOfCosts.read(costs, labels, table.target, data, sep)
+    params = classifier.get_params(deep=False)
+    if "limits" in params:
+        objective = spelled(params["objective"], labels, group, known)
+        limits = [spelled(limit, labels, group, known) for limit in params["limits"]]
+        classifier.set_params(objective=objective, limits=limits)
+        rates_named = [rate_of(one) for one in (params["objective"], *params["limits"])]
+        if known is not None and not any(rate is not None and rate.needs_costs for rate in rates_named):
+            raise BadInput("--costs: neither --objective nor --limit names cost()")
+    return {} if known is None or known.each is None else {"classifier__costs": known.each}
 
 
 def notes_of(method: Method, data: Path, counts: dict[Any, int], columns: dict[str, Any]) -> dict[str, Any]:
@@ -248,11 +305,9 @@ def fit_on_cluster(
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
-    if group and not method.may_use_groups and (not method.uses_groups or method.groups_at_prediction):
+    if group and not method.may_use_groups and (not method.uses_groups or method.by_group):
         able = ", ".join(
-            m.name
-            for m in METHODS.values()
-            if m.may_use_groups or (m.uses_groups and not m.groups_at_prediction)
+            m.name for m in METHODS.values() if m.may_use_groups or (m.uses_groups and not m.by_group)
         )
         lacks = "would need them at prediction too" if method.uses_groups else "does not train on groups"
         raise BadInput(f"--group: {method.name} {lacks}; leave it out, or take {able}")
@@ -267,7 +322,7 @@ def configured(method: Method, settings: Sequence[str], aims: dict[str, Any], se
     for name, value in aims.items():
         if value is None:
             continue
-        option = f"--{name.replace('_', '-')}"
+        option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
         if name not in known:
             able = ", ".join(m.name for m in METHODS.values() if _takes(m, name))
             raise BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
@@ -348,6 +403,10 @@ def _describe(classifier: Any, model: Path) -> None:
 
 
 def _print_kept_errors(classifier: Any) -> None:
+    if (table := rates_kept(classifier)) is not None:
+        say("")
+        print_rates(table)
+        return
     kept = errors_kept(classifier)
     if kept is None:
         say("Errors on rows that were not fitted on: give --test FILE, or `tailboost evaluate`.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tailboost._units import GroupUse, answers_by_group, group_uses
 from tailboost.cli._shared import plain_table
 from tailboost.confidence import clopper_pearson_interval
 
@@ -90,11 +91,20 @@ def errors_by_unit(
     return found
 
 
-def dependence(group: str, not_features: Sequence[str]) -> str:
-    """Say whether what a model answers may depend on a column of groups."""
-    if group in not_features:
-        return "answers do not look at it, though other columns may tell it in part"
-    return f"a feature too, so that answers may depend on it; --drop {group} makes it a group alone"
+def said_of_groups(classifier: Any, columns: Sequence[str], not_features: Sequence[str]) -> list[str]:
+    """Say of each column of groups whether a model's answers may depend on it, and how to drop it.
+
+    By the values of the columns where these were looked at, else by their names.
+    """
+    uses = {use.column: use for use in group_uses(classifier)}
+    for name in set(columns) - set(uses):
+        features = () if name in not_features else (name,)
+        uses[name] = GroupUse(name, answers_by_group(classifier), features)
+    said = []
+    for name in columns:
+        drop = " ".join(f"--drop {feature}" for feature in uses[name].features or ())
+        said.append(f"{uses[name]}{f' ({drop})' if drop else ''}")
+    return said
 
 
 def print_errors(units: Sequence[UnitError], *, words: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tailboost._html import html_details
 from tailboost._typing import Floats
+from tailboost._units import GroupUse
 from tailboost.combiners.elsewhere import Elsewhere, highest
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
@@ -182,6 +183,8 @@ class Guarantee:
     units : UnitTable or None
         The error of each class, group or cell of the game beside what it is allowed; None where the game is
         over rows, and where the errors are not known.
+    groups : tuple of GroupUse
+        For each column of groups given to `fit`: whether answers may depend on it, and by what.
     """
 
     promised: tuple[Bound, ...]
@@ -208,6 +211,7 @@ class Guarantee:
     chosen_by: str = ""
     units: UnitTable | None = None
     draws: bool = True
+    groups: tuple[GroupUse, ...] = ()
 
     @property
     def beats_coin(self) -> bool:
@@ -322,6 +326,7 @@ class Guarantee:
             achieved += f"; the largest error itself is {self.largest_error:.6g}"
         lines = [
             *([] if self.units is None else [str(self.units)]),
+            *map(str, self.groups),
             self.verdict,
             *self._on_fresh_rows(),
             f"{achieved} ({self._gap_words}); {self._about}",
@@ -335,7 +340,9 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         table = "" if self.units is None else self.units._repr_html_()
-        return f"{table}<p>{escape(self.verdict)}</p>{html_details('Values, bounds and symbols', str(self))}"
+        groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
+        details = html_details("Values, bounds and symbols", str(self))
+        return f"{table}{groups}<p>{escape(self.verdict)}</p>{details}"
 
 
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]

@@ -151,10 +151,9 @@ def check_parameters(mix: Any, groups: Any) -> None:
         raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
     if over_groups and groups is None:
         raise ValueError(f"objective={name!r} needs groups")
-    if mix.groups_at_prediction and not over_groups:
+    if mix.by_group and not over_groups:
         raise ValueError(
-            f"groups_at_prediction=True has no meaning with objective={name!r}: it is for "
-            "'worst_group' and 'worst_cell'"
+            f"by_group=True has no meaning with objective={name!r}: it is for 'worst_group' and 'worst_cell'"
         )
 
 
@@ -167,5 +166,5 @@ def check_stated(mix: Any, stated: Stated, groups: Any) -> None:
     if groups is None and stated.needs_groups:
         rate = next(rate for rate in stated.rates if rate.needs_groups)
         raise ValueError(f"{rate!r} needs groups")
-    if mix.groups_at_prediction and groups is None:
-        raise ValueError("groups_at_prediction=True needs groups")
+    if mix.by_group and groups is None:
+        raise ValueError("by_group=True needs groups")

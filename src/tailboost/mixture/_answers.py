@@ -43,7 +43,7 @@ def _told_groups(method: F) -> F:
 class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     """The answers of a mixture of members that are functions of models' probabilities."""
 
-    groups_at_prediction: bool
+    by_group: bool
     _group_names: GroupNames
 
     @property
@@ -86,7 +86,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _numbers(self, groups: Any, n: int) -> Ints | None:
         """Return the numbers of the groups of rows to answer, where answers depend on them."""
-        if not self.groups_at_prediction:
+        if not self.by_group:
             if groups is not None:
                 raise ValueError(GROUPS_UNUSED)
             return None
@@ -114,7 +114,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         ValueError
             If groups have no part in the answers.
         """
-        if not self.groups_at_prediction:
+        if not self.by_group:
             raise ValueError(GROUPS_UNUSED)
         names = self._group_names
         groups = np.resize(names.values[0], n_rows)
@@ -131,7 +131,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         X : array-like of shape (n, d)
             The rows, as in `fit`.
         groups : array-like of shape (n,), optional
-            Group of each row, one of those in `fit`; needed with ``groups_at_prediction=True`` alone.
+            Group of each row, one of those in `fit`; needed with ``by_group=True`` alone.
 
         Returns
         -------
@@ -174,6 +174,40 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             return said
 
         return self.classes_[answers_by(chosen, answer)]
+
+    def defers_with(self, X: Any, members: Any, *, groups: Any = None) -> Mask:
+        """Return which rows one member passes on, each row's own, as `predict_with` has it answer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        members : array-like of int, shape (n,)
+            The number of each row's own member, an index into ``estimator_weights_``.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            All False where no row may be passed on.
+
+        Raises
+        ------
+        ValueError
+            If there is no such member.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        numbers = self._numbers(groups, n_rows_of(X))
+        chosen = self._drawn(members, n_rows_of(X))
+        if not self.can_defer:
+            return np.zeros(n_rows_of(X), dtype=bool)
+
+        def passed(member: int, rows: Ints) -> Ints:
+            return self.ensemble_.members[member].passes_on(self._table(X, numbers, rows)).astype(np.intp)
+
+        return answers_by(chosen, passed) == 1
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
         """Return the accuracy of `predict`.
@@ -294,12 +328,17 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         table = self._given_table(probabilities)
         return self._deferred(table.knowing(self._numbers(groups, table.n_rows)))
 
+    @property
+    def can_defer(self) -> bool:
+        """Whether rows may be passed on to a person: `defers` says which."""
+        check_is_fitted(self)
+        return any(getattr(member, "defers", False) for member in self.ensemble_.members)
+
     def _deferred(self, table: LogTable) -> Mask:
-        members = self.ensemble_.members
-        if not any(getattr(member, "defers", False) for member in members):
+        if not self.can_defer:
             raise ValueError("no row is passed on: state a limit on rates.deferred()")
         share = np.zeros(table.n_rows)
-        for weight, member in zip(self.ensemble_.weights, members, strict=True):
+        for weight, member in zip(self.ensemble_.weights, self.ensemble_.members, strict=True):
             share += weight * member.passes_on(table)
         passed: Mask = share >= 0.5
         return passed

@@ -14,12 +14,13 @@ from tailboost._checks import check_weights, n_rows_of, positions
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
-from tailboost._units import unit_name
+from tailboost._units import group_uses, unit_name
 from tailboost.classifiers._input import (
     ValidationRows,
     judged_rows,
     labels_of,
     rows_given,
+    take_names,
 )
 from tailboost.classifiers._known_rows import noting_seen
 from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
@@ -41,7 +42,7 @@ from tailboost.mixture._members import POWERS, SHOWN, Margins, Tempered, losses_
 from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of
 from tailboost.mixture._tables import Judged, Models, Tallied
-from tailboost.rates import GAP, Largest, Rate, error
+from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.thresholds import ROUNDING, RateLine, RateTable
 
@@ -75,14 +76,13 @@ class ProbabilityMixture(MixtureAnswers):
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
-        self._group_names = names
-        self.groups_ = names.names
+        take_names(self, names)
         self._check_columns()
 
     def _check_columns(self) -> None:
-        if self.groups_at_prediction and len(self._group_names.values) > 1:
+        if self.by_group and len(self._group_names.values) > 1:
             raise ValueError(
-                f"groups_at_prediction=True takes one column of groups, got {len(self._group_names.values)}: "
+                f"by_group=True takes one column of groups, got {len(self._group_names.values)}: "
                 "join their values into one, so that each row is in one group"
             )
 
@@ -192,7 +192,7 @@ class ProbabilityMixture(MixtureAnswers):
                 X,
                 self.classes_,
                 getattr(self, "_group_names", None),
-                told=self.groups_at_prediction,
+                told=self.by_group,
                 averages=bool(self.averages),
                 costs=costs,
             )
@@ -295,7 +295,7 @@ class ProbabilityMixture(MixtureAnswers):
             X,
             self.classes_,
             getattr(self, "_group_names", None),
-            told=self.groups_at_prediction,
+            told=self.by_group,
             averages=bool(self.averages),
             most_sources=None,
         )
@@ -460,9 +460,10 @@ class ProbabilityMixture(MixtureAnswers):
 
         Parameters
         ----------
-        budgets : sequence of float in [0, 1], rate or largest, optional
+        budgets : sequence of float in [0, 1], rate, largest, gap or ratio, optional
             Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
-            curve, between which it is straight. A rate, or the largest of a family, is what is limited.
+            curve, between which it is straight. A rate, or the largest, the gap or the ratio of a family, is
+            what is limited.
         objective : rate or largest, optional
             With a rate: what is made small within its limits; the mean error by default.
         n_points : int, default=9
@@ -481,7 +482,7 @@ class ProbabilityMixture(MixtureAnswers):
             If a budget is not in [0, 1].
         """
         check_is_fitted(self)
-        if isinstance(budgets, (Rate, Largest)):
+        if isinstance(budgets, (Rate, Largest, Spread)):
             return curve(self, budgets, error() if objective is None else objective, n_points)
         if self._outcome is not None:
             raise ValueError(
@@ -537,7 +538,7 @@ class ProbabilityMixture(MixtureAnswers):
                 self.members_,
                 elsewhere,
             )
-            self._guarantee = replace(found, units=self._unit_table(elsewhere))
+            self._guarantee = replace(found, units=self._unit_table(elsewhere), groups=group_uses(self))
         return self._guarantee
 
     @property
@@ -576,13 +577,13 @@ class ProbabilityMixture(MixtureAnswers):
             return None
         rate, lines = error(by=self._aim.units.kind), []
         for line in table.lines:
-            bound = np.nan if line.allowed is None else line.allowed
             value, estimate = (np.nan if x is None else x for x in (line.predict, line.predict_elsewhere))
             low, high = line.predict_interval or (np.nan, np.nan)
-            said = "" if line.allowed is None else str(rate <= bound)
-            met = None if line.allowed is None or np.isnan(value) else value <= bound + ROUNDING
-            about = (value, estimate, low, high, float(line.rows))
-            lines.append(RateLine(str(rate), line.name, *about, said, float(bound), met))
+            limit = None if line.allowed is None else rate <= line.allowed
+            bound, said = (np.nan, "") if limit is None else (float(limit.bound), str(limit))
+            met, likely = (None if limit is None else limit.keeps(x, bound) for x in (value, estimate))
+            found = (value, estimate, low, high, float(line.rows), said, bound, met, likely)
+            lines.append(RateLine(str(rate), line.name, *found, "" if limit is None else "≤"))
         return RateTable(tuple(lines), table.measured_on)
 
     @property

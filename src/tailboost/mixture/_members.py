@@ -18,7 +18,7 @@ from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
 GROUPS_NEEDED = (
-    "groups are needed: this classifier was made with groups_at_prediction=True, so that what it answers to "
+    "groups are needed: this classifier was made with by_group=True, so that what it answers to "
     "a row depends on the row's group. Give groups=…"
 )
 # Groups that are named where a member is described.

@@ -132,8 +132,8 @@ class Stated:
 
     @property
     def defers(self) -> bool:
-        """Whether rows may be passed on: where a limit says how many."""
-        return any(limit.rate.needs_deferral for limit in self.limits)
+        """Whether rows may be passed on: where it is said how many, or what a person's look costs."""
+        return any(rate.needs_deferral for rate in self.rates)
 
     def columns(self, names: tuple[Any, ...]) -> list[int]:
         """Return the numbers of the columns of groups that are spoken of."""
@@ -395,7 +395,7 @@ class Rated:
             assert names is not None
             if len(absent := np.setdiff1d(np.arange(len(names.values[0])), numbers)):
                 raise ValueError(
-                    f"groups_at_prediction=True: {rows.words} have no row of group(s) "
+                    f"by_group=True: {rows.words} have no row of group(s) "
                     f"{names.values[0][absent].tolist()} to choose on"
                 )
         told = told and strata.n_combinations > 1

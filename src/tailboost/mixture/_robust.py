@@ -112,7 +112,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Whether members may share λ. False gives all of it to the one member that is best within the budget
         (not for "cvar"): the errors promised are then those of `predict`, the price of it is ``gap_``. "auto"
         shares for a CVaR and where ``shares=True``: there a draw gains what no member has alone.
-    groups_at_prediction : bool, default=False
+    by_group : bool, default=False
         Whether answers may depend on the group, for "worst_group" and "worst_cell" over one column of groups:
         each group then has prices of its own, and `predict` takes ``groups``. Where the group may not
         count in a decision, by law or otherwise, leave it False.
@@ -217,7 +217,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "shares": ["boolean", StrOptions({"auto"})],
         "include_constants": ["boolean"],
         "randomized": ["boolean", StrOptions({"auto"})],
-        "groups_at_prediction": ["boolean"],
+        "by_group": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -239,7 +239,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         shares: bool | str = "auto",
         include_constants: bool = True,
         randomized: bool | str = "auto",
-        groups_at_prediction: bool = False,
+        by_group: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -256,7 +256,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.shares = shares
         self.include_constants = include_constants
         self.randomized = randomized
-        self.groups_at_prediction = groups_at_prediction
+        self.by_group = by_group
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -340,7 +340,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             Weights; 2 counts as the row twice. Every estimator that is fitted must take them.
         groups : array-like of shape (n,), optional
             Group of each row, for the objectives over groups; needed to predict with
-            ``groups_at_prediction=True`` alone.
+            ``by_group=True`` alone.
         costs : array-like of shape (n, K), optional
             What each answer costs in each row, columns in the order of ``classes_``, for ``rates.cost()``.
         split_by : array-like of shape (n,), optional
@@ -390,7 +390,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         costs = costs_of(costs, problem.n_given, len(self.classes_), problem.used)
         if stated is not None:  # what is not there is found before anything is fitted
             names = None if groups is None else names
-            told = self.groups_at_prediction
+            told = self.by_group
             stated.check(stated.strata(problem.rows, self.classes_, names, costs, told=told)[0])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(

@@ -84,7 +84,7 @@ class LogTable:
     ) -> None:
         self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
         self.n_models, self.X, self.averages, self.said = n_models, X, averages, said
-        self._known: dict[Any, Floats] = {}
+        self._known: dict[Any, Any] = {}
 
     @classmethod
     def of(
@@ -126,7 +126,7 @@ class LogTable:
                 self._known[source] = total / len(source)
         return self._known[source]
 
-    def derived(self, key: Any, make: Callable[[], Floats]) -> Floats:
+    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what ``make`` computes from this table, computed once for a key."""
         if key not in self._known:
             self._known[key] = make()

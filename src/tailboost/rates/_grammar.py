@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 from tailboost._near import did_you_mean
@@ -15,10 +16,12 @@ from tailboost.rates._rate import Limit, Rate
 
 # More than anybody writes; a longer or deeper text is refused instead of exhausting the stack.
 LONGEST, DEEPEST = 10_000, 20
+# So much of a text is repeated in an error.
+SHOWN = 120
 
 _TOKEN = re.compile(
     r"""\s*(?:
-        (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
+        (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?:\s*%|(?![\w.%])))
       | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
       | (?P<word>[^\W\d][\w.\-]*)
       | (?P<sign><=|>=|[()\[\]{},:=])
@@ -32,18 +35,18 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def parse(text: str) -> Rate | Largest | Limit:
+def parse(text: str) -> Rate | Largest | Spread | Limit:
     """Read a rate, an objective or a limit from text, by a grammar of its own: nothing is evaluated.
 
     Parameters
     ----------
     text : str
-        As a rate prints with ``repr``; text that is one word needs no quotes. Numbers are numbers: the label
-        "1" of text is written in quotes.
+        As a rate prints with ``repr``; text that is one word needs no quotes. Numbers are numbers, also in
+        percent (``30%``): the label "1" of text is written in quotes.
 
     Returns
     -------
-    Rate, Largest or Limit
+    Rate, Largest, Spread or Limit
 
     Raises
     ------
@@ -81,14 +84,17 @@ class _Reader:
     place: int = 0
 
     def __post_init__(self) -> None:
-        at, end = 0, len(self.text.rstrip())
+        self.text = self.text.rstrip()
+        at, end = 0, len(self.text)
         while at < end:
             found = _TOKEN.match(self.text, at)
             if found is None or found.lastgroup is None:
-                raise self._error("is not understood", at)
+                at += len(self.text[at:]) - len(self.text[at:].lstrip())
+                quote = self.text[at] in "'\""
+                raise self._error("the quote is not closed" if quote else "is not understood", at)
             value: Any = found[found.lastgroup]
             if found.lastgroup == "number":
-                value = int(value) if re.fullmatch(r"[-+]?\d{1,300}", value) else float(value)
+                value = _number(value)
             elif found.lastgroup == "text":
                 value = self._unescaped(value[1:-1])
             self.tokens.append(_Token(found.lastgroup, value, found.start(found.lastgroup)))
@@ -127,22 +133,23 @@ class _Reader:
             raise self._error(f"expected {sign!r}", self.next.at)
 
     def _error(self, words: str, at: int) -> ValueError:
-        rest = self.text[at : at + 30] or "the end"
-        return ValueError(f"{self.text!r}: {words} at {rest!r}")
+        """Return an error that names the word it is about, and where in the text that stands."""
+        word = re.match(r"[\w.\-%]+|.", self.text[at:], re.DOTALL)
+        place = f"{word[0]!r}, character {at + 1}" if word else "the end"
+        text = self.text if len(self.text) <= SHOWN else f"{self.text[: SHOWN - 1]}…"
+        return ValueError(f"{text!r}: at {place}: {words}")
 
     # -- grammar -------------------------------------------------------------------------------------
 
-    def read(self) -> Rate | Largest | Limit:
+    def read(self) -> Rate | Largest | Spread | Limit:
         start = self.next.at
-        found = self.call(0)
+        found: Rate | Largest | Spread | Limit = self.call(0)
         if self.took("<="):
             found = self._compared(found, lambda one, bound: one <= bound, start)
         elif self.took(">="):
             found = self._compared(found, lambda one, bound: one >= bound, start)
         if self.next.kind != "end":
             raise self._error("expected the end", self.next.at)
-        if isinstance(found, Spread):
-            raise self._error(f"{found!r} must be compared with a number", start)
         return found
 
     def _compared(self, one: Any, compare: Callable[[Any, Any], Any], start: int) -> Any:
@@ -151,7 +158,7 @@ class _Reader:
             raise self._error("a largest rate is an objective; to limit each rate leave 'largest' out", start)
         try:
             return compare(one, bound)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise self._error(str(error), start) from None
 
     def call(self, depth: int) -> Any:
@@ -160,7 +167,7 @@ class _Reader:
         name = self.take()
         if name.kind != "word" or name.value not in _FUNCTIONS:
             near = did_you_mean(str(name.value), _FUNCTIONS)
-            raise self._error(f"no rate is called so: {near}there are {', '.join(_FUNCTIONS)};", name.at)
+            raise self._error(f"no rate is called so; {near}there are {', '.join(_FUNCTIONS)}", name.at)
         self.expect("(")
         given: list[Any] = []
         named: dict[str, Any] = {}
@@ -171,6 +178,9 @@ class _Reader:
                 self.expect("=")
                 if key.value in named:
                     raise self._error("stands twice", key.at)
+                if key.value not in (known := _names(name.value)):
+                    near = did_you_mean(key.value, known)
+                    raise self._error(f"{near}{name.value}(...) has {', '.join(known)}", key.at)
                 named[key.value] = self.value(depth + 1)
             elif named:
                 raise self._error("expected name=", self.next.at)
@@ -179,7 +189,7 @@ class _Reader:
             if not self.took(","):
                 self.expect(")")
                 break
-        labels = named.pop("labels", None) if name.value == "cost" else None
+        labels = named.pop("labels", None)
         try:
             made = _FUNCTIONS[name.value](*given, **named)
             return made if labels is None else _with_labels(made, labels)
@@ -228,6 +238,17 @@ class _Reader:
                 self.expect("}")
                 break
         return found
+
+
+def _names(function: str) -> list[str]:
+    """Return what arguments of a function may be called in a text."""
+    return [*signature(_FUNCTIONS[function]).parameters, *(["labels"] if function == "cost" else [])]
+
+
+def _number(text: str) -> int | float:
+    if text.endswith("%"):
+        return float(text[:-1]) / 100
+    return int(text) if re.fullmatch(r"[-+]?\d{1,300}", text) else float(text)
 
 
 def _with_labels(rate: Rate, labels: Any) -> Rate:

@@ -17,6 +17,8 @@ from tailboost.rates.strata import Strata
 Matrix = tuple[tuple[float, ...], ...]
 
 AT_MOST, AT_LEAST, GAP, RATIO = "at most", "at least", "gap", "ratio"
+# More than the rounding error of a tally.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,13 @@ class Rate:
 
     @property
     def needs_deferral(self) -> bool:
-        """Whether it speaks of rows that are passed on to a person."""
-        return self.kind == "deferred"
+        """Whether rows may be passed on because of it: it counts them, or says what a person's look costs."""
+        return self.kind == "deferred" or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
+
+    @property
+    def can_be_lowered(self) -> bool:
+        """Whether it can be an objective."""
+        return KINDS[self.kind].lowered
 
     @property
     def needs_costs(self) -> bool:
@@ -373,7 +380,7 @@ class Limit:
         """
         terms, scale = self.rate.terms(strata), self.rate.scale(strata)
         there = terms.defined
-        if self.form in (GAP, RATIO):
+        if self.compares:
             each = terms.linear[there] / scale
             if len(each) < 2:
                 return []
@@ -386,6 +393,22 @@ class Limit:
             return [Row(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[there]]
         pairs = zip(terms.linear[there] / scale, bounds[there] / scale, strict=True)
         return [Row(sign * C, 0.0, sign * b) for C, b in pairs]
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is about a gap or ratio between units, not about each of them."""
+        return self.form in (GAP, RATIO)
+
+    @property
+    def from_above(self) -> bool:
+        """Whether what it is about may not be larger than the bound."""
+        return self.form in (AT_MOST, GAP)
+
+    def keeps(self, value: float, bound: float) -> bool | None:
+        """Return whether a number keeps a bound of this limit; None where one of them is NaN."""
+        if np.isnan(value) or np.isnan(bound):
+            return None
+        return bool((value - bound if self.from_above else bound - value) <= ROUNDING)
 
     def excess(self, names: list[Any], values: Floats) -> float:
         """Return by how much rates break the limit, 0 where they keep it; undefined rates break nothing."""
@@ -423,8 +446,8 @@ class Limit:
         return f"{self.rate}: {sense} {self.bound:g}"
 
     def __repr__(self) -> str:
-        sign = "<=" if self.form in (AT_MOST, GAP) else ">="
-        left = f"{self.form}({self.rate!r})" if self.form in (GAP, RATIO) else repr(self.rate)
+        sign = "<=" if self.from_above else ">="
+        left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
         right = dict(self.bound) if isinstance(self.bound, tuple) else self.bound
         return f"{left} {sign} {right!r}"
 

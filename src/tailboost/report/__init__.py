@@ -3,5 +3,6 @@
 from tailboost.report.comparison import compare
 from tailboost.report.html import Chapter, render, render_overview
 from tailboost.report.results import Results
+from tailboost.report.watched import render_watch
 
-__all__ = ["Chapter", "Results", "compare", "render", "render_overview"]
+__all__ = ["Chapter", "Results", "compare", "render", "render_overview", "render_watch"]

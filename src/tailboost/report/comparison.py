@@ -18,6 +18,7 @@ from sklearn.utils import get_tags
 
 from tailboost import metrics
 from tailboost._interrupts import noticing_interrupts
+from tailboost._units import telling_features
 from tailboost.datasets import TableChangedWarning
 from tailboost.io import TableEncoder, takes_missing
 from tailboost.registry import METHODS, Method, get_method
@@ -169,7 +170,9 @@ def _new_document(
     left_out: list[dict[str, str]],
 ) -> dict[str, Any]:
     """Return the results of a comparison of which no fit is finished."""
-    described = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "randomized")
+    described = (
+        "name", "title", "summary", "ours", "uses_alpha", "uses_groups", "by_group", "randomized"
+    )  # fmt: skip
     return {
         "schema": "tailboost.results",
         "schema_version": SCHEMA_VERSION,
@@ -184,6 +187,7 @@ def _new_document(
             "classes": [str(c) for c in classes],
             "class_counts": [int(c) for c in counts],
             "groups": {column: _counts(values) for column, values in groups.items()},
+            "group_features": _group_features(table, groups),
         },
         "settings": {},
         "left_out": left_out,
@@ -324,7 +328,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     extra = {"groups": split.groups_train} if method.uses_groups and split.groups_train is not None else {}
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **extra)
-    if method.groups_at_prediction and extra:
+    if method.by_group and extra:
         classifier = _Told(classifier, split.joint_test)
     fit_seconds = time.perf_counter() - start
 
@@ -579,6 +583,15 @@ def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
         if len(values) != n:
             raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
     return columns
+
+
+def _group_features(table: Any, groups: dict[str, NDArray[Any]]) -> dict[str, list[str] | None]:
+    """Return the features that tell each column of groups, by name; None where that is not known."""
+    found = {}
+    for name, values in groups.items():
+        (telling,) = telling_features(table, np.unique(values, return_inverse=True)[1])
+        found[name] = None if telling is None else [str(feature) for feature in telling]
+    return found
 
 
 def _counts(values: NDArray[Any]) -> dict[str, int]:

@@ -10,12 +10,13 @@ created            date and time, UTC
 status             "running", "complete" or "interrupted"
 command            the command line, or null
 versions           of Python and the packages used
-data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}}
+data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}},
+                   group_features {column: features that tell it, or null}
 settings           alphas, main_alpha, curve_alphas, repeats, test_size, random_state, n_jobs, interval
 left_out           methods that cannot be used: title, reason
 splits             per repeat: repeat, fit_seed, n_train, n_test
-methods            name, title, summary, ours, uses_alpha, uses_groups, randomized, warnings,
-                   failures (repeat, error), repeats (one record each), figures (the same keys as a
+methods            name, title, summary, ours, uses_alpha, uses_groups, by_group, randomized,
+                   warnings, failures (repeat, error), repeats (one record each), figures (the same keys as a
                    record, a figure for each number; null before the first record)
 =================  ====================================================================================
 
