@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tailboost import RobustMixtureClassifier, cli, rates
 from tailboost.datasets._files import read_raw
-from tailboost.persistence import load_model
+from tailboost.storage import load_model
 
 LIMIT = "gap(selected(yes, by=sex)) <= 12%"
 

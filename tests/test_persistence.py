@@ -27,7 +27,7 @@ import tailboost as tb
 from tailboost.io import TableEncoder
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier
 from tailboost.learners._forest import TableForest  # frames need a forest that reads them
-from tailboost.persistence import ModelVersionWarning, load_model, save_model
+from tailboost.storage import ModelVersionWarning, load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))

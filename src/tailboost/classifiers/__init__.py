@@ -4,7 +4,6 @@ Comments and docstrings name papers as docs/references.md does.
 """
 
 from tailboost.classifiers._base import FitInterruptedWarning
-from tailboost.classifiers._known_rows import ResubstitutionWarning, SeenRowsError
 from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.classifiers._tradeoff import TradeOff
 from tailboost.classifiers.adaboost import AdaBoostClassifier
@@ -23,6 +22,7 @@ from tailboost.classifiers.variance import (
     VadaBoostClassifier,
 )
 from tailboost.classifiers.worst_class import WorstClassBoostClassifier
+from tailboost.statements.known_rows import ResubstitutionWarning, SeenRowsError
 
 __all__ = [
     "AdaBoostClassifier",

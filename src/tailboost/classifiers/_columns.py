@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
 from tailboost.datasets import TableChangedWarning
 from tailboost.datasets._schema import MANY, MOSTLY, number, text
 

@@ -22,13 +22,13 @@ from tailboost.classifiers._target_game import (
     with_least_allowed,
 )
 from tailboost.combiners import Ledger, MixtureEnsemble, WorstUnit
-from tailboost.combiners.elsewhere import Elsewhere
-from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
 from tailboost.rules.hedge import Hedge, eta_for
+from tailboost.statements.elsewhere import Elsewhere
+from tailboost.statements.guarantee import Bounds, hedge_game_bounds
+from tailboost.statements.units import UnitTable
 from tailboost.targets import (
     DECIMALS,
     SHRINKAGE,

@@ -27,7 +27,6 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
-from tailboost.classifiers._known_rows import holds_fitted, noting_seen
 from tailboost.classifiers._parameters import naming_near
 from tailboost.data import Problem, Rows, take
 from tailboost.learners import HistBoostClassifier
@@ -39,6 +38,7 @@ from tailboost.mixture._fitting import MOST_PARTS, check_estimators, fit_models
 from tailboost.mixture._rated import costs_of
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
+from tailboost.statements.known_rows import holds_fitted, noting_seen
 from tailboost.targets import restored, storable
 from tailboost.validation import N_FOLDS
 

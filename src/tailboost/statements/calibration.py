@@ -15,7 +15,10 @@ from tailboost._checks import check_number
 from tailboost._rows import Sketch, fingerprint
 from tailboost._typing import Floats
 from tailboost._units import told
-from tailboost.certificates import (
+from tailboost._warn import warn_user
+from tailboost.combiners import Objective, WorstUnit
+from tailboost.confidence import betting_p_value, binomial_p_value, rows_needed
+from tailboost.statements.certificates import (
     Certificate,
     CertifiedBound,
     Kind,
@@ -29,11 +32,7 @@ from tailboost.certificates import (
     units_of,
     words_of_known,
 )
-from tailboost.classifiers import SeenRowsError
-from tailboost.classifiers._known_rows import EqualRows
-from tailboost.classifiers._warn import warn_user
-from tailboost.combiners import Objective, WorstUnit
-from tailboost.confidence import betting_p_value, binomial_p_value, rows_needed
+from tailboost.statements.known_rows import EqualRows, SeenRowsError
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
@@ -335,7 +334,7 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
     model : fitted mixture classifier
         With ``tradeoff()``.
     targets : dict
-        Error allowed by (kind, name), as from `tailboost.certificates.targets_of`.
+        Error allowed by (kind, name), as from `tailboost.statements.certificates.targets_of`.
     """
     objective = _aim(model, targets)
     curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])
