@@ -333,6 +333,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
     **_names("tailboost.statements.certificates", "Certificate", "CertifiedBound"),
+    **_names("tailboost.statements.rate_bounds", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
     **_names("tailboost.statements.elsewhere", "Elsewhere", "UnitEstimates"),
@@ -359,7 +360,7 @@ OURS: dict[str, Reviewed] = {
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
-    **_names("tailboost.mixture._rated", "Outcome", "Priced", "Rated", "Stated"),
+    **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
     **_names(
         "tailboost.mixture._members",
         "Beside",
