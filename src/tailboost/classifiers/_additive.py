@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import positions
 from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows, labels_of
-from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows, labels_of
+from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units

@@ -33,7 +33,7 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost._warn import warn_user
-from tailboost.classifiers._input import (
+from tailboost.classifiers.input import (
     ValidationRows,
     check_validation,
     checked_table,
@@ -42,8 +42,8 @@ from tailboost.classifiers._input import (
     read_problem,
     refuse_learner,
 )
-from tailboost.classifiers._parameters import naming_near
-from tailboost.classifiers._plan import Plan, Schedule
+from tailboost.classifiers.parameters import naming_near
+from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
 from tailboost.game import Game, Response, Stop, Turn, play, round_seed

@@ -21,11 +21,11 @@ from tailboost._typing import Floats, Ints
 from tailboost._units import group_uses
 from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
-from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given, take_names
-from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
-from tailboost.classifiers._randomized import RandomizedClassifier
 from tailboost.classifiers._target_game import warn_of_targets
-from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
+from tailboost.classifiers.input import ValidationRows, judged_rows, rows_given, take_names
+from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.randomized import RandomizedClassifier
+from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.objective import WorstUnit, objective_named
 from tailboost.data import GroupNames, Rows, n_group_rows

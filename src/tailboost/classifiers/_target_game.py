@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
+from tailboost.classifiers.plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.data import Problem, Rows
 from tailboost.game import Units

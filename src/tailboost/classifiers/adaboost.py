@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers._docs import documented
+from tailboost.classifiers.docs import documented
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.rules.adaboost import AdaBoost

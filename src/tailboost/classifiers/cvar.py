@@ -11,10 +11,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._typing import Mask
 from tailboost.classifiers._base import Run, with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._mixture import MixtureClassifier, ValidatedMixtureClassifier
-from tailboost.classifiers._plan import Plan, Schedule, tied_by
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import CVaR, Mixture, WorstRow
 from tailboost.data import Problem
 from tailboost.game import Response, Rule, Stop, StopKind, Turn, Units

@@ -14,8 +14,8 @@ from sklearn.utils.validation import _num_samples
 
 from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
 from tailboost.data import Problem, take
 from tailboost.game import Units
 from tailboost.robustness import dro_radius

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from tailboost._typing import Floats
-from tailboost.classifiers._docs import documented
 from tailboost.classifiers._grouped import GroupedBoostClassifier
-from tailboost.classifiers._input import ValidationRows
-from tailboost.classifiers._plan import Plan, tied_by
 from tailboost.classifiers._target_game import between
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.plan import Plan, tied_by
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.data import Problem, Rows
 from tailboost.game import Units

@@ -10,10 +10,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._warn import warn_user
 from tailboost.classifiers._base import with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._mixture import MixtureClassifier
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
 from tailboost.combiners import Vote, WorstRow
 from tailboost.data import Problem
 from tailboost.game import StopKind, Stopping, Units

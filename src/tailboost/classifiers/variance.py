@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from tailboost._typing import Floats
 from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units

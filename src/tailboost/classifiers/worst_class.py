@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._typing import Floats
-from tailboost.classifiers._docs import documented
 from tailboost.classifiers._grouped import GroupedBoostClassifier
-from tailboost.classifiers._plan import Plan, Schedule, tied_by
 from tailboost.classifiers._target_game import (
     Aims,
     GameKind,
@@ -21,6 +19,8 @@ from tailboost.classifiers._target_game import (
     target_units,
     with_least_allowed,
 )
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import Ledger, MixtureEnsemble, WorstUnit
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping

@@ -16,15 +16,15 @@ from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost._units import group_uses, unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers._input import (
+from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
     labels_of,
     rows_given,
     take_names,
 )
-from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
-from tailboost.classifiers._tradeoff import Source, TradeOff, trace
+from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning
+from tailboost.classifiers.tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.limit import Wrong

@@ -260,7 +260,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost._probe", "ProbeFrame", "ProbeMatrix"),
     **_names("tailboost._rows", "Sketch"),
     **_names("tailboost.io", "TableEncoder"),
-    **_names("tailboost.datasets._schema", "TableSchema"),
+    **_names("tailboost.datasets.schema", "TableSchema"),
     **_names("tailboost.data", "Alike", "Given", "GroupNames", "Rows"),
     **_names("tailboost.game", "Game", "Round", "Stop", "Trace", "Units"),
     **_names("tailboost.targets", "NamedUnits", "Pools", "TargetUnits"),
@@ -269,7 +269,7 @@ OURS: dict[str, Reviewed] = {
     # -- learners
     **_names("tailboost.learners._adjusted", "Adjusted", "LogProbabilities", "LogitAdjustedClassifier"),
     **_names("tailboost.learners._cells", "AdjustedCells", "CellAdjustedClassifier", "CellProbabilities"),
-    **_names("tailboost.learners._forest", "TableForest"),
+    **_names("tailboost.learners.forest", "TableForest"),
     **_names(
         "tailboost.learners._hist",
         "HistBoostClassifier",
@@ -277,10 +277,10 @@ OURS: dict[str, Reviewed] = {
         left_out=frozenset({"_booster"}),
         finish=_boosted_bytes,
     ),
-    **_names("tailboost.learners._mean", "ClassProbabilities", "Ranked"),
-    **_names("tailboost.learners._sklearn", "_OnPresentClasses"),
+    **_names("tailboost.learners.mean", "ClassProbabilities", "Ranked"),
+    **_names("tailboost.learners.foreign", "_OnPresentClasses"),
     **_names("tailboost.learners._stumps", "NumericTable", "StumpClassifier"),
-    **_names("tailboost.learners._table", "BinnedReader", "TableReader"),
+    **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
     # -- nets
     **_names("tailboost.torch._data", "Feed"),
     **_names(
@@ -309,7 +309,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.thresholds._tally", "Member", "Reading", "Table", "Tally"),
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
-    **_names("tailboost.classifiers._plan", "Demand", "Plan"),
+    **_names("tailboost.classifiers.plan", "Demand", "Plan"),
     **_names("tailboost.classifiers._target_game", "Aims", "Outcome"),
     **_names("tailboost.classifiers.adaboost", "AdaBoostClassifier", held_at=_FIT_ONLY),
     **_names(

@@ -32,7 +32,7 @@ from tailboost._units import telling_features
 from tailboost._warn import warn_user
 from tailboost.classifiers._columns import learn_columns, read_columns
 from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
-from tailboost.learners._sklearn import FOR_FITTED, is_skorch, weight_parameter
+from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
 LIGHT = 0.01
