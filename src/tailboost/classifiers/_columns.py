@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
 from tailboost.datasets import TableChangedWarning
-from tailboost.datasets._schema import MANY, MOSTLY, number, text
+from tailboost.datasets.schema import MANY, MOSTLY, number, text
 
 # Spellings of the categories of each column, None for numbers; no spellings where they are not compared.
 Known: TypeAlias = list[list[str] | None]

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import GroupNames, Rows
-from tailboost.learners._table import TableReader
+from tailboost.learners.table import TableReader
 from tailboost.mixture._members import margins_of, ratio_of, source_name
 from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rule import RulePart, log_weights

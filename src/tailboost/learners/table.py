@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost._rows import hash_rows
 from tailboost._sparse import summed
 from tailboost._typing import Hashes
-from tailboost.datasets._schema import text
+from tailboost.datasets.schema import text
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 
