@@ -793,14 +793,14 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
             Pd, lazy["y"], groups=lazy[["site", "side"]], **params
         )
         labels = mix.predict_from(Pd).compute()
-        shares = mix.predict_proba_from(dict(zip(P, blocks(4, *P.values()), strict=True)))
+        shares = mix.predict_shares_from(dict(zip(P, blocks(4, *P.values()), strict=True)))
         assert shares.shape == (N, 3)
         shares = shares.compute()
     told = table[["site", "side"]]
     one = tb.RobustMixtureClassifier.from_probabilities(P, names[y], groups=told, **params)
     assert mix.units_ == one.units_
     np.testing.assert_array_equal(labels, one.predict_from(P))
-    np.testing.assert_array_equal(shares, one.predict_proba_from(P))
+    np.testing.assert_array_equal(shares, one.predict_shares_from(P))
     local = mix.to_local()
     assert type(local) is tb.RobustMixtureClassifier
     tb.save_model(local, tmp_path / "m.model")

@@ -11,15 +11,14 @@ import numpy as np
 
 from tailboost._checks import check_same_kind, label_column, positions
 from tailboost._rows import Sketch, hash_rounded_rows, shortest
+from tailboost._steps import final_step, last_step
 from tailboost._typing import Labels
 from tailboost.certificates import (
     Asked,
     Certificate,
     Scored,
     certificate_of,
-    final_step,
     groups_of_fit,
-    last_step,
     rule_losses,
     rules_of,
     units_listed,

@@ -237,10 +237,16 @@ class OnCluster(ValidatedMixtureClassifier):
         return over_rows(self.to_local().predict, X, self.classes_[:0])
 
     def predict_proba(self, X: Any) -> Any:
-        """Predict the shares of the labels, shape (n, K): lazily for a Dask collection, else at once."""
+        """Predict P(y | x), shape (n, K): lazily for a Dask collection, else at once."""
         if not is_collection(X):
             return super().predict_proba(X)
         return over_rows(self.to_local().predict_proba, X, np.empty((0, len(self.classes_))))
+
+    def predict_shares(self, X: Any) -> Any:
+        """Predict the shares of the labels, shape (n, K): lazily for a Dask collection, else at once."""
+        if not is_collection(X):
+            return super().predict_shares(X)
+        return over_rows(self.to_local().predict_shares, X, np.empty((0, len(self.classes_))))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of `predict`: for Dask collections from counts added over partitions."""
