@@ -4,7 +4,8 @@
 
 Parts: "tightness" (upper bounds on a mean, beside Hoeffding, Bentkus, empirical Bernstein, MAPIE and the
 bootstrap), "bootstrap" (small cells of the credit data, where the bootstrap is wrong), "targets" (how often a
-calibrated target is exceeded, and what it costs), "worst" (how often what is certified is false where it is
+calibrated target is exceeded, and what it costs), "clusters" (rows of persons that depend on each other, with
+and without one vote for each), "worst" (how often what is certified is false where it is
 easiest: a unit of 3 %, copies of training rows, frozen models, repeated calibration). DIR holds further
 tables, letter.csv.gz and image_segmentation.csv.gz; without it the bundled credit data serve alone. MAPIE is
 left out where it is not installed.
@@ -409,9 +410,48 @@ def worst(repeats: int) -> list[dict[str, Any]]:
     return rows
 
 
+# -- persons with several rows -----------------------------------------------------------------------------
+
+PERSONS, ROWS_EACH, PERSON_ERROR = 300, 5, (0.2, 0.1)
+
+
+def clusters(repeats: int) -> list[dict[str, Any]]:
+    """How often any bound of a certificate is below the truth, and how far above it the class bounds are."""
+    rng, found = np.random.default_rng(SEED), []
+    for kind in ("copies", "dependent", "independent", "one row each"):
+        rows = 1 if kind == "one row each" else ROWS_EACH
+        person = np.repeat(np.arange(PERSONS), rows)
+        for voting in (True, False):
+            false, above = 0, []
+            for _ in range(repeats):
+                # The class is the person's: so is its error, by a share of its own where rows depend on it.
+                label = rng.integers(2, size=PERSONS)
+                rate = np.where(label == 0, *PERSON_ERROR)
+                own = rng.beta(rate, 1 - rate) if kind == "dependent" else rate
+                if kind == "copies":
+                    wrong = np.repeat(rng.random(PERSONS) < rate, rows)
+                else:
+                    wrong = rng.random(len(person)) < np.repeat(own, rows)
+                y = np.repeat(label, rows)
+                cert = tb.certify(np.where(wrong, 1 - y, y), None, y, clusters=person if voting else None)
+                upper = [cert.bound("class", k).upper for k in (0, 1)]
+                mean = float(np.mean(PERSON_ERROR))
+                false += any(u < e for u, e in zip(upper, PERSON_ERROR, strict=True))
+                false += cert.bound("mean").upper < mean and all(
+                    u >= e for u, e in zip(upper, PERSON_ERROR, strict=True)
+                )
+                above.append(np.subtract(upper, PERSON_ERROR))
+            found.append(
+                {"rows": kind, "one vote each": voting, "false": false / repeats}
+                | {"above": np.mean(above, axis=0).round(4).tolist()}
+            )
+            print(found[-1], flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["tightness", "bootstrap", "targets", "worst"])
+    parser.add_argument("--only", choices=["tightness", "bootstrap", "targets", "clusters", "worst"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--out", type=Path)
@@ -421,6 +461,7 @@ def main() -> None:
         "tightness": lambda: tightness(args.repeats or 1000),
         "bootstrap": lambda: bootstrap_case(args.repeats or 2000),
         "targets": lambda: targets(args.repeats or 500, args.data),
+        "clusters": lambda: clusters(args.repeats or 2000),
         "worst": lambda: worst(args.repeats or 2000),
     }
     results = {name: part() for name, part in parts.items() if args.only in (None, name)}

@@ -31,6 +31,7 @@ _MODULES = (
     "compas",
     "images",
     "post_processing",
+    "field",
 )
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

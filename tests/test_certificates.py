@@ -142,8 +142,36 @@ def test_wealth_of_bets_is_a_fair_game():
     assert (
         mass @ [1 / max(betting_p_value(o, p), 1e-300) for o in outcomes] >= 1.0
     )  # p-values are capped at 1
-    in_parts = Evidence.against(p).add(outcomes[5][:1]).add(outcomes[5][1:])
-    assert in_parts.value == pytest.approx(wealth[5])
+    for first in (1, 2):  # batches bring more into play, and the game stays fair
+        parts = [Evidence.against(p).add(o[:first]).add(o[first:]) for o in outcomes]
+        assert mass @ [part.value for part in parts] == pytest.approx(1.0)
+        assert {(part.n, part.batches) for part in parts} == {(3, 2)}
+    assert Evidence.against(p).add([]).value == 1.0
+    assert Evidence.against(0.0).add([0, 0]).value == pytest.approx(1.0, abs=0.1)
+    assert Evidence.against(0.0).add([0, 1]).value == np.inf
+
+
+def test_a_later_change_is_found_as_an_early_one():
+    """Bets lost while the mean was far below the bound do not hide that it rose."""
+    good, bad = np.repeat([1.0, 0.0], [30, 170]), np.repeat([1.0, 0.0], [60, 140])
+    evidence = Evidence.against(0.2)
+    for _ in range(6):
+        evidence = evidence.add(good)
+    later = evidence.add(bad).add(bad)
+    assert later.value > 60
+    direct = sum(  # the game written out: each start by itself
+        np.prod([1 + c * (loss / 0.2 - 1) for loss in np.r_[good.repeat(6 - j), bad, bad]])
+        / (j + 1)
+        / (j + 2)
+        for j in range(6)
+        for c in 2.0 ** (-0.5 * np.arange(21))
+    )
+    ends = sum(
+        np.prod(1 + c * (np.tile(bad, k) / 0.2 - 1)) / (9 - k) / (10 - k)
+        for k in (2, 1)
+        for c in 2.0 ** (-0.5 * np.arange(21))
+    )
+    assert later.value == pytest.approx((direct + ends) / 21 + 1 / 9)
 
 
 def test_the_band_is_the_published_bound():
@@ -395,9 +423,7 @@ def test_recheck(mixture, certificate):
     json.dumps(first.to_dict())
     assert "<table>" in first._repr_html_()  # Jupyter's name for it
     then = certificate.recheck(X[2200:], Y[2200:], groups=GROUPS[2200:], previous=found_of(certificate))
-    assert then.bounds[0].n == 400
-    whole = [r.evidence for r in found.bounds]
-    assert [r.evidence for r in then.bounds] == pytest.approx(whole)
+    assert [r.estimate for r in then.bounds] == pytest.approx([r.estimate for r in found.bounds])
 
 
 def found_of(certificate):

@@ -922,3 +922,55 @@ def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
         assert "not in the range" in result.stderr
     else:
         assert result.exit_code == 0, result.stderr
+
+
+class TestPassingOn:
+    @pytest.fixture
+    def deferring(self, csv, tmp_path):
+        result = done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
+            "--method", "robustmixture", "--set", 'estimators=[("trees", "extra")]', "--group", "city",
+            "--limit", "deferred() <= 30%", "--limit", "deferred(by=city) <= .4",
+            "--model", tmp_path / "d.model",
+        )  # fmt: skip
+        assert "price" in result.stdout
+        return tmp_path / "d.model"
+
+    def test_evaluate_shows_errors_among_the_answered_and_shares_passed_on(self, deferring, csv):
+        from tailboost import rates
+
+        model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
+        answers, passed = model.predict(rows), model[-1].defers(model[:-1].transform(rows))
+        found = json.loads(done("evaluate", deferring, csv, "--json").stdout)["rates"]
+        seen = {(line["rate"], str(line["unit"])): line["value"] for line in found}
+        for by in (None, "class", "group"):
+            for rate in (rates.answered_error(by=by), rates.deferred(by=by)):
+                counted = rates.measure(
+                    rate, rows["outcome"], answers, groups={"city": rows["city"]}, deferred=passed
+                )
+                assert {str(u): seen[str(rate), str(u)] for u in counted} == {
+                    str(u): pytest.approx(v) for u, v in counted.items()
+                }
+        text = done("evaluate", deferring, csv).stdout
+        assert "if none were passed on" in text
+        assert "error among the answered by class" in text
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):
+        csv, out = tmp_path / "new.csv", tmp_path / "out.csv"
+        table.assign(x=np.linspace(-1, 2, len(table)).round(4)).to_csv(csv, index=False)
+        model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
+        passed = model[-1].defers(model[:-1].transform(rows))
+        assert 0 < passed.sum() < len(rows)
+        done("predict", deferring, csv, "--out", out)
+        written = pd.read_csv(out)
+        assert written["deferred"].tolist() == passed.tolist()
+        assert written["prediction"].tolist() == model.predict(rows).tolist()
+        result = done(
+            "decide", deferring, csv, "--id", "person", "--secret-env", "POLICY", "--out", out,
+            env={"POLICY": SECRET},
+        )  # fmt: skip
+        written = pd.read_csv(out)
+        assert ((written["prediction"] == "person") == passed).all()
+        assert written["deferred"].tolist() == passed.tolist()
+        assert f"{passed.sum():,} passed on to a person" in result.stdout

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import sys
+import warnings
 from decimal import Decimal
 from pathlib import Path
 
@@ -444,3 +445,51 @@ def answer(monkeypatch, frame):
 def without(monkeypatch, module):
     """Make `import module` fail."""
     monkeypatch.setitem(sys.modules, module, None)
+
+
+@pytest.mark.parametrize("word", ["unknown", "?", "n/a", ".", "-", "none"])
+def test_a_word_among_numbers_is_a_missing_value_and_said(tmp_path, word):
+    ages = np.random.default_rng(0).integers(18, 92, 300)
+    rows = [str(age) for age in ages]
+    rows[7] = word
+    path = tmp_path / "t.csv"
+    path.write_text("age,y\n" + "".join(f"{age},{i % 2}\n" for i, age in enumerate(rows)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = datasets.load_table(path, "y")
+    want = ages.astype(float)
+    want[7] = np.nan
+    np.testing.assert_array_equal(table.data["age"], want)
+    assert table.schema.columns[0].kind == "number"
+    said = [str(w.message) for w in caught]
+    if word in ("?", "n/a"):  # the words for what is missing
+        assert said == []
+    else:
+        (line,) = said
+        assert line.startswith(
+            "column 'age' is read as numbers: 1 of 300 values are none and count as missing"
+        )
+        assert repr(word) in line
+
+
+def test_words_among_few_numbers_or_codes_or_labels_stay_text(tmp_path):
+    n = 300
+    path = tmp_path / "t.csv"
+    columns = {
+        "few": [str(i % 5) for i in range(n)],
+        "codes": [f"0{i}" for i in range(n)],
+        "often": [str(i) if i % 10 else "unknown" for i in range(n)],
+        "y": [str(i // 10) for i in range(n)],
+    }
+    for name in ("few", "codes", "y"):
+        columns[name][9] = "unknown"
+    pd.DataFrame(columns).to_csv(path, index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = datasets.load_table(path, "y")
+    assert [column.kind for column in table.schema.columns] == ["text"] * 3
+    assert "unknown" in table.target_names
+    path.write_text("age,id,y\n" + "".join(f"1,{'x' if i == 9 else i},{i % 2}\n" for i in range(n)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        datasets.load_table(path, "y", drop="id")  # of what is no feature nothing is said

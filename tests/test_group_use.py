@@ -98,7 +98,7 @@ def test_answers_that_are_told_the_group_depend_on_it(table):
     mix = tb.RobustMixtureClassifier(
         [("boosted", tb.learners.HistBoostClassifier())],
         objective="worst_group",
-        groups_at_prediction=True,
+        by_group=True,
         random_state=0,
     ).fit(X[["score"]], y, groups=X[["sex"]])
     (use,) = mix.guarantee_.groups

@@ -28,9 +28,10 @@ from tailboost import registry
 from tailboost.report import Chapter, Results, compare, render, render_overview
 from tailboost.report.charts import MOST_SHOWN, method_styles
 from tailboost.report.comparison import joint_groups
-from tailboost.report.findings import alike, comparison_table, duels, findings, guarantees
+from tailboost.report.findings import comparison_table, findings, guarantees
+from tailboost.report.reading import Reading
 from tailboost.report.results import holm, interval, resampled_p_value, summarise
-from tailboost.report.verdict import shown_first, verdict
+from tailboost.report.verdict import verdict
 from tailboost.robustness import empirical_bernstein_bound
 
 
@@ -306,7 +307,7 @@ class TestCompare:
         ]
         assert broken["figures"] is None
         assert len(plain["repeats"]) == 2
-        assert any("Broken failed on 2 splits" in f.text for f in findings(document))
+        assert any("Broken failed on 2 splits" in f.text for f in findings(Reading(document)))
 
     def test_what_is_not_installed_is_left_out_with_a_word(self, data, monkeypatch):
         def absent():
@@ -318,7 +319,9 @@ class TestCompare:
         X, y, _ = data
         document = compare(X, y, repeats=1, random_state=0).document
         assert [m["name"] for m in document["methods"]] == ["plain", "coinflip"]
-        assert any("Absent is not in the comparison: needs Something" in f.text for f in findings(document))
+        assert any(
+            "Absent is not in the comparison: needs Something" in f.text for f in findings(Reading(document))
+        )
         with pytest.raises(ValueError, match=r"at least one method.*pip install it"):
             compare(X, y, methods=["absent"], repeats=1)
 
@@ -341,7 +344,7 @@ class TestCompare:
         # The fit cut short is not among the results, and nothing ran after it.
         assert [len(m["repeats"]) for m in document["methods"]] == [2, 1, 1]
         assert signal.getsignal(signal.SIGINT) is before
-        assert any("stopped early: 4 of 12 fits" in f.text for f in findings(document))
+        assert any("stopped early: 4 of 12 fits" in f.text for f in findings(Reading(document)))
 
     @pytest.mark.parametrize(
         ("change", "says"),
@@ -531,7 +534,7 @@ def made_up(ours, plain, repeats=3):
 
 class TestFindings:
     def kinds(self, document):
-        return {d.verdict for _, row in duels(document) for d in row}
+        return {d.verdict for _, row in Reading(document).duels for d in row}
 
     @pytest.mark.parametrize(
         ("ours", "plain", "verdict"),
@@ -547,7 +550,7 @@ class TestFindings:
         document = made_up(ours, plain, repeats=len(ours))
         assert self.kinds(document) == {verdict}
         if len(ours) > 1 and ours != plain:
-            _, [duel] = duels(document)[0]
+            _, [duel] = Reading(document).duels[0]
             truth = stats.ttest_rel(ours, plain).confidence_interval(0.95)
             assert (duel.difference["low"], duel.difference["high"]) == pytest.approx((truth.low, truth.high))
 
@@ -598,19 +601,24 @@ class TestFindings:
         for record, error in zip(other["repeats"], (0.1, 0.21, 0.3), strict=True):
             record |= {"error": error}
         document["methods"].append(other)
-        row = {d.plain["title"]: d.verdict for m, row in duels(document) if m.title == "error" for d in row}
+        row = {
+            d.plain["title"]: d.verdict
+            for m, row in Reading(document).duels
+            if m.title == "error"
+            for d in row
+        }
         assert row == {"Plain": "ahead", "Other": "level"}
         assert "mean error" not in self.said(document, "ahead")  # not ahead of every plain method
         assert "mean error" in self.said(document, "level")
 
     def test_only_shared_splits_are_paired(self):
         document = made_up([0.1, 0.2], [0.4, 0.5, 0.6])
-        _, [duel] = duels(document)[0]
+        _, [duel] = Reading(document).duels[0]
         assert duel.difference["n"] == 2
         assert duel.difference["mean"] == pytest.approx(-0.3)
 
     def said(self, document, kind):
-        return " ".join(f.text for f in findings(document) if f.kind == kind)
+        return " ".join(f.text for f in findings(Reading(document)) if f.kind == kind)
 
     def test_words_follow_the_numbers(self):
         losing = made_up([0.2, 0.3, 0.41], [0.1, 0.2, 0.3])
@@ -624,9 +632,9 @@ class TestFindings:
 
     def test_a_single_split_is_called_nothing(self):
         document = made_up([0.1], [0.4], repeats=1)
-        kinds = {f.kind for f in findings(document)}
+        kinds = {f.kind for f in findings(Reading(document))}
         assert kinds.isdisjoint({"ahead", "behind", "level"})
-        text = " ".join(f.text for f in findings(document))
+        text = " ".join(f.text for f in findings(Reading(document)))
         for claim in ("clear difference", "clearly better", "too close", "Ahead of"):
             assert claim not in text
         assert "lower on mean error, worst-class error and CVaR at α = 0.5" in self.said(document, "once")
@@ -637,7 +645,7 @@ class TestFindings:
         ours, plain, _ = document["methods"]
         ours["warnings"] = ["round 3 reached .52 of 1.0", "round 17 reached .61 of 1.0"]
         plain["warnings"] = ["round 5 reached .5 of 1e-3", "something else"]
-        said = [f.text for f in findings(document) if f.kind == "warning"]
+        said = [f.text for f in findings(Reading(document)) if f.kind == "warning"]
         assert said == [
             "Ours and Plain: round 3 reached .52 of 1.0 (3 messages that differ in numbers only)",
             "Plain: something else",
@@ -665,12 +673,15 @@ class TestFindings:
 
     def test_the_same_numbers_share_a_row(self):
         document = made_up([0.2, 0.3], [0.2, 0.3], repeats=2)
-        assert [[m["name"] for m in group] for group in alike(document)] == [["plain", "ours"], ["coinflip"]]
-        _, rows = comparison_table(document)
+        assert [[m["name"] for m in group] for group in Reading(document).distinct] == [
+            ["plain", "ours"],
+            ["coinflip"],
+        ]
+        _, rows = comparison_table(Reading(document))
         assert [(row.method["title"], row.same) for row in rows] == [("Plain", ("Ours",)), ("Coinflip", ())]
         for record in document["methods"][0]["repeats"]:
             record["cvar_curve"] = [0.7, 0.3]
-        _, rows = comparison_table(document)
+        _, rows = comparison_table(Reading(document))
         assert [(row.method["title"], row.errs_as) for row in rows][:2] == [
             ("Ours", "Plain"),
             ("Plain", None),
@@ -678,15 +689,15 @@ class TestFindings:
 
     def test_what_a_coin_flip_does_as_well_is_not_marked(self):
         document = made_up([0.50, 0.51, 0.52], [0.60, 0.62, 0.61])
-        _, rows = comparison_table(document)
+        _, rows = comparison_table(Reading(document))
         assert not any(cell.best for row in rows for cell in row.cells)
-        fought = [d for measure, row in duels(document) if measure.title == "error" for d in row]
+        fought = [d for measure, row in Reading(document).duels if measure.title == "error" for d in row]
         assert [(d.verdict, d.beats_coin) for d in fought] == [("ahead", False)]
 
     def test_best_cells(self):
         document = made_up([0.2] * 3, [0.2004] * 3)
         document["methods"][0]["repeats"][0]["cvar_curve"] = [0.4, 0.25]
-        columns, rows = comparison_table(document)
+        columns, rows = comparison_table(Reading(document))
         assert [c.title for c in columns] == ["error", "worst class", "CVaR 0.5", "fit, s"]
         assert [[c.best for c in row.cells] for row in rows] == [
             [True, True, True, False],  # equal to three decimals is equal
@@ -696,7 +707,7 @@ class TestFindings:
         assert rows[0].cells[0].text == "0.200 ± 0.000"
 
     def test_guarantees(self, results):
-        found = guarantees(results.document)
+        found = guarantees(Reading(results))
         assert ("Ours", 0.1, "", "promise at 0.1") in found
         assert ("Second & <i>best</i>", None, "", "promise at 0.3") in found
 
@@ -724,8 +735,12 @@ class TestVerdict:
         return document
 
     def test_says_the_figures(self):
-        said = verdict(self.document())
-        assert (said.ours["name"], said.rival["name"], said.strongest["name"]) == ("ours", "plain", "strong")
+        said = verdict(Reading(self.document()))
+        assert (said.leaders.ours["name"], said.leaders.rival["name"], said.leaders.strongest["name"]) == (
+            "ours",
+            "plain",
+            "strong",
+        )
         assert said.sentence == "Of 100 rows of class “a”, Plain gets 63 wrong, Ours 29."
         assert said.price == "The price: of 100 rows of class “b” it gets 22 more wrong (31, Plain 9)."
         assert [tile.value for tile in said.tiles] == ["31", "30", "45"]
@@ -743,43 +758,48 @@ class TestVerdict:
             other["worst_class_error"] = one["worst_class_error"] + (0.02, -0.01, 0.01)[i]
         values = [r["worst_class_error"] for r in strong["repeats"]]
         strong["figures"]["worst_class_error"] = interval(values)
-        said = verdict(document)
+        said = verdict(Reading(document))
         assert "Plain gets 63 wrong, Ours 29." in said.sentence
         assert said.price.endswith("On the worst class there is no clear difference from Strong (32 of 100).")
         for r in strong["repeats"]:
             r["worst_class_error"] -= 0.2 + 0.001 * r["repeat"]
         strong["figures"]["worst_class_error"] = interval([r["worst_class_error"] for r in strong["repeats"]])
-        assert "Strong does better on the worst class (12 of 100)." in verdict(document).price
+        assert "Strong does better on the worst class (12 of 100)." in verdict(Reading(document)).price
 
     def test_of_more_classes_the_price_is_that_of_all_rows(self):
-        said = verdict(self.document(classes=("a", "b", "c")))
+        said = verdict(Reading(self.document(classes=("a", "b", "c"))))
         assert said.price == "The price: of 100 rows of all classes it gets 10 more wrong (30, Plain 20)."
 
     def test_one_split_promises_nothing(self):
-        said = verdict(self.document(repeats=1))
+        said = verdict(Reading(self.document(repeats=1)))
         assert "One random split" in said.basis[0]
         assert "interval over" not in " ".join(said.basis)
         assert not any("±" in tile.detail for tile in said.tiles)
 
     def test_no_gain_is_said(self):
         document = made_up([0.3, 0.31, 0.32], [0.1, 0.2, 0.15])
-        said = verdict(document)
+        said = verdict(Reading(document))
         assert said.sentence.startswith("No gain on the worst class: of 100 rows Ours gets 31 wrong")
 
     def test_an_unclear_difference_is_said(self):
-        said = verdict(made_up([0.1, 0.3, 0.2], [0.2, 0.2, 0.23]))
+        said = verdict(Reading(made_up([0.1, 0.3, 0.2], [0.2, 0.2, 0.23])))
         assert "On these splits the difference is not clear" in said.sentence
 
     def test_no_better_than_a_coin_is_said(self):
-        assert "not clearly better than a coin flip" in verdict(made_up([0.5, 0.51], [0.6, 0.61])).sentence
+        assert (
+            "not clearly better than a coin flip"
+            in verdict(Reading(made_up([0.5, 0.51], [0.6, 0.61]))).sentence
+        )
 
     def test_small_errors_keep_a_decimal(self):
-        assert "Plain gets 2.7 wrong, Ours 1.6" in verdict(made_up([0.016] * 3, [0.027] * 3)).sentence
+        assert (
+            "Plain gets 2.7 wrong, Ours 1.6" in verdict(Reading(made_up([0.016] * 3, [0.027] * 3))).sentence
+        )
 
     def test_needs_both_sides(self):
         document = made_up([0.1], [0.2], repeats=1)
         del document["methods"][1]
-        assert verdict(document) is None
+        assert verdict(Reading(document)) is None
 
     def test_those_of_the_verdict_are_drawn_first(self):
         document = self.document()
@@ -792,7 +812,7 @@ class TestVerdict:
             other["figures"]["worst_class_error"] = interval([0.32, 0.33])
             more.append(other)
         document["methods"] = [*more, *document["methods"]]
-        names = {m["name"] for m in shown_first(document, MOST_SHOWN)}
+        names = {m["name"] for m in Reading(document).shown_first(MOST_SHOWN)}
         assert len(names) == MOST_SHOWN
         assert {"ours", "plain", "strong"} <= names
 
@@ -812,7 +832,7 @@ def test_nobody_is_ahead_on_noise():
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(120, 4)), rng.integers(0, 2, 120)
         document = compare(X, y, methods=methods, repeats=5, random_state=seed, n_jobs=1).document
-        fought = [d for measure, row in duels(document) if measure.title == "error" for d in row]
+        fought = [d for measure, row in Reading(document).duels if measure.title == "error" for d in row]
         assert len(fought) == 14 * 3
         false += any(d.verdict != "level" for d in fought)
         single += any(not d.difference["low"] <= 0 <= d.difference["high"] for d in fought)
@@ -899,7 +919,7 @@ class TestHTML:
         assert len(ids) == len(set(ids))
 
     def test_the_verdict_comes_first(self, page, results):
-        said = verdict(results.document)
+        said = verdict(Reading(results))
         text = " ".join("".join(page.text).split())
         for words in (said.sentence, said.price, *said.basis):
             assert " ".join(words.split()) in text
@@ -911,7 +931,7 @@ class TestHTML:
         text = " ".join("".join(page.text).split())
         for method in results.document["methods"]:
             assert method["title"] in text
-        for finding in findings(results.document):
+        for finding in findings(Reading(results)):
             assert " ".join(finding.text.split()) in text
         assert "RuntimeError: cannot do <this>" in text
         figure = results.document["methods"][0]["figures"]["error"]
@@ -932,7 +952,9 @@ class TestHTML:
         """Marks of the first picture, read back through its ticks, are the errors of the document."""
         from tailboost.report.charts import tradeoff_chart
 
-        wide = tradeoff_chart(results.document, "worst_class_error", "worst class").split("<svg")[1]
+        reading = Reading(results)
+        styles = method_styles(reading)
+        wide = tradeoff_chart(reading, styles, "worst_class_error", "worst class").split("<svg")[1]
         numbers = [
             (float(x), float(y), float(v), end)
             for x, y, end, v in re.findall(
@@ -979,7 +1001,7 @@ class TestHTML:
             other = copy.deepcopy(ours) | {"name": f"m{i}", "title": f"M{i}"}
             other["repeats"][0]["error"] += 0.001 * i
             many.append(other)
-        styles = method_styles({**document, "methods": [*many, plain, coin]})
+        styles = method_styles(Reading({**document, "methods": [*many, plain, coin]}))
         assert len({s["sign"] for s in styles}) == len(styles) == 32
         shown = [s for s in styles if s["shown"]]
         assert len(shown) == MOST_SHOWN
@@ -1031,6 +1053,15 @@ class TestHTML:
         assert "null" not in "".join(re.findall(r">[^<]*<", source))
 
 
+def test_a_page_sets_methods_against_each_other_once(results, monkeypatch):
+    from tailboost.report import reading
+
+    calls = []
+    monkeypatch.setattr(reading, "holm", lambda p: calls.append(1) or holm(p))
+    render(results)
+    assert calls == [1]
+
+
 def test_an_overview_has_both_verdicts_and_runs_nothing(results):
     pytest.importorskip("jinja2")
     other = copy.deepcopy(results.document)
@@ -1040,7 +1071,7 @@ def test_an_overview_has_both_verdicts_and_runs_nothing(results):
     page = Page()
     page.feed(source)
     text = " ".join("".join(page.text).split())
-    said = verdict(results.document)
+    said = verdict(Reading(results))
     for words in (said.sentence, said.price):
         assert text.count(" ".join(words.split())) == 2
     assert "From <here>." in text

@@ -28,7 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.registry import Method
 from tailboost.report import compare
-from tailboost.report.findings import duels
+from tailboost.report.reading import Reading
 
 SMALL = 1e-9
 
@@ -263,7 +263,7 @@ def ahead_on_noise() -> Outcome:
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(120, 4)), rng.integers(0, 2, 120)
         document = compare(X, y, methods=methods, repeats=5, random_state=seed, n_jobs=1).document
-        ahead += any(d.verdict != "level" for _, row in duels(document) for d in row)
+        ahead += any(d.verdict != "level" for _, row in Reading(document).duels for d in row)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         X, y = blobs(200, 3, 2, 1.0, 0.2, 0)

@@ -1,4 +1,4 @@
-"""Which rows are in which units, what units are called, and who answers by them."""
+"""Which rows are in which units, what units are called, who answers by them, and who passes rows on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tailboost._typing import Ints
+from tailboost._typing import Ints, Mask
 
 # Rows by which most columns are found not to tell a group.
 FIRST_LOOK = 1000
@@ -15,6 +16,9 @@ FIRST_LOOK = 1000
 FEWEST_OF_A_GROUP = 10
 # Tables of more columns are not looked through.
 MOST_COLUMNS = 2000
+
+#: What is said of a row that is passed on, and the column of its price among costs.
+PERSON = "person"
 
 GROUPS_UNUSED = "groups have no part in the answers of this classifier: leave them out"
 
@@ -57,6 +61,16 @@ def told(classifier: Any, groups: Any) -> dict[str, Any]:
     return {"groups": groups} if answers_by_group(classifier) else {}
 
 
+def can_defer(classifier: Any) -> bool:
+    """Whether a classifier may pass rows on to a person, which its ``defers`` then tells."""
+    return bool(getattr(classifier, "can_defer", False))
+
+
+def said_of(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
+    """Return answers as they are told to people: "person" where a row is passed on, shape (n,)."""
+    return np.where(deferred, PERSON, answers.astype(object)) if deferred.any() else answers
+
+
 @dataclass(frozen=True)
 class GroupUse:
     """Whether answers may depend on a column of groups.
@@ -66,7 +80,7 @@ class GroupUse:
     column : object
         Its name; None where groups came as an array.
     told : bool
-        Whether answers are told the group (``groups_at_prediction=True``).
+        Whether answers are told the group (``by_group=True``).
     features : tuple or None
         Names, or numbers, of the features that tell the group, or that the group tells, row by row: the same
         column, bands of it, one of the columns it was joined from. None where that is not known.
@@ -84,7 +98,7 @@ class GroupUse:
     def __str__(self) -> str:
         said = []
         if self.told:
-            said.append("answers are told it (groups_at_prediction=True; with False they are not)")
+            said.append("answers are told it (by_group=True; with False they are not)")
         if self.features:
             what = f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"
             said.append(f"answers may depend on it by {what}; leave that out and it is a group alone")

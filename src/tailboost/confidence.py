@@ -492,51 +492,61 @@ class Evidence:
 
     If it is not, the wealth ever reaches 1/δ with probability at most δ.
 
-    Batch after batch may be added, and one may look after each.
+    Batch after batch may be added, and one may look after each. The j-th batch brings 1/(j (j + 1)) of the
+    first wealth into play, which sums to it, so that bets lost before a change do not hide what comes after
+    it: a mean that rises in a later batch is found about as soon as one that was above the bound from the
+    first. Such a mixture of bets that start at different times is a fair game as each of them is.
 
     Parameters
     ----------
     bound : float in [0, 1]
         The bound that is put to the test.
     log_wealths : ndarray of shape (21,)
-        Logarithms of the wealth by stake.
+        Logarithms of the wealth in play, by stake; −∞ before the first batch.
     n : int
         Rows so far.
     total : float
         Sum of their losses.
+    batches : int
+        Batches so far.
 
     Examples
     --------
     >>> from tailboost.confidence import Evidence
     >>> evidence = Evidence.against(0.1).add([0, 1, 0, 0, 1] * 4)
     >>> round(evidence.value, 1), evidence.n
-    (69.6, 20)
+    (35.3, 20)
     """
 
     bound: float
     log_wealths: Floats
     n: int = 0
     total: float = 0.0
+    batches: int = 0
 
     @classmethod
     def against(cls, bound: float) -> Self:
         """Begin with a wealth of 1."""
-        return cls(bound, np.zeros(len(STAKES)))
+        return cls(bound, np.full(len(STAKES), -np.inf))
 
     def add(self, losses: ArrayLike) -> Self:
-        """Return the evidence after further rows with losses in [0, 1]."""
+        """Return the evidence after a batch of further rows with losses in [0, 1]."""
         values, counts = np.unique(_losses(losses), return_counts=True)
-        if self.bound <= 0.0:
-            gains = np.where(values > 0, np.inf, -STAKES[:, None])
-        else:
-            gains = STAKES[:, None] * (values / self.bound - 1.0)
-        with np.errstate(divide="ignore"):
-            grown = self.log_wealths + np.log1p(gains) @ counts
+        if not len(values):
+            return self
+        j = self.batches + 1
+        grown = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
+        if self.bound > 0.0:
+            with np.errstate(divide="ignore"):
+                grown = grown + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
+        elif values[-1] > 0.0:  # a loss that could not be
+            grown = np.full(len(STAKES), np.inf)
         n = int(counts.sum())
-        return type(self)(self.bound, grown, self.n + n, self.total + float(values @ counts))
+        return type(self)(self.bound, grown, self.n + n, self.total + float(values @ counts), j)
 
     @property
     def value(self) -> float:
         """The wealth: 20 or more contradicts the bound as a test at 5 % does, however often one looks."""
         with np.errstate(over="ignore"):
-            return float(np.exp(np.logaddexp.reduce(self.log_wealths) - np.log(len(STAKES))))
+            in_play = float(np.exp(np.logaddexp.reduce(self.log_wealths) - np.log(len(STAKES))))
+        return in_play + 1.0 / (self.batches + 1)

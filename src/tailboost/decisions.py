@@ -20,8 +20,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import n_rows_of, refuse_missing
-from tailboost._typing import Floats, Ints
-from tailboost._units import GROUPS_UNUSED, answers_by_group, told
+from tailboost._typing import Floats, Ints, Mask
+from tailboost._units import GROUPS_UNUSED, answers_by_group, can_defer, said_of, told
 from tailboost.combiners import MixtureEnsemble
 
 __all__ = ["Audit", "Decisions", "RandomizedDecision", "verify"]
@@ -46,19 +46,27 @@ class Decisions:
     Attributes
     ----------
     y : ndarray of shape (n,)
-        Labels, as in the model's ``classes_``.
+        Labels, as in the model's ``classes_``; of a row that is passed on the one that would be answered.
     member : ndarray of shape (n,)
         Number of the member that answered, an index into the model's ``estimator_weights_``.
     u : ndarray of shape (n,)
         The numbers in [0, 1) that chose the members, from the ids alone.
+    deferred : ndarray of bool, shape (n,)
+        Rows that the member passes on to a person.
     """
 
     y: NDArray[Any]
     member: Ints
     u: Floats
+    deferred: Mask
 
     def __len__(self) -> int:
         return len(self.u)
+
+    @property
+    def said(self) -> NDArray[Any]:
+        """What is said of each row, for people: its label, or "person" where it is passed on, shape (n,)."""
+        return said_of(self.y, self.deferred)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +234,11 @@ class RandomizedDecision:
         u = self._key.draw(codes)
         member = members_drawn(mixture.estimator_weights_, u)
         rows = X if before is None else before.transform(X)
-        return Decisions(mixture.predict_with(rows, member, **told(mixture, groups)), member, u)
+        given = told(mixture, groups)
+        deferred = np.zeros(n, dtype=bool)
+        if can_defer(mixture):
+            deferred = mixture.defers_with(rows, member, **given)
+        return Decisions(mixture.predict_with(rows, member, **given), member, u, deferred)
 
     def stream(self, batches: Iterable[tuple[Any, ...]]) -> Iterator[Decisions]:
         """Answer batch after batch, of which only one is in memory.

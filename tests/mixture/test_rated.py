@@ -225,13 +225,38 @@ def test_it_is_cloned_pickled_saved_and_set(tmp_path):
     assert "largest(miss('yes'" in repr(mix)
 
 
+def test_another_choice_leaves_the_classifier_as_it_was():
+    mix = judged(limits=[PARITY])
+    before, size = pickle.dumps(mix), len(mix._rated.pool.members)
+    limits = [rates.gap(SELECTED) <= 0.01, rates.miss("yes") <= 0.3]
+    first = mix.reweight(limits=limits)
+    mix.reweight(limits=[rates.selected("yes") <= 0.2])
+    assert len(mix._rated.pool.members) == size
+    assert pickle.dumps(mix) == before
+    assert str(mix.reweight(limits=limits).rates_) == str(first.rates_)
+
+
 def test_the_trade_off_of_two_rates():
     mix = judged(limits=[PARITY])
     curve = mix.tradeoff(rates.largest(rates.error(by="sex")), rates.error(), n_points=4)
     assert all(b.limited <= a.limited + 1e-9 for a, b in zip(curve.points, curve.points[1:], strict=False))
-    at = curve.at(curve.points[1].limited)
+    at = curve.at(curve.points[-1].limited)
     assert at.limits_met_
     assert len(str(curve).splitlines()) == len(curve) + 1
+
+
+def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
+    leaning = np.where(P["model"][:, 1] + 0.5 * RNG.normal(size=N) > 0.5, "m", "f")
+    limits = [PARITY, rates.miss("yes") <= 0.5]
+    mix = RobustMixtureClassifier.from_probabilities(P, Y, groups={"sex": leaning}, limits=limits)
+    curve = mix.tradeoff(rates.gap(SELECTED), rates.error(), n_points=5)
+    limited, value = ([getattr(point, name) for point in curve] for name in ("limited", "value"))
+    assert max(limited) > 0.05
+    assert all(np.diff(limited) < 0)
+    assert all(np.diff(value) > 0)
+    assert set(curve.at(0.1).limits) == {rates.gap(SELECTED) <= 0.1, rates.miss("yes") <= 0.5}
+    ratio = mix.tradeoff(rates.ratio(SELECTED), n_points=3)
+    assert all(np.diff([point.limited for point in ratio]) > 0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,19 @@ from scipy.optimize import linprog
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.thresholds import Member, Pool, Program, Table, grow, restricted, shared, single
+from tailboost.thresholds import (
+    Member,
+    Pool,
+    Program,
+    Table,
+    charges,
+    decide,
+    grow,
+    mixed,
+    restricted,
+    shared,
+    single,
+)
 
 NAMES = np.array(["a", "b", "c"])
 
@@ -254,3 +266,114 @@ def test_halves_add_up_and_expected_tallies_keep_the_masses():
     np.testing.assert_allclose(tally.counted.sum(axis=1), table.strata.mass)
     np.testing.assert_allclose(tally.expected.sum(axis=1), table.strata.mass, rtol=1e-5)
     np.testing.assert_allclose(tally.halves[1].sum(), table.share[table.half].sum())
+
+
+RATIOS = {
+    "all": (rates.answered_error(), [rates.deferred(by="sex") <= 0.2]),
+    "class": (rates.answered_error(by="class"), [rates.deferred() <= 0.15]),
+    "class, by sex": (rates.answered_error(by="class"), [rates.deferred(by="sex") <= 0.15]),
+    "cell": (rates.answered_error(by="cell"), [rates.deferred(by="cell") <= 0.1]),
+}
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rules_makes_it(name):
+    """Against bisection over limits on it, each decided by a generic solver over every rule."""
+    family, limits = RATIOS[name]
+    for seed in range(2):
+        table, x = atoms(seed, 2, 2, 4, defers=True)
+        low, high = 0.0, 1.0
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            reached = best_mixture(table, x, rates.error(), [*limits, family <= middle])
+            low, high = (low, middle) if reached is not None else (middle, high)
+        objective = family if family.by is None else rates.largest(family)
+        pool, _, expected, counted = solve(table, objective, limits)
+        assert expected.program.level == pytest.approx(high, abs=3e-4)
+        choice = shared(pool, counted, table.reading(0.0))
+        tally = mixed(choice.weights, [pool.tallies[i].counted for i in choice.numbers])
+        assert counted.program.value(tally) == pytest.approx(high, abs=3e-4)
+        assert choice.value == pytest.approx(high, abs=2e-3)
+        assert (choice.excesses <= 1e-5).all()
+
+
+def smooth(seed, n=3000):
+    """A table whose belief takes a value of its own in every row, and is right in any range of it."""
+    rng = np.random.default_rng(seed)
+    p, sex = np.sort(rng.random(n)), rng.integers(2, size=n)
+    y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
+    strata, stratum = Strata.of(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
+    belief = np.stack([(1 - p) / 2, (1 - p) / 2, p / 2, p / 2]).astype(np.float32)
+    return Table(strata, stratum, np.full(n, 1 / n), (belief,), None, rng.random(n) < 0.5), p, y, sex
+
+
+@pytest.mark.parametrize("most", [0.01, 0.05, 0.2])
+def test_one_rule_passes_on_the_least_sure_rows_as_many_as_may_be(most):
+    """Chow's rule in all, and within a limit by group: what passes on fewer rows wastes the person."""
+    table, p, _, sex = smooth(0)
+    pool, _, _, counted = solve(table, rates.error(), [rates.deferred() <= most])
+    alone = single(pool, counted, table.reading(0.0))
+    passed = table.answers(pool.members[alone.numbers[0]]) == 2
+    unsure = np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), most)
+    assert passed.mean() == pytest.approx(most, abs=2 / len(p))
+    assert (passed != unsure).mean() <= 3e-3
+    pool, _, _, counted = solve(table, rates.error(), [rates.deferred(by="sex") <= most])
+    alone = single(pool, counted, table.reading(0.0))
+    passed = table.answers(pool.members[alone.numbers[0]]) == 2
+    of_groups = [passed[sex == g].mean() for g in (0, 1)]
+    assert max(of_groups) <= most
+    assert max(of_groups) == pytest.approx(most, abs=2e-3)
+
+
+def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
+    table, p, y, _ = smooth(1)
+    goal = rates.largest(rates.error(by="class"))
+    chow = np.where(np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), 0.1), 0, (p > 0.5) != y).mean()
+    for budget in (0.0, 0.02):
+        _, _, _, counted = solve(table, goal, [rates.deferred() <= 0.1], mean_budget=budget)
+        limit = counted.program.limits[-1]
+        assert limit.rate == rates.error()
+        assert limit.bound == pytest.approx(chow + budget, abs=3e-3)
+
+
+def test_who_passes_every_row_on_still_says_labels():
+    table, p, _, _ = smooth(2)
+    pool, _, _, counted = solve(table, rates.error(), [rates.deferred() <= 1.0])
+    member = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
+    assert (table.answers(member) == 2).all()
+    said = decide(charges(table.beliefs[0], member.prices)[:2])
+    assert (said == (p > 0.5)).mean() > 0.99
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [rates.error(), rates.largest(rates.error(by="class")), rates.largest(rates.answered_error(by="class"))],
+    ids=str,
+)
+def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
+    """Against two solutions with the bound a little looser and tighter."""
+    for rate, most in ((rates.deferred(), 0.1), (rates.deferred(by="sex"), 0.1), (rates.selected("b"), 0.4)):
+        others = [] if rate.needs_deferral else [rates.deferred() <= 0.05]
+        table, *_ = smooth(3)
+        reached = []
+        for bound in (most - 0.02, most, most + 0.02):
+            pool, program, expected, _ = solve(table, objective, [rate <= bound, *others])
+            tally = mixed(expected.solved.weights, [pool.tallies[i].expected for i in expected.numbers])
+            reached.append(program.value(tally))
+            if bound == most:
+                worth = expected.program.worth(expected.solved.duals, tally)
+        assert worth[0].sum() == pytest.approx((reached[0] - reached[2]) / 0.04, abs=0.03)
+
+
+def test_a_price_of_a_look_gives_the_rule_of_the_limit():
+    """The price that a limit has, as one more column of costs, passes the same rows on: Chow's rule."""
+    table, p, *_ = smooth(4)
+    for most in (0.02, 0.1):
+        pool, _, expected, counted = solve(table, rates.error(), [rates.deferred() <= most])
+        limited = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
+        [[price]] = expected.program.worth(expected.solved.duals, np.zeros((4, 3)))
+        assert price == pytest.approx(0.5 - np.quantile(np.abs(p - 0.5), most), abs=0.01)
+        cost = rates.cost([[0, 1, price], [1, 0, price]])
+        pool, _, _, counted = solve(table, cost, [])
+        priced = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
+        assert (table.answers(priced) != table.answers(limited)).mean() <= 0.01

@@ -13,13 +13,11 @@ import numpy as np
 
 from tailboost.classifiers._warn import warn_user
 from tailboost.datasets import TableChangedWarning
-from tailboost.datasets._schema import number, text
+from tailboost.datasets._schema import MANY, MOSTLY, number, text
 
 # Spellings of the categories of each column, None for numbers; no spellings where they are not compared.
 Known: TypeAlias = list[list[str] | None]
 
-# Text is a column of numbers where at least this share of its values spell more different numbers than this.
-MOSTLY, MANY = 0.95, 20
 # Categories that are compared with later ones: more are texts or names, of which new ones always come.
 MOST_COMPARED = 1000
 # A share of unknown values from which on there is a warning, and rows from which on none known is an error.

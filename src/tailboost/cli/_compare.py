@@ -43,11 +43,13 @@ from tailboost.cli._shared import (
     say,
     tell,
     warn,
+    warnings_as_lines,
 )
 from tailboost.registry import Method, get_method
 from tailboost.report import Chapter, Results, compare, render, render_overview
 from tailboost.report.comparison import checked_alphas
 from tailboost.report.findings import comparison_table, findings
+from tailboost.report.reading import Reading
 from tailboost.report.verdict import verdict
 
 # Chosen so that the demo ends within three minutes on two cores.
@@ -152,7 +154,7 @@ def compare_methods(
         alphas = _alphas(alpha)
         refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
         aside = [*(drop or []), *([] if identity is None else [identity])]
-        with bad_input():
+        with bad_input(), warnings_as_lines():
             table = datasets.load_table(
                 data, target, group=group or (), drop=aside, text_labels=True, sep=sep
             )
@@ -296,7 +298,8 @@ def _end(results: Results) -> None:
 
 
 def _print_results(results: Results) -> None:
-    columns, rows = comparison_table(results.document)
+    reading = Reading(results)
+    columns, rows = comparison_table(reading)
     table = Table(
         caption="mean ± half the 95 % interval over the splits; lower is better, * lowest of the column and "
         "below the coin flip; = the same numbers on every split"
@@ -321,7 +324,7 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if rows:
         console().print(table)
-    if (said := verdict(results.document)) is not None:
+    if (said := verdict(reading)) is not None:
         tell(f"In short: {said.sentence} {said.price}")
-    for finding in findings(results.document):
+    for finding in findings(reading):
         tell(f"- {finding.text}")

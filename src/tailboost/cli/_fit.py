@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import has_fit_parameter
 
-from tailboost import datasets
+from tailboost import datasets, rates
 from tailboost._interrupts import ending_at_interrupts
 from tailboost._near import did_you_mean
 from tailboost._units import telling_features
@@ -29,6 +28,18 @@ from tailboost.cli._alerts import alerts, set_ids_aside
 from tailboost.cli._compare import installed
 from tailboost.cli._inspect import print_evaluation
 from tailboost.cli._models import StoredModel
+from tailboost.cli._rates import (
+    Costs,
+    Limits,
+    Objective,
+    TableOfCosts,
+    print_rates,
+    rate_of,
+    rates_kept,
+    read_limits,
+    read_objective,
+    spelled,
+)
 from tailboost.cli._shared import (
     BadInput,
     Data,
@@ -73,7 +84,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A method, see `tailboost list`; by default worst-class boosting, over the groups if given.",
+            help="A method, see `tailboost list`; by default worst-class boosting, over the groups if given, "
+            "and with rates (--objective, --limit, --costs) robustmixture.",
         ),
     ] = None,
     group: Groups = None,
@@ -84,6 +96,9 @@ def fit(
         str | None, typer.Option(metavar="COL", help="The column of the rows' weights: no feature.")
     ] = None,
     max_error: MaxError = None,
+    objective: Objective = None,
+    limit: Limits = None,
+    costs: Costs = None,
     mean_budget: MeanBudget = None,
     settings: Annotated[
         list[str] | None,
@@ -93,18 +108,6 @@ def fit(
         Path | None, typer.Option(metavar="FILE", help="Rows to evaluate the model on, once it is stored.")
     ] = None,
     sep: Sep = ",",
-    dask: Annotated[
-        bool,
-        typer.Option(
-            "--dask",
-            help="Fit a Parquet file that is never loaded as a whole, on processes of this machine (as many "
-            "as --jobs) or the cluster of --scheduler.",
-        ),
-    ] = False,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="With --dask: a Dask scheduler, such as tcp://host:8786."),
-    ] = None,
     seed: Seed = 0,
     jobs: Jobs = 1,
     quiet: Quiet = False,
@@ -117,19 +120,28 @@ def fit(
     stay text. It also stores where it came from: `tailboost inspect`.
     """
     with exit_codes(verbose, quiet):
+        aims = {
+            "max_error": read_targets(max_error),
+            "mean_budget": mean_budget,
+            "objective": read_objective(objective),
+            "limits": read_limits(limit) or None,
+        }
+        if costs is not None and aims["objective"] is None:
+            aims["objective"] = rates.cost()
+        by_rates = aims["objective"] is not None or aims["limits"] is not None
         with bad_input("--method: "):
-            chosen = installed(method or ("worstclassboost-groups" if group else "worstclassboost"))
-        aims = {"max_error": read_targets(max_error), "mean_budget": mean_budget}
-        # A method that may train on groups is given some for that.
-        settings = [*(["objective=worst_group"] * bool(group and chosen.may_use_groups)), *(settings or [])]
+            plain = "worstclassboost-groups" if group else "worstclassboost"
+            chosen = installed(method or ("robustmixture" if by_rates else plain))
+        settings = list(settings or [])
+        if group and chosen.may_use_groups and not by_rates:
+            # A method that may train on groups is given some for that.
+            settings = ["objective=worst_group", *settings]
         classifier = configured(chosen, settings, aims, seed, jobs)
         _check_fits(chosen, classifier, group, weight)
         with bad_input("--model: "):
-            check_output("--model", model, data, *([] if test is None else [test]))
+            check_output("--model", model, data, *(path for path in (test, costs) if path is not None))
             check_model_path(model)
         aside = [*(drop or []), *([] if identity is None else [identity])]
-        if scheduler is not None and not dask:
-            raise BadInput("--scheduler: only with --dask")
         columns: dict[str, Any] = {
             "target": target,
             "group": group or [],
@@ -140,14 +152,7 @@ def fit(
         with bad_input("--test: "):
             if test is not None:
                 datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
-        if dask:
-            if columns.pop("keep"):
-                raise BadInput("--keep: nothing is set aside with --dask, where columns are not looked at")
-            pipeline, counts = fit_on_cluster(
-                classifier, chosen, data, columns, aims["max_error"], jobs, scheduler
-            )
-        else:
-            pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], sep)
+        pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], costs, sep)
         with bad_input("--model: "):
             save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
         say(f"Model: {model}")
@@ -162,11 +167,17 @@ def fit(
 
 
 def _fit_here(
-    classifier: Any, method: Method, data: Path, columns: dict[str, Any], max_error: Any, sep: str
+    classifier: Any,
+    method: Method,
+    data: Path,
+    columns: dict[str, Any],
+    max_error: Any,
+    costs: Path | None,
+    sep: str,
 ) -> tuple[Pipeline, dict[Any, int]]:
     """Fit the classifier; return it with its preparation, and the rows of each class."""
     group, weight = columns["group"], columns["weight"]
-    with bad_input():
+    with bad_input(), warnings_as_lines():
         table = datasets.load_table(
             data, columns["target"], group=group, drop=columns["not_features"], weight=weight,
             text_labels=True, sep=sep,
@@ -177,9 +188,10 @@ def _fit_here(
     if max_error is not None:
         classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)
+    extra = {} if weight is None else {"classifier__sample_weight": table.weight}
+    extra |= _name_rates(classifier, table, group, costs, data, sep)
     with bad_input("--set: "):  # what prepares the table depends on the learner, whose name may be wrong
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
-    extra = {} if weight is None else {"classifier__sample_weight": table.weight}
     if group:
         # Ours take every value of every column as a group; the others know one column.
         extra["classifier__groups"] = table.groups if method.ours else joint_groups(table.groups)
@@ -195,6 +207,23 @@ def _fit_here(
     return pipeline, {k: int(n) for k, n in zip(*np.unique(table.target, return_counts=True), strict=True)}
 
 
+def _name_rates(
+    classifier: Any, table: Any, group: Sequence[str], costs: Path | None, data: Path, sep: str
+) -> dict[str, Any]:
+    """Spell the rates in a classifier's parameters as the table does; return what ``fit`` takes of costs."""
+    labels = table.target_names.tolist()
+    known = None if costs is None else TableOfCosts.read(costs, labels, table.target, data, sep)
+    params = classifier.get_params(deep=False)
+    if "limits" in params:
+        objective = spelled(params["objective"], labels, group, known)
+        limits = [spelled(limit, labels, group, known) for limit in params["limits"]]
+        classifier.set_params(objective=objective, limits=limits)
+        rates_named = [rate_of(one) for one in (params["objective"], *params["limits"])]
+        if known is not None and not any(rate is not None and rate.needs_costs for rate in rates_named):
+            raise BadInput("--costs: neither --objective nor --limit names cost()")
+    return {} if known is None or known.each is None else {"classifier__costs": known.each}
+
+
 def notes_of(method: Method, data: Path, counts: dict[Any, int], columns: dict[str, Any]) -> dict[str, Any]:
     """Return what a model file says of how it was made."""
     aside = [*columns["not_features"], *([] if columns["weight"] is None else [columns["weight"]])]
@@ -207,48 +236,6 @@ def notes_of(method: Method, data: Path, counts: dict[Any, int], columns: dict[s
         **columns,
         "not_features": aside,
     }
-
-
-def fit_on_cluster(
-    classifier: Any,
-    method: Method,
-    data: Path,
-    columns: dict[str, Any],
-    max_error: Any,
-    jobs: int,
-    scheduler: str | None,
-) -> tuple[Pipeline, dict[Any, int]]:
-    """Fit the cluster's classifier of the same name; return one machine's, and the rows of each class."""
-    try:
-        cluster = import_module("tailboost.dask")
-    except ImportError as error:
-        raise BadInput(f"--dask: pip install 'tailboost[dask,app]' ({error})") from None
-    able = [name for name in cluster.__all__ if name.endswith("Classifier")]
-    if type(classifier).__name__ not in able:
-        raise BadInput(f"--dask: {method.name} is not fitted on a cluster; {', '.join(able)} are")
-    there = getattr(cluster, type(classifier).__name__)(
-        **classifier.get_params(deep=False) | {"n_jobs": None}
-    )
-    roles = {name: columns[name] for name in ("target", "group", "weight")}
-    start = time.perf_counter()
-    with (
-        cluster.local_cluster(jobs, scheduler) as client,
-        ending_at_interrupts(),
-        bad_input(),
-        warnings_as_lines(),
-        _showing_rounds(there, method),
-    ):
-        table = cluster.read_parquet(data, drop=columns["not_features"], **roles)
-        labels = np.array(sorted(table.label_counts))
-        if max_error is not None:
-            there.set_params(max_error=targets_by_label(max_error, labels, columns["group"]))
-        name_labels(there, labels.tolist())
-        extra = {} if table.groups is None else {"groups": table.groups}
-        there.fit(table.data, table.target, sample_weight=table.weight, client=client, **extra)
-    n = sum(table.label_counts.values())
-    say(f"Fitted {method.title} on {n:,} rows in {time.perf_counter() - start:.1f} s.")
-    pipeline = Pipeline([("table", table.encoder), ("classifier", there.to_local())])
-    return pipeline, table.label_counts
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
@@ -269,7 +256,7 @@ def configured(method: Method, settings: Sequence[str], aims: dict[str, Any], se
     for name, value in aims.items():
         if value is None:
             continue
-        option = f"--{name.replace('_', '-')}"
+        option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
         if name not in known:
             able = ", ".join(m.name for m in METHODS.values() if _takes(m, name))
             raise BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
@@ -350,6 +337,10 @@ def _describe(classifier: Any, model: Path) -> None:
 
 
 def _print_kept_errors(classifier: Any) -> None:
+    if (table := rates_kept(classifier)) is not None:
+        say("")
+        print_rates(table)
+        return
     kept = errors_kept(classifier)
     if kept is None:
         say("Errors on rows that were not fitted on: give --test FILE, or `tailboost evaluate`.")

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tailboost._units import can_defer
 from tailboost.cli._models import StoredModel
+from tailboost.cli._rates import (
+    Costs,
+    Rates,
+    json_lines,
+    measured_rates,
+    print_rates,
+    rates_kept,
+    read_rates,
+    stated_rates,
+)
 from tailboost.cli._shared import (
     Data,
     Groups,
@@ -45,6 +57,8 @@ def evaluate(
     data: Data,
     target: Labels = None,
     group: Groups = None,
+    rate: Rates = None,
+    costs: Costs = None,
     sep: Sep = ",",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -52,11 +66,22 @@ def evaluate(
 ) -> None:
     """Count a model's errors on a table: by class and by group, with targets and exact 95 % intervals.
 
-    Groups are by default those that it was fitted with. Rows that it was fitted on say little: a warning
+    Below them stand the rates and limits that it was fitted for, or those of --rate. Groups are by default
+    those that it was fitted with. Rows that it was fitted on say little: a warning
     tells how many there are.
     """
     with exit_codes(verbose, quiet):
-        print_evaluation(StoredModel.read(model), data, target=target, group=group, sep=sep, as_json=as_json)
+        asked = read_rates(rate)
+        print_evaluation(
+            StoredModel.read(model),
+            data,
+            target=target,
+            group=group,
+            asked=asked,
+            costs=costs,
+            sep=sep,
+            as_json=as_json,
+        )
 
 
 def print_evaluation(
@@ -65,10 +90,12 @@ def print_evaluation(
     *,
     target: str | None = None,
     group: list[str] | None = None,
+    asked: Sequence[Any] = (),
+    costs: Path | None = None,
     sep: str = ",",
     as_json: bool = False,
 ) -> None:
-    """Print a model's errors on a file's rows."""
+    """Print a model's errors on a file's rows, and its rates, or those asked for."""
     columns = stored.groups if group is None else group
     with warnings_as_lines():
         later = stored.rows_of(data, sep, purpose="evaluate on", but=columns)
@@ -78,6 +105,8 @@ def print_evaluation(
         with bad_input(f"{data}: "):
             predicted = classifier.predict(later.rows, **stored.told(later))
             seen = warn_of_seen(classifier, later.rows)
+            stated = asked or stated_rates(classifier, columns)
+            measured = measured_rates(stated, stored, later, y, columns=columns, costs=costs, sep=sep)
     units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier))
     if as_json:
         tell_json(
@@ -89,14 +118,19 @@ def print_evaluation(
                 "seen_share": None if np.isnan(seen) else seen,
                 "confidence": 0.95,
                 "errors": [unit.to_dict() for unit in units],
+                "rates": None if measured is None else json_lines(measured),
             }
         )
         return
-    print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}")
+    whole = ", if none were passed on" if can_defer(classifier) else ""
+    print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}{whole}")
     say(_worst(units))
     say(
         "Intervals: Clopper–Pearson, for rows drawn independently; each holds by itself with 95 % confidence."
     )
+    if measured is not None:
+        tell("")
+        print_rates(measured)
 
 
 def warn_of_seen(classifier: Any, rows: Any) -> float:
@@ -135,7 +169,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
     }
     kept = errors_kept(classifier)
     columns = [] if encoder is None else encoder.schema_.columns
-    guarantee = getattr(classifier, "guarantee_", None)
+    guarantee, rates = getattr(classifier, "guarantee_", None), rates_kept(classifier)
     return {
         "file": str(stored.path),
         "bytes": stored.path.stat().st_size,
@@ -149,6 +183,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
             {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None} for c in columns
         ],
         "errors": None if kept is None else {"of": kept[1], "units": [u.to_dict() for u in kept[0]]},
+        "rates": None if rates is None else {"of": rates.words, "lines": json_lines(rates)},
         "guarantee": None if guarantee is None else str(guarantee),
         "versions": stored.versions,
     }
@@ -182,5 +217,8 @@ def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
     if kept is not None:
         tell("")
         print_errors(kept[0], words=kept[1])
+    if (rates := rates_kept(stored.classifier)) is not None:
+        tell("")
+        print_rates(rates)
     if about["guarantee"]:
         tell(f"\nGuarantee: {about['guarantee']}")

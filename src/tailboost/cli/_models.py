@@ -30,10 +30,13 @@ class Later:
         The columns of the file.
     rows : array or DataFrame
         What the classifier takes.
+    path : Path
+        The file.
     """
 
     table: Any
     rows: Any
+    path: Path
 
     def column(self, name: str, what: str) -> Any:
         """Return a column of the file, none of its values missing."""
@@ -138,7 +141,7 @@ class StoredModel:
         with bad_input(f"{data}: "):
             if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
                 rows = self.whole[:-1].transform(rows)
-        return Later(table, rows)
+        return Later(table, rows, data)
 
     def told(self, later: Later) -> dict[str, Any]:
         """Return what the classifier is told beside the rows: their groups, if it answers by them."""

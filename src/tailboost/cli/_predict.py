@@ -11,6 +11,7 @@ import pandas as pd
 import typer
 
 from tailboost._output import write_output
+from tailboost._units import can_defer
 from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
     BadInput,
@@ -46,6 +47,9 @@ def predict(
 ) -> None:
     """Predict the rows of a table: row (from 0), prediction, and a share or probability per class.
 
+    A model that may pass rows on to a person has a column more, deferred; its prediction is then the label
+    that it would answer.
+
     A mixture gives shares, how often the randomised rule answers each class; they are no probabilities of
     the class. Columns are read as the model was fitted on them: values of another kind count as missing, new
     columns are ignored, and a warning says how many there are of each, and of categories not seen before.
@@ -54,7 +58,7 @@ def predict(
     """
     with exit_codes(verbose, quiet):
         check_output("--out", out, model, data)
-        if identity in ("row", "prediction"):
+        if identity in ("row", "prediction", "deferred"):
             raise BadInput(f"--id: the answers have a column {identity!r} of their own")
         stored = StoredModel.read(model)
         with warnings_as_lines():
@@ -71,6 +75,8 @@ def predict(
 def _answers(classifier: Any, rows: Any, told: dict[str, Any], escape: bool) -> dict[str, Any]:
     labels = classifier.predict(rows, **told)
     answers = {"prediction": escaped(labels) if escape else labels}
+    if can_defer(classifier):
+        answers["deferred"] = classifier.defers(rows, **told)
     if hasattr(classifier, "predict_proba"):
         columns = {"probability": classifier.predict_proba(rows)}
         if hasattr(classifier, "reweight"):
@@ -125,6 +131,8 @@ def decide(
 ) -> None:
     """Draw a decision for each row by its id: id, prediction, the member that answered, and the number drawn.
 
+    Where the member passes a row on, the prediction is "person".
+
     The same id gets the same draw in any file, order and process, as long as secret, context and
     beacon are the same. The commitment that is printed ties secret and context down without telling the
     secret: publish it before you decide, and before a beacon is drawn. When drawing is not acceptable, use
@@ -132,7 +140,7 @@ def decide(
     """
     with exit_codes(verbose, quiet):
         check_output("--out", out, model, data)
-        if identity in ("prediction", "member", "u"):
+        if identity in ("prediction", "member", "u", "deferred"):
             raise BadInput(f"--id: the decisions have a column {identity!r} of their own")
         if not os.environ.get(secret_env):
             # What was given is not repeated: it may be the secret itself.
@@ -156,12 +164,17 @@ def decide(
                 decisions = policy.decide(later.rows, ids, **told)
         answers = {
             identity: _texts(ids, escape_formulas),
-            "prediction": escaped(decisions.y) if escape_formulas else decisions.y,
+            "prediction": escaped(decisions.said) if escape_formulas else decisions.said,
             "member": decisions.member,
             "u": decisions.u,
         }
+        if can_defer(stored.classifier):
+            answers["deferred"] = decisions.deferred
         _write(out, answers, escape_formulas)
-        say(f"{len(decisions):,} decisions: {out}")
+        passed = (
+            f", {int(decisions.deferred.sum()):,} passed on to a person" if decisions.deferred.any() else ""
+        )
+        say(f"{len(decisions):,} decisions{passed}: {out}")
         say(f"Context: {about}\nCommitment: {policy.commitment}")
 
 

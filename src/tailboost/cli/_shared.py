@@ -73,6 +73,10 @@ Labels = Annotated[
 Groups = Annotated[
     list[str] | None, typer.Option("--group", metavar="COL", help="A column of groups; may be repeated.")
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Whose rows these are: persons who have several get one vote each."),
+]
 Drop = Annotated[
     list[str] | None,
     typer.Option("--drop", metavar="COL", help="A column that is no feature; may be repeated."),

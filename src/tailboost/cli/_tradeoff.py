@@ -15,11 +15,11 @@ from sklearn.pipeline import Pipeline
 from tailboost._output import write_output
 from tailboost.cli._inspect import warn_of_seen
 from tailboost.cli._models import StoredModel
+from tailboost.cli._rates import read_limited, spelled
 from tailboost.cli._shared import (
     BadInput,
     Json,
     Labels,
-    MeanBudget,
     Model,
     Quiet,
     Sep,
@@ -28,12 +28,21 @@ from tailboost.cli._shared import (
     check_output,
     exit_codes,
     plain_table,
+    read_number,
     say,
     tell,
     tell_json,
     warnings_as_lines,
 )
 from tailboost.persistence import check_model_path, save_model
+
+
+def _level(text: str) -> float:
+    try:
+        return read_number(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no number such as .3 or 30%") from None
+
 
 PICTURES = (".png", ".svg", ".pdf")
 MOST_LINES = 12
@@ -50,7 +59,25 @@ def tradeoff(
         Path | None,
         typer.Option(metavar="FILE", help="The curve: .csv or .json, or a picture (.png, .svg, .pdf)."),
     ] = None,
-    pick: MeanBudget = None,
+    limited: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="What is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'.",
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="With --limited: what is made small; 'error()' by default."),
+    ] = None,
+    pick: Annotated[
+        float | None,
+        typer.Option(
+            parser=_level,
+            metavar="X",
+            help="Mean error to spend above the least of a member, or with --limited the limit.",
+        ),
+    ] = None,
     picked: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="Where to write the model of --pick.")
     ] = None,
@@ -59,7 +86,7 @@ def tradeoff(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show what a lower worst error costs in mean error; nothing is trained.
+    """Show what a lower worst error costs in mean error, or one rate in another; nothing is trained.
 
     The curve is exact on the rows the shares were chosen on, and about the rule that draws, or where one
     member alone answers about `predict`; with DATA there is also what `predict` does on its rows along the
@@ -75,9 +102,27 @@ def tradeoff(
                 check_model_path(picked)
         if out is not None:
             check_output("--out", out, *inputs)
+            if limited is not None and out.suffix not in (".csv", ".json"):
+                raise BadInput(f"--out: a curve of two rates is written to .csv or .json, not {str(out)!r}")
             if out.suffix not in (".csv", ".json", *PICTURES):
                 raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
+        if objective is not None and limited is None:
+            raise BadInput("--objective: only with --limited, the other rate of the curve")
+        asked = None if limited is None else read_limited("--limited", limited)
+        other = read_limited("--objective", objective or "error()")
         stored = StoredModel.read(model)
+        if asked is not None:
+            if data is not None:
+                raise BadInput(
+                    "[DATA]: a curve of two rates is on the rows of the choice; `evaluate` measures"
+                )
+            rate_curve = _rate_curve(stored, asked, other)
+            _show_rates(rate_curve, as_json)
+            if out is not None:
+                _write_rates(rate_curve, out)
+            if pick is not None and picked is not None:
+                _write_point(stored, rate_curve, pick, picked, "limit", f"{limited} within {pick:g}")
+            return
         curve = _curve(stored)
         table = _table(curve, None if data is None else _on_rows(stored, curve, data, target, sep))
         _show(curve, table, data, as_json)
@@ -86,7 +131,8 @@ def tradeoff(
                 write_output(out, _rendered(curve, table, out.suffix, type(stored.classifier).__name__))
             say(f"Curve: {out}")
         if pick is not None and picked is not None:
-            _write_point(stored, curve, pick, picked)
+            words = f"mean error at most {pick:g} above the least of a member on {curve.judged_on}"
+            _write_point(stored, curve, pick, picked, "mean_budget", words)
 
 
 def _curve(stored: StoredModel) -> Any:
@@ -97,6 +143,47 @@ def _curve(stored: StoredModel) -> Any:
         )
     with bad_input(f"{stored.path}: "), warnings_as_lines():
         return stored.classifier.tradeoff()
+
+
+def _rate_curve(stored: StoredModel, limited: Any, objective: Any) -> Any:
+    if not hasattr(stored.classifier, "limits"):
+        raise BadInput(f"--limited: {str(stored.path)!r} holds no robustmixture, whose rates can be chosen")
+    labels = stored.classifier.classes_.tolist()
+    one, other = (spelled(rate, labels, stored.groups, None) for rate in (limited, objective))
+    with bad_input(f"{stored.path}: "), warnings_as_lines():
+        return stored.classifier.tradeoff(one, other)
+
+
+def _show_rates(curve: Any, as_json: bool) -> None:
+    if as_json:
+        tell_json(_rate_table(curve))
+        return
+    rows = [[f"{point.limited:.4f}", f"{point.value:.4f}"] for point in curve]
+    plain_table([str(curve.limited), str(curve.objective)], rows, left=0)
+    tell(
+        "Both are counted on the rows of the choice; fresh rows differ. --pick X writes the model at a limit."
+    )
+
+
+def _rate_table(curve: Any) -> dict[str, Any]:
+    return {
+        "limited": str(curve.limited),
+        "objective": str(curve.objective),
+        "curve": {
+            "limited": [point.limited for point in curve],
+            "objective": [point.value for point in curve],
+        },
+    }
+
+
+def _write_rates(curve: Any, out: Path) -> None:
+    table = _rate_table(curve)
+    columns = table["curve"].values()
+    lines = ["limited,objective", *(",".join(map(repr, row)) for row in zip(*columns, strict=True))]
+    text = "\n".join(lines) if out.suffix == ".csv" else json.dumps(table, indent=1)
+    with bad_input("--out: "):
+        write_output(out, text + "\n")
+    say(f"Curve: {out}")
 
 
 def _on_rows(stored: StoredModel, curve: Any, data: Path, target: str | None, sep: str) -> Any:
@@ -167,8 +254,8 @@ def _rendered(curve: Any, table: dict[str, Any], suffix: str, name: str) -> str 
     return picture.getvalue()
 
 
-def _write_point(stored: StoredModel, curve: Any, pick: float, path: Path) -> None:
-    """Write the model of one point of the curve, with the preparation and the notes of the first one."""
+def _write_point(stored: StoredModel, curve: Any, pick: float, path: Path, note: str, words: str) -> None:
+    """Write the model of one point of a curve, with the preparation and the notes of the first one."""
     with bad_input("--pick: "), warnings_as_lines():
         classifier = curve.at(pick)
     model = classifier
@@ -176,5 +263,5 @@ def _write_point(stored: StoredModel, curve: Any, pick: float, path: Path) -> No
         model = Pipeline([*stored.whole.steps[:-1], (stored.whole.steps[-1][0], classifier)])
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with bad_input("--model: "):
-        save_model(model, path, notes={**stored.notes, "mean_budget": pick, "reweighted": now})
-    say(f"Model: {path}, mean error at most {pick:g} above the least of a member on {curve.judged_on}.")
+        save_model(model, path, notes={**stored.notes, note: pick, "reweighted": now})
+    say(f"Model: {path}, {words}.")

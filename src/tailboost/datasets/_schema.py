@@ -23,6 +23,8 @@ Kind: TypeAlias = Literal["number", "truth", "text"]
 
 _CODE = re.compile(r"\s*[+-]?0\d")  # 01234, but not 0.5
 _TRUTH = {"true": 1.0, "false": 0.0}
+# Text is a column of numbers where at least this share of its values spell more different numbers than this.
+MOSTLY, MANY = 0.95, 20
 _NAMED = 5  # the most columns that a message names; it counts the rest
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
@@ -302,41 +304,54 @@ def _values(column: Any) -> list[Any]:
     return [None if gone else v for v, gone in zip(values, column.isna().tolist(), strict=True)]
 
 
-def as_written(values: list[Any], *, codes: bool = True) -> NDArray[Any] | None:
-    """Convert a CSV file's column to numbers or truth values if all its values are such; else None.
+def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any] | None, int]:
+    """Convert a CSV file's column to numbers or truth values if its values are such.
 
     Parameters
     ----------
     values : list of str or NaN
         The text of each row, NaN where missing.
-    codes : bool
-        Whether a column stays text where one value begins as a number does not: 01234, a code.
+    feature : bool
+        Whether it is a feature: then the column stays text where one value begins as a number does not
+        (01234, a code), and is one of numbers where nearly all values are; the others count as missing.
+
+    Returns
+    -------
+    converted : ndarray or None
+        None for text.
+    n_odd : int
+        How many values of a column of numbers are none.
     """
     texts = [value for value in values if isinstance(value, str)]
     gaps = len(texts) < len(values)
     if not gaps and all(t.casefold() in _TRUTH for t in texts):
-        return np.array([t.casefold() == "true" for t in texts], dtype=bool)
-    if codes and any(_CODE.match(t) for t in texts):
-        return None
-    numbers = _all_numbers(texts)
+        return np.array([t.casefold() == "true" for t in texts], dtype=bool), 0
+    if feature and any(_CODE.match(t) for t in texts):
+        return None, 0
+    numbers = _numbers(texts, int((1 - MOSTLY) * len(texts)) if feature else 0)
     if numbers is None:
-        return None
-    if not gaps and all(len(t) < 25 and "." not in t and "e" not in t.lower() for t in texts):
+        return None, 0
+    n_odd = int(np.isnan(numbers).sum())
+    if n_odd and len(np.unique(numbers)) - 1 <= MANY:
+        return None, 0
+    if not (gaps or n_odd) and all(len(t) < 25 and "." not in t and "e" not in t.lower() for t in texts):
         whole = [0 if math.isinf(x) else int(t) for x, t in zip(numbers, texts, strict=True)]
         if not np.isinf(numbers).any() and max(map(abs, whole), default=0) < 2**63:
-            return np.array(whole, dtype=np.int64)
+            return np.array(whole, dtype=np.int64), 0
     read = iter(numbers)
-    return np.array([next(read) if isinstance(v, str) else np.nan for v in values], dtype=np.float64)
+    return np.array([next(read) if isinstance(v, str) else np.nan for v in values], dtype=np.float64), n_odd
 
 
-def _all_numbers(texts: Iterable[str]) -> list[float] | None:
-    numbers = []
+def _numbers(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
+    """Return the numbers that texts spell, NaN for others; None where there are more others than allowed."""
+    numbers, odd = [], 0
     for each in texts:
         value = number(each)
-        if value is None:
+        odd += value is None
+        if odd > most_odd:
             return None
-        numbers.append(value)
-    return numbers
+        numbers.append(math.nan if value is None else value)
+    return np.array(numbers, dtype=np.float64)
 
 
 def refuse_kinds(column: Any, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -94,12 +95,18 @@ def load_table(
         values. The message names the file, column or line.
     ImportError
         No pandas (or, for Parquet, no pyarrow).
+
+    Warns
+    -----
+    UserWarning
+        A column of a CSV file holds more than 20 different numbers, and up to 5 % of other words: it is read
+        as numbers, and these count as missing.
     """
     raw = read_raw(Path(path), sep)
     groups, dropped = ([names] if isinstance(names, str) else list(names) for names in (group, drop))
     is_text = is_csv(Path(path))
     bunch = split_table(
-        _typed(raw, {target, weight}) if is_text else raw,
+        _typed(raw, {target, weight}, dropped) if is_text else raw,
         target,
         groups,
         drop=dropped,
@@ -162,12 +169,22 @@ def read_frame(path: str | Path, sep: str = ",") -> Any:
     return _typed(raw) if is_csv(Path(path)) else raw
 
 
-def _typed(raw: Any, no_features: Collection[str | None] = ()) -> Any:
+def _typed(raw: Any, no_features: Collection[str | None] = (), unused: Collection[str] = ()) -> Any:
+    """Return the text of a CSV file with numbers as numbers; say of columns in use what is none."""
     pandas = import_pandas("load_table")
     columns = {}
     for name, column in raw.items():
-        spelled = as_written(column.to_numpy(dtype=object).tolist(), codes=name not in no_features)
+        values = column.to_numpy(dtype=object).tolist()
+        spelled, n_odd = as_written(values, feature=name not in no_features)
         columns[name] = column if spelled is None else spelled
+        if n_odd and spelled is not None and name not in unused:
+            odd = next(v for v, x in zip(values, spelled, strict=True) if isinstance(v, str) and x != x)
+            warnings.warn(
+                f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are none and count "
+                f"as missing (such as {odd[:40]!r})",
+                UserWarning,
+                stacklevel=3,
+            )
     return pandas.DataFrame(columns, index=raw.index)
 
 

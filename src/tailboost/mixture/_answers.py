@@ -22,6 +22,7 @@ from tailboost.classifiers._randomized import RandomizedClassifier
 from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.data import GroupNames, batches, take
 from tailboost.mixture._members import GROUPS_NEEDED, name_of
+from tailboost.mixture._rule import Rule
 from tailboost.mixture._tables import LogTable, Models
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,6 +67,13 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def members_(self) -> list[str]:
         """What each member is."""
         return [name_of(member, self.classes_) for member in self.ensemble_.members]
+
+    @property
+    def rule_(self) -> Rule:
+        """What decides: the models used, the weights of their probabilities, prices by class and group."""
+        check_is_fitted(self)
+        groups = self._group_names.values[0].tolist() if self.by_group else None
+        return Rule.of(self.ensemble_, self.classes_, groups)
 
     def _shares(self, table: LogTable) -> Floats:
         """Return each label's share, ties settled, from log-probabilities of the models that have a share."""
@@ -192,6 +200,40 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             return said
 
         return self.classes_[answers_by(chosen, answer)]
+
+    def defers_with(self, X: Any, members: Any, *, groups: Any = None) -> Mask:
+        """Return which rows one member passes on, each row's own, as `predict_with` has it answer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        members : array-like of int, shape (n,)
+            The number of each row's own member, an index into ``estimator_weights_``.
+        groups : array-like of shape (n,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            All False where no row may be passed on.
+
+        Raises
+        ------
+        ValueError
+            If there is no such member.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        numbers = self._numbers(groups, n_rows_of(X))
+        chosen = self._drawn(members, n_rows_of(X))
+        if not self.can_defer:
+            return np.zeros(n_rows_of(X), dtype=bool)
+
+        def passed(member: int, rows: Ints) -> Ints:
+            return self.ensemble_.members[member].passes_on(self._table(X, numbers, rows)).astype(np.intp)
+
+        return answers_by(chosen, passed) == 1
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
         """Return the accuracy of `predict`.
@@ -329,12 +371,17 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         table = self._given_table(probabilities)
         return self._deferred(table.knowing(self._numbers(groups, table.n_rows)))
 
+    @property
+    def can_defer(self) -> bool:
+        """Whether rows may be passed on to a person: `defers` says which."""
+        check_is_fitted(self)
+        return any(getattr(member, "defers", False) for member in self.ensemble_.members)
+
     def _deferred(self, table: LogTable) -> Mask:
-        members = self.ensemble_.members
-        if not any(getattr(member, "defers", False) for member in members):
+        if not self.can_defer:
             raise ValueError("no row is passed on: state a limit on rates.deferred()")
         share = np.zeros(table.n_rows)
-        for weight, member in zip(self.ensemble_.weights, members, strict=True):
+        for weight, member in zip(self.ensemble_.weights, self.ensemble_.members, strict=True):
             share += weight * member.passes_on(table)
         passed: Mask = share >= 0.5
         return passed

@@ -44,7 +44,7 @@ from tailboost.mixture._members import SHOWN, Margins, losses_of
 from tailboost.mixture._pool import Kinds, members_of, sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of
 from tailboost.mixture._tables import Judged, Models, Tallied
-from tailboost.rates import GAP, Largest, Rate, error
+from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.thresholds import ROUNDING, RateTable
 
@@ -213,7 +213,9 @@ class ProbabilityMixture(MixtureAnswers):
             choice.gap,
         )
         self.gap_ = choice.gap
-        self.rates_ = RateTable.of(outcome.program, outcome.tally, outcome.elsewhere, rated.words)
+        self.rates_ = RateTable.of(
+            outcome.program, outcome.tally, outcome.elsewhere, rated.words, outcome.worth
+        )
         self.limits_met_ = self.rates_.met
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         self.__dict__.pop("_guarantee", None)
@@ -233,6 +235,13 @@ class ProbabilityMixture(MixtureAnswers):
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
+            )
+        if outcome.passing is not None and not outcome.passing.gains:
+            error, others = outcome.passing.errors
+            warn_user(
+                "passing rows on gains nothing beyond chance: by choices on one half of "
+                f"{self._rated.words}, judged on the other, the rows passed on would be answered with an "
+                f"error of {error:.4f}, the others are with {others:.4f}"
             )
         few = [f"{line.rate} of {unit_name(line.unit)}" for line in table if 0 < line.rows < FEW_ROWS]
         if few:
@@ -469,6 +478,8 @@ class ProbabilityMixture(MixtureAnswers):
                 )
             if rated is None and stated.needs_costs and costs is None:
                 raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
+            if rated is not None:  # what this choice adds is not this classifier's
+                rated = replace(rated, pool=rated.pool.copy())
             new._settle_by_rates(stated, judged, table, costs, rated)
         new._warn()
         return new
@@ -492,9 +503,10 @@ class ProbabilityMixture(MixtureAnswers):
 
         Parameters
         ----------
-        budgets : sequence of float in [0, 1], rate or largest, optional
+        budgets : sequence of float in [0, 1], rate, largest, gap or ratio, optional
             Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
-            curve, between which it is straight. A rate, or the largest of a family, is what is limited.
+            curve, between which it is straight. A rate, or the largest, the gap or the ratio of a family, is
+            what is limited.
         objective : rate or largest, optional
             With a rate: what is made small within its limits; the mean error by default.
         n_points : int, default=9
@@ -513,7 +525,7 @@ class ProbabilityMixture(MixtureAnswers):
             If a budget is not in [0, 1].
         """
         check_is_fitted(self)
-        if isinstance(budgets, (Rate, Largest)):
+        if isinstance(budgets, (Rate, Largest, Spread)):
             return curve(self, budgets, error() if objective is None else objective, n_points)
         if self._outcome is not None:
             raise ValueError(

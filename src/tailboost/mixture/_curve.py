@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from tailboost.mixture._rated import InfeasibleLimitsError
-from tailboost.rates import Largest, Limit, Objective
+from tailboost.rates import Largest, Limit, Objective, Spread
+
+# More than the rounding error of a tally.
+SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,16 @@ class RateCurve:
     ----------
     points : tuple of RatePoint
         From the loosest limit to the tightest.
-    limited, objective : Objective
-        The two.
+    limited : Objective or Spread
+        What is limited.
+    objective : Objective
+        What is made small.
     classifier : RobustMixtureClassifier
         Whose choice it is.
     """
 
     points: tuple[RatePoint, ...]
-    limited: Objective
+    limited: Objective | Spread
     objective: Objective
     classifier: Any
 
@@ -57,7 +63,7 @@ class RateCurve:
         return len(self.points)
 
     def at(self, level: float) -> Any:
-        """Return the classifier that makes the objective small where the other rate is at most ``level``.
+        """Return the classifier that makes the objective small where the other rate is within ``level``.
 
         Parameters
         ----------
@@ -73,13 +79,20 @@ class RateCurve:
         InfeasibleLimitsError
             If no mixture keeps it.
         """
-        kept = self.classifier._stated
-        limits = () if kept is None else kept.limits
-        return _chosen(self.classifier, self.objective, (*limits, self.limited.rate <= level))
+        limits = _others(self.classifier, self.limited)
+        return _chosen(self.classifier, self.objective, (*limits, self.limited.within(level)))
 
     def __str__(self) -> str:
         head = f"{self.limited} | {self.objective}"
         return "\n".join([head, *(f"{point.limited:.4f} | {point.value:.4f}" for point in self.points)])
+
+
+def _others(classifier: Any, limited: Objective | Spread) -> tuple[Limit, ...]:
+    """Return the limits of a classifier but for those on what the curve limits."""
+    kept = classifier._stated
+    own = limited.within(limited.most)
+    limits = () if kept is None else kept.limits
+    return tuple(limit for limit in limits if (limit.form, limit.rate) != (own.form, own.rate))
 
 
 def _chosen(classifier: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
@@ -94,28 +107,46 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
     ----------
     classifier : RobustMixtureClassifier
         A fitted one.
-    limited, objective : Rate or Largest
-        What is limited, and what is made small within the limits.
+    limited : Rate, Largest or Spread
+        What is limited.
+    objective : Rate or Largest
+        What is made small within the limits.
     n_points : int
         Limits, evenly spread between what the objective alone leads to and the least there is.
     """
-    one, other = Objective.of(limited), Objective.of(objective)
-    kept = classifier._stated
-    limits: tuple[Limit, ...] = () if kept is None else kept.limits
+    one: Objective | Spread = limited if isinstance(limited, Spread) else Objective.of(limited)
+    other = Objective.of(objective)
+    limits = _others(classifier, one)
 
     def reached(mix: Any) -> tuple[float, float]:
         strata, tally = mix._outcome.program.strata, mix._outcome.tally
         found = [o.value(o.rate.terms(strata).values(tally)) for o in (one, other)]
         return found[0], found[1]
 
-    # Each is made small where the other is free; a limit that every rule keeps names it all the same.
-    loosest = reached(_chosen(classifier, other, (*limits, one.rate <= one.most)))
-    tightest = reached(_chosen(classifier, one, (*limits, other.rate <= other.most)))
-    points = []
-    for level in np.linspace(loosest[0], tightest[0], n_points):
-        limit = one.rate <= float(level) + 1e-9
-        try:
-            points.append(RatePoint(limit, *reached(_chosen(classifier, other, (*limits, limit)))))
-        except InfeasibleLimitsError:
-            continue
-    return RateCurve(tuple(points), one, other, classifier)
+    with warnings.catch_warnings():
+        # Each point would say of its own limit what all of them have in common.
+        warnings.simplefilter("ignore", UserWarning)
+        # Each is made small where the other is free; a limit that every rule keeps names it all the same.
+        loosest = reached(_chosen(classifier, other, (*limits, one.within(one.most))))[0]
+        if isinstance(one, Spread):
+            tightest = one.least
+        else:
+            tightest = reached(_chosen(classifier, one, (*limits, other.within(other.most))))[0]
+        points = []
+        for level in np.linspace(loosest, tightest, n_points):
+            eased = min(level + SLACK, one.most) if tightest <= loosest else max(level - SLACK, one.most)
+            limit = one.within(float(eased))
+            try:
+                points.append(RatePoint(limit, *reached(_chosen(classifier, other, (*limits, limit)))))
+            except InfeasibleLimitsError:
+                continue
+    return RateCurve(tuple(_undominated(points)), one, other, classifier)
+
+
+def _undominated(points: list[RatePoint]) -> list[RatePoint]:
+    """Return the points that are cheaper than all tighter ones."""
+    kept: list[RatePoint] = []
+    for point in reversed(points):
+        if not kept or point.value < kept[-1].value:
+            kept.append(point)
+    return kept[::-1]

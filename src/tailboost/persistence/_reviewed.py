@@ -333,6 +333,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
     **_names("tailboost.certificates", "Certificate", "CertifiedBound"),
+    **_names("tailboost.rate_bounds", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.combiners.additive_guarantee", "AdditiveGuarantee", "Cost"),
     **_names("tailboost.combiners.elsewhere", "Elsewhere", "UnitEstimates"),
@@ -359,7 +360,7 @@ OURS: dict[str, Reviewed] = {
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
-    **_names("tailboost.mixture._rated", "Outcome", "Priced", "Rated", "Stated"),
+    **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
     **_names(
         "tailboost.mixture._members",
         "Beside",

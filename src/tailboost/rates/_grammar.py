@@ -35,7 +35,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def parse(text: str) -> Rate | Largest | Limit:
+def parse(text: str) -> Rate | Largest | Spread | Limit:
     """Read a rate, an objective or a limit from text, by a grammar of its own: nothing is evaluated.
 
     Parameters
@@ -46,7 +46,7 @@ def parse(text: str) -> Rate | Largest | Limit:
 
     Returns
     -------
-    Rate, Largest or Limit
+    Rate, Largest, Spread or Limit
 
     Raises
     ------
@@ -141,17 +141,15 @@ class _Reader:
 
     # -- grammar -------------------------------------------------------------------------------------
 
-    def read(self) -> Rate | Largest | Limit:
+    def read(self) -> Rate | Largest | Spread | Limit:
         start = self.next.at
-        found = self.call(0)
+        found: Rate | Largest | Spread | Limit = self.call(0)
         if self.took("<="):
             found = self._compared(found, lambda one, bound: one <= bound, start)
         elif self.took(">="):
             found = self._compared(found, lambda one, bound: one >= bound, start)
         if self.next.kind != "end":
             raise self._error("expected the end", self.next.at)
-        if isinstance(found, Spread):
-            raise self._error(f"{found!r} must be compared with a number", start)
         return found
 
     def _compared(self, one: Any, compare: Callable[[Any, Any], Any], start: int) -> Any:

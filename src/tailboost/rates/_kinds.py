@@ -24,12 +24,14 @@ class Kind:
 
     ``table(K, A, label)`` gives for each class and action what counts and among what, shape (K, A) each;
     where the second depends on the action the rate is a ratio of two that both depend on the rule.
+    ``lowered`` tells whether such a ratio can be made small: that of a precision is wanted large.
     """
 
     words: str
     table: Callable[[int, int, int], tuple[Floats, Floats]]
     labelled: bool = False
     ratio: bool = False
+    lowered: bool = True
 
 
 def _answered(K: int, A: int) -> Floats:
@@ -82,6 +84,8 @@ KINDS = {
     "selected": Kind("share answered {label}", _selections, labelled=True),
     "cost": Kind("mean cost", _one_each),
     "deferred": Kind("share passed on", _passed_on),
-    "precision": Kind("share of {label} among those answered so", _right_among, labelled=True, ratio=True),
+    "precision": Kind(
+        "share of {label} among those answered so", _right_among, labelled=True, ratio=True, lowered=False
+    ),
     "answered_error": Kind("error among the answered", _errors_answered, ratio=True),
 }

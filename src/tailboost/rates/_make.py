@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tailboost._units import PERSON
 from tailboost.rates._objective import Largest, Spread
 from tailboost.rates._rate import GAP, RATIO, Rate
 
@@ -98,8 +99,9 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
     Parameters
     ----------
     matrix : array-like of shape (K, K) or (K, K + 1), or data frame, optional
-        Row = truth, column = answer, in the order of ``classes_`` or as a frame names them; the last column
-        of K + 1 is the cost of passing on, else 0. None: the costs of each row, given to ``fit(costs=)``.
+        Row = truth, column = answer, in the order of ``classes_`` or as a frame names them. The last column
+        of K + 1, "person" in a frame, is the price of a person's look: rows are passed on where that is
+        cheaper. None: the costs of each row, given to ``fit(costs=)``.
     by : optional
         As in `error`.
 
@@ -124,11 +126,13 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
         labels = tuple(checked_label(label) for label in matrix.index)
         columns = [checked_label(label) for label in matrix.columns]
+        person = [PERSON] if PERSON in columns and PERSON not in labels else []
+        columns = [label for label in columns if label not in person]
         if sorted(map(repr, labels)) != sorted(map(repr, columns)):
             raise ValueError(
                 f"cost: the rows are called {list(labels)}, the columns {columns}: one of each label"
             )
-        matrix = matrix.loc[:, matrix.index]
+        matrix = matrix.loc[:, [*matrix.index, *person]]
     try:
         values = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -152,7 +156,8 @@ def deferred(by: Any = None) -> Rate:
     Returns
     -------
     Rate
-        Rows are passed on only where a limit on this rate says how many may be.
+        Rows are passed on only where a limit on this rate says how many may be, or a matrix of costs what
+        a person's look costs (see `cost`).
     """
     return Rate("deferred", by=_by(by))
 
@@ -175,16 +180,22 @@ def precision(label: Any, by: Any = None) -> Rate:
 
 
 def answered_error(by: Any = None) -> Rate:
-    """Return the error among the rows that are not passed on. For limits.
+    """Return the error among the rows that are not passed on.
 
     Parameters
     ----------
     by : optional
-        As in `error`.
+        As in `error`. A unit all of whose rows are passed on has no such error, and keeps any limit.
 
     Returns
     -------
     Rate
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.largest(rates.answered_error(by="class")))
+    largest error among the answered by class
     """
     return Rate("answered_error", by=_by(by))
 

@@ -12,6 +12,14 @@ from tailboost._typing import Floats
 from tailboost.rates._rate import GAP, RATIO, Limit, Rate
 
 
+class InfeasibleLimitsError(ValueError):
+    """Limits that no mixture of decision rules keeps together on the rows of the choice."""
+
+
+# More than any cost.
+ALL_COSTS = 1e12
+
+
 @dataclass(frozen=True)
 class Spread:
     """The gap or the ratio of a family, which becomes a limit when it is compared. Made by `gap`, `ratio`.
@@ -32,6 +40,27 @@ class Spread:
 
     def __ge__(self, bound: Any) -> Limit:
         return self._limit(RATIO, bound, "gap(...) is limited from above: gap(...) <= 0.02")
+
+    @property
+    def least(self) -> float:
+        """The tightest limit there is."""
+        return 0.0 if self.form == GAP else 1.0
+
+    @property
+    def most(self) -> float:
+        """A limit that every rule keeps."""
+        return ALL_COSTS if self.form == GAP else 0.0
+
+    def within(self, level: float) -> Limit:
+        """Return the limit at a level."""
+        return Limit.of(self.form, self.rate, level)
+
+    def value(self, values: Floats) -> float:
+        """Return the gap or ratio, of the rates of all units."""
+        return self.within(self.most).said_of(values)
+
+    def __str__(self) -> str:
+        return f"{self.rate}: {self.form}"
 
     def _limit(self, form: str, bound: Any, otherwise: str) -> Limit:
         if form != self.form:
@@ -87,9 +116,13 @@ class Objective:
         """
         worst = isinstance(given, Largest)
         rate = given.rate if isinstance(given, Largest) else given
+        if isinstance(given, Spread):
+            raise TypeError(
+                f"objective={given!r}: make another rate small, and limit this: limits=[{given!r} …]"
+            )
         if not isinstance(rate, Rate):
             raise TypeError(f"objective must be a rate or the largest of a family of rates, got {given!r}")
-        if rate.is_ratio:
+        if not rate.can_be_lowered:
             raise ValueError(
                 f"objective={given!r}: the rows that it counts among depend on the answers; make "
                 "another rate small and limit this one"
@@ -103,7 +136,11 @@ class Objective:
         """A bound that every rule keeps."""
         if self.rate.kind != "cost":
             return 1.0
-        return max(map(max, self.rate.matrix)) if self.rate.matrix is not None else 1e12
+        return max(map(max, self.rate.matrix)) if self.rate.matrix is not None else ALL_COSTS
+
+    def within(self, level: float) -> Limit:
+        """Return a limit on it."""
+        return self.rate <= level
 
     def value(self, values: Floats) -> float:
         """Return what is made small, of the rates of all units."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tailboost.report._reading import at, coin_loss, finished, is_coin, mean, seconds
-from tailboost.report.findings import alike
+from tailboost.report.reading import Reading, at, is_coin, mean, seconds
 from tailboost.report.svg import Axis, Canvas, text_width, ticks
-from tailboost.report.verdict import shown_first, verdict
 
 __all__ = [
     "MOST_SHOWN",
     "classes_drawn",
     "cvar_chart",
     "error_chart",
+    "evidence_chart",
+    "hues",
     "method_styles",
     "seconds_chart",
     "tradeoff_chart",
@@ -45,7 +46,7 @@ Figure = Mapping[str, Any]
 Box = tuple[float, float, float, float]
 
 
-def method_styles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def method_styles(reading: Reading) -> list[dict[str, Any]]:
     """Title, numbers and looks of all distinct methods, those shown first before the rest and the coin.
 
     Returns
@@ -55,8 +56,8 @@ def method_styles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         ``sign``, ``dash`` (plain methods), ``coin``, and ``kind``, a class of the style sheet: "m0", "m1", …
         with "rest" for those that are not shown first.
     """
-    first = [m["name"] for m in shown_first(document, MOST_SHOWN)]
-    groups = sorted(alike(document), key=lambda g: (is_coin(g[0]), g[0]["name"] not in first))
+    first = [m["name"] for m in reading.shown_first(MOST_SHOWN)]
+    groups = sorted(reading.distinct, key=lambda g: (is_coin(g[0]), g[0]["name"] not in first))
     styles: list[dict[str, Any]] = []
     for k, group in enumerate(groups):
         method = group[0]
@@ -106,28 +107,29 @@ def _span(values: Sequence[float], coin: float | None = None) -> tuple[float, fl
 # -- mean error against worst error ------------------------------------------------------------------
 
 
-def tradeoff_chart(document: Mapping[str, Any], worst: str, name: str) -> str:
+def tradeoff_chart(reading: Reading, styles: Sequence[Style], worst: str, name: str) -> str:
     """Draw the mean error against a worst one: a point per method, a curve where a method has one.
 
     Parameters
     ----------
-    document : dict
-        ``Results.document``.
+    reading : Reading
+    styles : list of dict
+        By `method_styles`.
     worst : {"worst_class_error", "worst_group_error"}
         The vertical measure.
     name : str
         What it is called.
     """
-    styles = [s for s in method_styles(document) if not s["coin"]]
+    styles = [s for s in styles if not s["coin"]]
     if not styles:
         return ""
-    coin = coin_loss(document)
+    coin = reading.coin
 
     def draw(width: int) -> Canvas:
         wide = width == _WIDE
         canvas = Canvas(width, 410 if wide else 380)
         shown = [s for s in styles if s["shown"]]
-        curves = {s["index"]: _curve(s, worst, bool(document["data"]["groups"])) for s in styles}
+        curves = {s["index"]: _curve(s, worst, bool(reading.data["groups"])) for s in styles}
         points = [(s["figures"]["error"]["mean"], s["figures"][worst]["mean"]) for s in styles]
         points += [point for s in shown for point in curves[s["index"]]]
         ends = [[p[i] for p in points] for i in (0, 1)]
@@ -145,8 +147,7 @@ def tradeoff_chart(document: Mapping[str, Any], worst: str, name: str) -> str:
         canvas.text(x.start + 6, y.start - 8, "↙ better", "start", "tick")
         taken = [_around(x(a), y(b)) for a, b in points[: len(styles)]]
         lines = [_around(x(a), y(b)) for s in shown for a, b in _along(curves[s["index"]])]
-        said = verdict(document)
-        named = [] if said is None else [m["name"] for m in (said.ours, said.rival, said.strongest)]
+        named = [] if reading.leaders is None else reading.leaders.names
         for style in sorted(styles, key=lambda s: (s["shown"], s["names"][0] in named), reverse=True):
             _point(canvas, style, worst, curves[style["index"]], (x, y), (taken, lines))
         return canvas
@@ -237,10 +238,9 @@ def _label(canvas: Canvas, words: str, px: float, py: float, taken: tuple[list[B
 # -- CVaR --------------------------------------------------------------------------------------------
 
 
-def cvar_chart(document: Mapping[str, Any]) -> str:
+def cvar_chart(reading: Reading, styles: Sequence[Style]) -> str:
     """Draw the CVaR of every method against the tail mass, with bands for the intervals."""
-    alphas, marks = document["settings"]["curve_alphas"], document["settings"]["alphas"]
-    styles = method_styles(document)
+    alphas, marks = reading.settings["curve_alphas"], reading.settings["alphas"]
 
     def draw(width: int) -> Canvas:
         canvas = Canvas(width, 430 if width == _WIDE else 340)
@@ -284,14 +284,15 @@ def _cvar_line(canvas: Canvas, style: Style, alphas: Sequence[float], x: Axis, y
 
 
 def error_chart(
-    document: Mapping[str, Any], path: tuple[str, ...], counts: Mapping[str, int], what: str
+    reading: Reading, styles: Sequence[Style], path: tuple[str, ...], counts: Mapping[str, int], what: str
 ) -> str:
     """Draw a row of dots with intervals per class or group, one lane per method that is shown first.
 
     Parameters
     ----------
-    document : dict
-        ``Results.document``.
+    reading : Reading
+    styles : list of dict
+        By `method_styles`.
     path : tuple of str
         Where the figures of a method hold the errors.
     counts : mapping
@@ -300,13 +301,13 @@ def error_chart(
     what : str
         What is drawn, for the description.
     """
-    styles = [s for s in method_styles(document) if s["shown"]]
+    styles = [s for s in styles if s["shown"]]
     errors = {s["index"]: at(s["figures"], path) for s in styles}
     found = [f for by_name in errors.values() for name in counts if (f := by_name.get(name))]
     if not found:
         return ""
     ends = [v for f in found for v in (f["mean"], f["low"], f["high"]) if v is not None]
-    coin = coin_loss(document)
+    coin = reading.coin
     lane, head = 13, 24
 
     def draw(width: int) -> Canvas:
@@ -347,10 +348,10 @@ def _dot(canvas: Canvas, style: Style, name: str, figure: Figure, x: Axis, y: fl
     canvas.add("</g>")
 
 
-def classes_drawn(document: Mapping[str, Any]) -> dict[str, int]:
+def classes_drawn(reading: Reading) -> dict[str, int]:
     """Rows of each class; of many classes, those on which the best method has the largest errors."""
-    counts = dict(zip(document["data"]["classes"], document["data"]["class_counts"], strict=True))
-    errors = [m["figures"]["class_errors"] for m in finished(document)]
+    counts = dict(zip(reading.data["classes"], reading.data["class_counts"], strict=True))
+    errors = [m["figures"]["class_errors"] for m in reading.finished]
     if len(counts) <= _MOST_CLASSES or not errors:
         return counts
     least = {c: min((e[c]["mean"] for e in errors if c in e), default=0.0) for c in counts}
@@ -361,10 +362,10 @@ def classes_drawn(document: Mapping[str, Any]) -> dict[str, int]:
 # -- seconds -----------------------------------------------------------------------------------------
 
 
-def seconds_chart(document: Mapping[str, Any]) -> str:
+def seconds_chart(reading: Reading, styles: Sequence[Style]) -> str:
     """Draw a bar for the seconds of a fit of every method."""
-    styles = {name: s for s in method_styles(document) for name in s["names"]}
-    methods = [m for m in finished(document) if not is_coin(m)]
+    kinds = {name: s["kind"].replace(" rest", "") for s in styles for name in s["names"]}
+    methods = reading.learned
     most = max((mean(m, ("fit_seconds",)) for m in methods), default=0.0) or 1.0
 
     def draw(width: int) -> Canvas:
@@ -378,7 +379,7 @@ def seconds_chart(document: Mapping[str, Any]) -> str:
                 canvas.text(left, y - 3, method["title"], kind="name")
             else:
                 canvas.text(left - 8, y + 13, method["title"], "end", "name")
-            kind = styles[method["name"]]["kind"].replace(" rest", "")
+            kind = kinds[method["name"]]
             canvas.add(
                 f'<g class="{kind}"><rect class="bar" x="{left}" y="{y}" height="{step - 8}" '
                 f'width="{max(1.0, x(took) - left):g}"/></g>'
@@ -390,3 +391,70 @@ def seconds_chart(document: Mapping[str, Any]) -> str:
         draw,
         "Bar chart: mean seconds of one fit of each method. The numbers are in the table of all methods.",
     )
+
+
+# -- evidence by batch -------------------------------------------------------------------------------
+
+# Evidence beyond these is drawn at the edge.
+_LEAST_EVIDENCE, _MOST_EVIDENCE = 1e-2, 1e6
+
+
+def hues() -> list[dict[str, Any]]:
+    """Return the colours of lines by number, for the style sheet."""
+    return [{"index": k, "light": light, "dark": dark} for k, (light, dark) in enumerate(_HUES)]
+
+
+def evidence_chart(names: Sequence[str], looks: Sequence[tuple[str, Sequence[float]]], limit: float) -> str:
+    """Draw the evidence against bounds, batch after batch: those with the most in colour.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the bounds are about.
+    looks : sequence of (str, sequence of float)
+        Name of each look, and the evidence on each bound after it.
+    limit : float
+        The evidence from which on a bound is contradicted.
+    """
+    ever = [max(evidence[j] for _, evidence in looks) for j in range(len(names))]
+    first = sorted(range(len(names)), key=lambda j: -ever[j])
+    values = [value for _, evidence in looks for value in evidence]
+    low = 10.0 ** math.floor(math.log10(min(0.9, max(_LEAST_EVIDENCE, min(values)))))
+    high = 10.0 ** math.ceil(math.log10(max(2 * limit, min(_MOST_EVIDENCE, max(values)))))
+
+    def draw(width: int) -> Canvas:
+        right = 170 if width == _WIDE else 110
+        canvas = Canvas(width, 340)
+        x = Axis(0, len(looks), 52, width - right)
+        y = Axis(low, high, canvas.height - 46, 30, log=True)
+        powers = range(round(math.log10(low)), round(math.log10(high)) + 1)
+        canvas.vertical(y, x.start, x.end, [10.0**k for k in powers], "evidence (1 at the start)")
+        every = -(-len(looks) // (8 if width == _WIDE else 4))
+        for k, (name, _) in enumerate(looks, start=1):
+            if (len(looks) - k) % every == 0:
+                canvas.text(x(k), y.start + 16, name[:12], "middle", "tick")
+        canvas.text((x.start + x.end) / 2, y.start + 34, "batch", "middle", "tick")
+        canvas.line(x.start, y(limit), x.end, y(limit), "coin")
+        canvas.text(x.start + 4, y(limit) - 5, f"alarm: {limit:.4g}", "start", "tick")
+        ends = {}
+        for place, j in enumerate(first):
+            course = [1.0, *(min(max(evidence[j], low), high) for _, evidence in looks)]
+            points = [(x(k), y(value)) for k, value in enumerate(course)]
+            shown = place < MOST_SHOWN
+            canvas.add(f'<g class="{f"m{place}" if shown else "rest"}">{canvas.tip(names[j])}')
+            canvas.path(points, "line")
+            if shown:
+                ends[place] = points[-1]
+                for spot in points[1:]:
+                    canvas.marker(*spot, _SYMBOLS[place])
+            canvas.add("</g>")
+        last = 0.0
+        for place in sorted(ends, key=lambda place: (ends[place][1], place)):  # names apart, from the top
+            last, name = max(ends[place][1] + 4, last + 14), names[first[place]]
+            words = name if text_width(name) < right - 12 else f"{name[: (right - 24) // 8]}…"
+            canvas.add(f'<g class="m{place}">{canvas.tip(name)}')
+            canvas.text(ends[place][0] + 10, last, words, kind="name")
+            canvas.add("</g>")
+        return canvas
+
+    return _both(draw, "Line chart: evidence against each bound after each batch. The numbers are below.")

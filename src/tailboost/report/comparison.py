@@ -171,7 +171,7 @@ def _new_document(
 ) -> dict[str, Any]:
     """Return the results of a comparison of which no fit is finished."""
     described = (
-        "name", "title", "summary", "ours", "uses_alpha", "uses_groups", "groups_at_prediction", "randomized"
+        "name", "title", "summary", "ours", "uses_alpha", "uses_groups", "by_group", "randomized"
     )  # fmt: skip
     return {
         "schema": "tailboost.results",

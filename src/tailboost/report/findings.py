@@ -4,44 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from tailboost.report._reading import (
+from tailboost.report.reading import (
+    FAMILY_ERROR,
     NO_DIFFERENCE,
     Column,
-    Document,
+    Duel,
+    Method,
+    Reading,
     at,
-    beats_coin,
-    coin_loss,
     count,
-    finished,
     is_coin,
     joined,
     mean,
-    measures,
     seconds,
     spoken,
-    step_of,
 )
-from tailboost.report.results import holm, interval, resampled_p_value
 
-__all__ = [
-    "FAMILY_ERROR",
-    "Cell",
-    "Column",
-    "Duel",
-    "Finding",
-    "Row",
-    "alike",
-    "comparison_table",
-    "duels",
-    "findings",
-    "guarantees",
-]
-
-# The chance that a document says "ahead" or "behind" anywhere where neither is true.
-FAMILY_ERROR = 0.05
+__all__ = ["Cell", "Finding", "Row", "comparison_table", "findings", "guarantees"]
 
 
 @dataclass(frozen=True)
@@ -66,28 +47,10 @@ class Row:
     ``errs_as`` is the title of a plain method whose errors of ``predict`` are the same, if there is one.
     """
 
-    method: Mapping[str, Any]
+    method: Method
     cells: list[Cell | None]
     same: tuple[str, ...] = ()
     errs_as: str | None = None
-
-
-@dataclass(frozen=True)
-class Duel:
-    """One measure of one of our methods against one plain method, on the splits both have seen.
-
-    ``difference`` is ours minus plain with its 95 % t interval. ``p`` is the p-value of the paired test that
-    allows for splits that share rows, adjusted for all duels of the document; None for a single split.
-    ``verdict`` is "ahead" or "behind" where ``p`` is at most `FAMILY_ERROR` and the difference can be seen in
-    three decimals, else "level". ``beats_coin`` says whether ours is clearly better than a coin flip.
-    """
-
-    ours: Mapping[str, Any]
-    plain: Mapping[str, Any]
-    difference: Mapping[str, Any]
-    p: float | None
-    verdict: str
-    beats_coin: bool
 
 
 @dataclass(frozen=True)
@@ -102,13 +65,12 @@ class Finding:
     text: str
 
 
-def comparison_table(document: Document) -> tuple[list[Column], list[Row]]:
+def comparison_table(reading: Reading) -> tuple[list[Column], list[Row]]:
     """Lay out the figures of every method that finished a fit.
 
     Parameters
     ----------
-    document : dict
-        ``Results.document``.
+    reading : Reading
 
     Returns
     -------
@@ -119,8 +81,8 @@ def comparison_table(document: Document) -> tuple[list[Column], list[Row]]:
         plain method if one is among them. In each column but the last, the lowest mean, and what equals it
         to three decimals, is marked ``best`` where it is lower than the coin flip's.
     """
-    columns = [*measures(document), Column("fit, s", ("fit_seconds",), is_time=True)]
-    methods = finished(document)
+    columns = [*reading.measures, Column("fit, s", ("fit_seconds",), is_time=True)]
+    methods = reading.finished
     bounds = {
         column: min(
             [round(f["mean"], 3) for m in methods if not is_coin(m) and (f := at(m["figures"], column.path))],
@@ -128,9 +90,9 @@ def comparison_table(document: Document) -> tuple[list[Column], list[Row]]:
         )
         for column in columns
     }
-    coin = coin_loss(document)
+    coin = reading.coin
     rows = []
-    for group in alike(document):
+    for group in reading.distinct:
         method = group[0]
         cells: list[Cell | None] = []
         for column in columns:
@@ -141,118 +103,37 @@ def comparison_table(document: Document) -> tuple[list[Column], list[Row]]:
             half = None if figure["high"] is None else figure["high"] - figure["mean"]
             low = round(figure["mean"], 3) == bounds[column] < coin - NO_DIFFERENCE
             cells.append(Cell(figure["mean"], half, low and not column.is_time and not is_coin(method)))
-        rows.append(Row(method, cells, tuple(m["title"] for m in group[1:]), _errs_as(document, method)))
+        rows.append(Row(method, cells, tuple(m["title"] for m in group[1:]), reading.errs_as(method)))
     return columns, rows
 
 
-def alike(document: Document) -> list[list[Mapping[str, Any]]]:
-    """Methods that finished a fit, those with the same numbers on every split together, plain ones first."""
-    groups: dict[Any, list[Mapping[str, Any]]] = {}
-    for method in finished(document):
-        groups.setdefault((is_coin(method), _numbers(method, ("cvar", "cvar_curve"))), []).append(method)
-    return [sorted(group, key=lambda m: m["ours"]) for group in groups.values()]
-
-
-def _errs_as(document: Document, method: Mapping[str, Any]) -> str | None:
-    """Name the plain method whose ``predict`` errs as this one's does, where other numbers differ."""
-    if not method["ours"]:
-        return None
-    own = _numbers(method)
-    for plain in finished(document):
-        if not plain["ours"] and not is_coin(plain) and _numbers(plain) == own:
-            return str(plain["title"])
-    return None
-
-
-def _numbers(method: Mapping[str, Any], more: tuple[str, ...] = ()) -> Any:
-    """Errors of every split as they are printed, to compare methods by."""
-    kept = ("repeat", "error", "class_errors", "group_errors", *more)
-    return _rounded([{key: record.get(key) for key in kept} for record in method["repeats"]])
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return tuple((key, _rounded(inner)) for key, inner in value.items())
-    if isinstance(value, list):
-        return tuple(map(_rounded, value))
-    return round(value, 3) if isinstance(value, float) else value
-
-
-def duels(document: Document) -> list[tuple[Column, list[Duel]]]:
-    """Set each of our methods against each plain method on each measure.
-
-    Nobody is picked as the best on the same splits, and p-values are adjusted by Holm's method over all duels
-    of the document, so that the chance that any "ahead" or "behind" in it is false is about `FAMILY_ERROR` at
-    most: the correction for splits that share rows is approximate.
-
-    Parameters
-    ----------
-    document : dict
-        ``Results.document``.
-
-    Returns
-    -------
-    list of (Column, list of Duel)
-        For each measure and plain method one duel per method of ours; nothing where either side has no
-        figures.
-    """
-    ours = [m for m in finished(document) if m["ours"]]
-    plain = [m for m in finished(document) if not m["ours"] and not is_coin(m)]
-    share = document["settings"]["test_size"]
-    contests = []
-    for measure in measures(document):
-        for opponent in plain:
-            theirs = {r["repeat"]: at(r, measure.path) for r in opponent["repeats"]}
-            row = []
-            for method in ours:
-                shared = [r for r in method["repeats"] if r["repeat"] in theirs]
-                if shared:
-                    differences = [at(r, measure.path) - theirs[r["repeat"]] for r in shared]
-                    p = resampled_p_value(differences, share / (1 - share), step_of(document, measure.path))
-                    clear = beats_coin(document, method, measure.path)
-                    row.append(Duel(method, opponent, interval(differences), p, "level", clear))
-            if row:
-                contests.append((measure, row))
-    adjusted = iter(holm([duel.p for _, row in contests for duel in row]))
-    return [(measure, [_judged(duel, next(adjusted)) for duel in row]) for measure, row in contests]
-
-
-def _judged(duel: Duel, p: float | None) -> Duel:
-    verdict = "level"
-    difference = duel.difference["mean"]
-    if p is not None and p <= FAMILY_ERROR and abs(difference) >= NO_DIFFERENCE:
-        verdict = "ahead" if difference < 0 else "behind"
-    return replace(duel, p=p, verdict=verdict)
-
-
-def findings(document: Document) -> list[Finding]:
+def findings(reading: Reading) -> list[Finding]:
     """Return sentences: what was compared, where our methods lead or trail, and how the coin flip does.
 
-    "Ahead" is ahead of every plain method, "behind" is behind one of them, see `duels`.
+    "Ahead" is ahead of every plain method, "behind" is behind one of them, see `Reading.duels`.
 
     Parameters
     ----------
-    document : dict
-        ``Results.document``.
+    reading : Reading
 
     Returns
     -------
     list of Finding
     """
     return [
-        *_what(document),
-        *_trouble(document),
-        *_warnings(document),
-        *_verdicts(document),
-        *_coin(document),
-        *_time(document),
+        *_what(reading),
+        *_trouble(reading),
+        *_warnings(reading),
+        *_verdicts(reading),
+        *_coin(reading),
+        *_time(reading),
     ]
 
 
-def guarantees(document: Document) -> list[tuple[str, float | None, str, str]]:
+def guarantees(reading: Reading) -> list[tuple[str, float | None, str, str]]:
     """List title, α (None where there is none), verdict and text of the guarantees of the first repeat."""
     found = []
-    for method in document["methods"]:
+    for method in reading.document["methods"]:
         for record in method["repeats"][:1]:
             by_alpha = record.get("at_alpha", {None: record})
             found += [
@@ -263,11 +144,11 @@ def guarantees(document: Document) -> list[tuple[str, float | None, str, str]]:
     return found
 
 
-def _what(document: Document) -> Iterator[Finding]:
-    data, settings = document["data"], document["settings"]
+def _what(reading: Reading) -> Iterator[Finding]:
+    data, settings = reading.data, reading.settings
     shares = [count / data["n_rows"] for count in data["class_counts"]]
     rarest = min(range(len(shares)), key=shares.__getitem__)
-    learned = [m for m in document["methods"] if not is_coin(m)]
+    learned = [m for m in reading.document["methods"] if not is_coin(m)]
     yield Finding(
         "what",
         f"{count(len(learned), 'method')} and the coin flip on {data['name']}: {data['n_rows']:,} rows, "
@@ -277,18 +158,18 @@ def _what(document: Document) -> Iterator[Finding]:
     )
 
 
-def _trouble(document: Document) -> Iterator[Finding]:
-    if document["status"] != "complete":
-        done = sum(len(m["repeats"]) for m in document["methods"])
-        total = document["settings"]["repeats"] * len(document["methods"])
+def _trouble(reading: Reading) -> Iterator[Finding]:
+    if reading.document["status"] != "complete":
+        done = sum(len(m["repeats"]) for m in reading.document["methods"])
+        total = reading.settings["repeats"] * len(reading.document["methods"])
         yield Finding(
             "trouble",
             f"The comparison was stopped early: {done} of {total} fits are in it, "
             "and some methods may have seen fewer splits than others.",
         )
-    for absent in document["left_out"]:
+    for absent in reading.document["left_out"]:
         yield Finding("trouble", f"{absent['title']} is not in the comparison: {absent['reason']}")
-    for method in document["methods"]:
+    for method in reading.document["methods"]:
         for failure in method["failures"][:1]:
             yield Finding(
                 "trouble",
@@ -296,10 +177,10 @@ def _trouble(document: Document) -> Iterator[Finding]:
             )
 
 
-def _warnings(document: Document) -> Iterator[Finding]:
+def _warnings(reading: Reading) -> Iterator[Finding]:
     """Warnings of all methods, those that differ in numbers only together."""
     kinds: dict[str, list[tuple[str, str]]] = {}
-    for method in document["methods"]:
+    for method in reading.document["methods"]:
         for message in method["warnings"]:
             kinds.setdefault(re.sub(r"[\d.,]*\d(e[+-]?\d+)?", "0", message), []).append(
                 (method["title"], message)
@@ -311,14 +192,14 @@ def _warnings(document: Document) -> Iterator[Finding]:
         yield Finding("warning", f"{joined(titles)}: {texts[0]}{more}")
 
 
-def _verdicts(document: Document) -> Iterator[Finding]:
+def _verdicts(reading: Reading) -> Iterator[Finding]:
     contests: dict[Column, dict[str, list[Duel]]] = {}
-    for measure, row in duels(document):
+    for measure, row in reading.duels:
         for duel in row:
             contests.setdefault(measure, {}).setdefault(duel.ours["title"], []).append(duel)
     tested = sum(d.p is not None for by in contests.values() for fought in by.values() for d in fought)
     if contests and not tested:
-        yield _once(document)
+        yield _once(reading)
     if not tested:
         return
     yield from _sides(contests)
@@ -331,14 +212,11 @@ def _verdicts(document: Document) -> Iterator[Finding]:
     )
 
 
-def _once(document: Document) -> Finding:
+def _once(reading: Reading) -> Finding:
     """Say what a single split shows: which side has the lower number, and that it proves nothing."""
     sides: dict[str, list[str]] = {"lower": [], "higher": [], "the same": []}
-    for measure in measures(document):
-        best = [
-            min(mean(m, measure.path) for m in finished(document) if m["ours"] is ours and not is_coin(m))
-            for ours in (True, False)
-        ]
+    for measure in reading.measures:
+        best = [min(mean(m, measure.path) for m in reading.side(ours)) for ours in (True, False)]
         difference = best[0] - best[1]
         side = "the same" if abs(difference) < NO_DIFFERENCE else "lower" if difference < 0 else "higher"
         sides[side].append(spoken(measure))
@@ -400,14 +278,14 @@ def _who_is_behind_whom(contests: Mapping[Column, Mapping[str, list[Duel]]]) -> 
         yield Finding("behind", f"{joined(titles)} {verb} behind {plains_alike} on {joined(where_alike)}.")
 
 
-def _coin(document: Document) -> Iterator[Finding]:
-    learned = [m for m in finished(document) if not is_coin(m)]
+def _coin(reading: Reading) -> Iterator[Finding]:
+    learned = reading.learned
     if not learned:
         return
-    coin = coin_loss(document)
+    coin = reading.coin
     # An interval is needed to call anything clear.
-    for column in measures(document) if any(len(m["repeats"]) > 1 for m in learned) else []:
-        better = [m["title"] for m in learned if beats_coin(document, m, column.path)]
+    for column in reading.measures if any(len(m["repeats"]) > 1 for m in learned) else []:
+        better = [m["title"] for m in learned if reading.beats_coin(m, column.path)]
         if not better:
             yield Finding(
                 "coin", f"{spoken(column)}: no method is clearly better than a coin flip ({coin:.3f})."
@@ -424,8 +302,8 @@ def _coin(document: Document) -> Iterator[Finding]:
     )
 
 
-def _time(document: Document) -> Iterator[Finding]:
-    learned = [m for m in finished(document) if not is_coin(m)]
+def _time(reading: Reading) -> Iterator[Finding]:
+    learned = reading.learned
     if not learned:
         return
     took = {m["title"]: mean(m, ("fit_seconds",)) for m in learned}
@@ -437,7 +315,7 @@ def _time(document: Document) -> Iterator[Finding]:
     if weighed:
         longest = max(weighed, key=lambda m: mean(m, ("reweight_seconds",)))
         text += (
-            f"; re-weighting a trained model to {len(document['settings']['curve_alphas'])} values of α took "
+            f"; re-weighting a trained model to {len(reading.settings['curve_alphas'])} values of α took "
             f"at most {seconds(mean(longest, ('reweight_seconds',)))} ({longest['title']})"
         )
     yield Finding("time", text + ".")

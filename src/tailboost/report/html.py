@@ -11,10 +11,10 @@ from typing import Any
 
 from tailboost._units import GroupUse
 from tailboost.report import charts
-from tailboost.report._reading import at, finished
-from tailboost.report.findings import FAMILY_ERROR, alike, comparison_table, duels, findings, guarantees
+from tailboost.report.findings import comparison_table, findings, guarantees
+from tailboost.report.reading import FAMILY_ERROR, Reading, at
 from tailboost.report.results import Results
-from tailboost.report.verdict import shown_first, verdict
+from tailboost.report.verdict import verdict
 
 __all__ = ["Chapter", "render", "render_overview"]
 
@@ -37,44 +37,47 @@ def render(results: Results | Mapping[str, Any]) -> str:
         everything else. Of scripts it allows its own one alone, by its hash; without it only the marking of
         methods, the tips and the slider for α are missing.
     """
-    document = _document(results)
-    columns, rows = comparison_table(document)
+    reading = Reading(results)
+    columns, rows = comparison_table(reading)
     found: dict[str, list[str]] = {}
-    for finding in findings(document):
+    for finding in findings(reading):
         found.setdefault(finding.kind, []).append(finding.text)
     import markupsafe
 
     script = _asset("report.js")
-    groups = document["data"]["groups"]
-    drawn = charts.classes_drawn(document)
+    groups = reading.data["groups"]
+    drawn = charts.classes_drawn(reading)
+    styles = charts.method_styles(reading)
     return _template("report.html.j2").render(
-        d=document,
-        verdict=verdict(document),
+        d=reading.document,
+        verdict=verdict(reading),
         columns=columns,
         rows=rows,
         found=found,
-        duels=_shown_duels(document),
+        duels=_shown_duels(reading),
         family_error=FAMILY_ERROR,
-        randomised=_randomised(document),
-        class_errors=_errors(document, document["data"]["classes"], "class_errors"),
+        randomised=_randomised(reading),
+        class_errors=_errors(reading, reading.data["classes"], "class_errors"),
         classes_drawn=drawn,
         group_errors={
-            name: _errors(document, list(counts), "group_errors", name) for name, counts in groups.items()
+            name: _errors(reading, list(counts), "group_errors", name) for name, counts in groups.items()
         },
-        group_uses=_group_uses(document),
-        confusions=_confusions(document),
-        guarantees=guarantees(document),
+        group_uses=_group_uses(reading),
+        confusions=_confusions(reading),
+        guarantees=guarantees(reading),
         worst_cases=[
             (m["title"], r["worst_case"])
-            for m in document["methods"]
+            for m in reading.document["methods"]
             for r in m["repeats"][:1]
             if "worst_case" in r
         ],
-        styles=charts.method_styles(document),
-        charts={name: markupsafe.Markup(svg) for name, svg in _charts(document, drawn).items()},
+        styles=styles,
+        charts={name: markupsafe.Markup(svg) for name, svg in _charts(reading, styles, drawn).items()},
         group_charts={
             name: markupsafe.Markup(
-                charts.error_chart(document, ("group_errors", name), counts, f"in each group of {name}")
+                charts.error_chart(
+                    reading, styles, ("group_errors", name), counts, f"in each group of {name}"
+                )
             )
             for name, counts in groups.items()
         }
@@ -124,27 +127,38 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
 
     described = []
     for chapter in chapters:
-        document = _document(chapter.results)
-        rows = finished(document)
-        chart = _tradeoff_chart(document) if rows else ""
+        reading = Reading(chapter.results)
+        styles = charts.method_styles(reading)
+        chart = _tradeoff_chart(reading, styles) if reading.finished else ""
         described.append(
             {
-                "d": document,
+                "d": reading.document,
                 "link": chapter.link,
                 "about": chapter.about,
-                "verdict": verdict(document),
-                "styles": charts.method_styles(document),
-                "rows": rows,
+                "verdict": verdict(reading),
+                "styles": styles,
+                "rows": reading.finished,
                 "chart": markupsafe.Markup(chart),
-                "trouble": [f.text for f in findings(document) if f.kind == "trouble"],
+                "trouble": [f.text for f in findings(reading) if f.kind == "trouble"],
             }
         )
     css = markupsafe.Markup(_asset("report.css"))
     return _template("overview.html.j2").render(title=title, chapters=described, css=css)
 
 
-def _document(results: Results | Mapping[str, Any]) -> Mapping[str, Any]:
-    return results.document if isinstance(results, Results) else results
+def page(template: str, **values: Any) -> str:
+    """Return a page in the style of the reports.
+
+    Parameters
+    ----------
+    template : str
+        The name of its template.
+    **values
+        What the template speaks of.
+    """
+    import markupsafe
+
+    return _template(template).render(css=markupsafe.Markup(_asset("report.css")), **values)
 
 
 def _asset(name: str) -> str:
@@ -166,39 +180,39 @@ def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _charts(document: Mapping[str, Any], drawn: Mapping[str, int]) -> dict[str, str]:
-    if not finished(document):
+def _charts(reading: Reading, styles: Sequence[charts.Style], drawn: Mapping[str, int]) -> dict[str, str]:
+    if not reading.finished:
         return {}
     made = {
-        "tradeoff": _tradeoff_chart(document),
-        "cvar": charts.cvar_chart(document),
-        "classes": charts.error_chart(document, ("class_errors",), drawn, "on each class"),
-        "seconds": charts.seconds_chart(document),
+        "tradeoff": _tradeoff_chart(reading, styles),
+        "cvar": charts.cvar_chart(reading, styles),
+        "classes": charts.error_chart(reading, styles, ("class_errors",), drawn, "on each class"),
+        "seconds": charts.seconds_chart(reading, styles),
     }
-    if document["data"]["groups"]:
-        made["group_tradeoff"] = charts.tradeoff_chart(document, "worst_group_error", "worst group")
+    if reading.data["groups"]:
+        made["group_tradeoff"] = charts.tradeoff_chart(reading, styles, "worst_group_error", "worst group")
     return made
 
 
-def _tradeoff_chart(document: Mapping[str, Any]) -> str:
-    return charts.tradeoff_chart(document, "worst_class_error", "worst class")
+def _tradeoff_chart(reading: Reading, styles: Sequence[charts.Style]) -> str:
+    return charts.tradeoff_chart(reading, styles, "worst_class_error", "worst class")
 
 
-def _shown_duels(document: Mapping[str, Any]) -> list[Any]:
+def _shown_duels(reading: Reading) -> list[Any]:
     """Duels between methods that are shown first; all of them have a part in the error of the family."""
-    kept = [m["name"] for m in shown_first(document, charts.MOST_SHOWN)]
+    kept = [m["name"] for m in reading.shown_first(charts.MOST_SHOWN)]
     fought = [
         (measure, [d for d in row if d.ours["name"] in kept])
-        for measure, row in duels(document)
+        for measure, row in reading.duels
         if row[0].plain["name"] in kept
     ]
     return [(measure, row) for measure, row in fought if row]
 
 
-def _randomised(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _randomised(reading: Reading) -> list[dict[str, Any]]:
     """Every mixture at every α it was re-weighted to: errors of ``predict`` beside the expected ones."""
     rows = []
-    for method in finished(document):
+    for method in reading.finished:
         if "expected" not in method["figures"]:
             continue
         by_alpha = method["figures"].get("at_alpha", {None: method["figures"]})
@@ -209,30 +223,30 @@ def _randomised(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _errors(document: Mapping[str, Any], names: list[str], *path: str) -> list[dict[str, Any]]:
+def _errors(reading: Reading, names: list[str], *path: str) -> list[dict[str, Any]]:
     rows = []
-    for group in alike(document):
+    for group in reading.distinct:
         figures = at(group[0]["figures"], path)
         rows.append({"titles": [m["title"] for m in group], "cells": [figures.get(name) for name in names]})
     return rows
 
 
-def _group_uses(document: Mapping[str, Any]) -> list[str]:
+def _group_uses(reading: Reading) -> list[str]:
     """Say of each column of groups whether answers may depend on it; older documents do not know."""
-    told = [m["title"] for m in document["methods"] if m.get("groups_at_prediction")]
+    told = [m["title"] for m in reading.document["methods"] if m.get("by_group")]
     but = f"; but {', '.join(told)} is told it" if told else ""
-    uses = document["data"].get("group_features", {})
+    uses = reading.data.get("group_features", {})
     return [
         f"G{str(GroupUse(name, False, None if features is None else tuple(features)))[1:]}{but}"
         for name, features in uses.items()
     ]
 
 
-def _confusions(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _confusions(reading: Reading) -> list[dict[str, Any]]:
     """Share of each class that ``predict`` answers with each, all splits together, per distinct method."""
-    classes = document["data"]["classes"]
+    classes = reading.data["classes"]
     found = []
-    for group in alike(document):
+    for group in reading.distinct:
         tables = [r["confusion"] for r in group[0]["repeats"] if "confusion" in r]
         if not tables:
             continue

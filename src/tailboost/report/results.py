@@ -15,7 +15,7 @@ data               name, n_rows, n_features, classes, class_counts, groups {colu
 settings           alphas, main_alpha, curve_alphas, repeats, test_size, random_state, n_jobs, interval
 left_out           methods that cannot be used: title, reason
 splits             per repeat: repeat, fit_seed, n_train, n_test
-methods            name, title, summary, ours, uses_alpha, uses_groups, groups_at_prediction, randomized,
+methods            name, title, summary, ours, uses_alpha, uses_groups, by_group, randomized,
                    warnings, failures (repeat, error), repeats (one record each), figures (the same keys as a
                    record, a figure for each number; null before the first record)
 =================  ====================================================================================

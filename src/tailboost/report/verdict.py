@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from tailboost.report._reading import (
+from tailboost.report.reading import (
     NO_DIFFERENCE,
-    Document,
+    WORST,
+    Duel,
+    Leaders,
+    Method,
+    Reading,
     at,
-    beats_coin,
-    coin_loss,
     count,
-    finished,
-    is_coin,
     mean,
 )
-from tailboost.report.findings import Duel, alike, duels
 
-__all__ = ["Tile", "Verdict", "shown_first", "verdict"]
-
-WORST = ("worst_class_error",)
-Method = Mapping[str, Any]
+__all__ = ["Tile", "Verdict", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -36,75 +31,42 @@ class Tile:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a manager needs: our method on the worst class, its price, and what the numbers rest on.
+    """What a manager needs: our method on the worst class, its price, and what the numbers rest on."""
 
-    ``ours`` has the lowest worst-class error of ours, ``rival`` the lowest mean error of the plain methods,
-    ``strongest`` the lowest worst-class error of these.
-    """
-
-    ours: Method
-    rival: Method
-    strongest: Method
+    leaders: Leaders
     sentence: str
     price: str
     basis: tuple[str, ...]
     tiles: tuple[Tile, ...]
 
 
-def verdict(document: Document) -> Verdict | None:
+def verdict(reading: Reading) -> Verdict | None:
     """Put the comparison in words about a hundred rows; None where either side finished no fit.
 
     Parameters
     ----------
-    document : dict
-        ``Results.document``.
+    reading : Reading
 
     Returns
     -------
     Verdict or None
     """
-    sides = [
-        [m for m in finished(document) if m["ours"] is ours and not is_coin(m)] for ours in (True, False)
-    ]
-    if not all(sides):
+    if (leaders := reading.leaders) is None:
         return None
-    ours = min(sides[0], key=lambda m: (mean(m, WORST), mean(m, ("error",))))
-    rival = min(sides[1], key=lambda m: (mean(m, ("error",)), mean(m, WORST)))
-    strongest = min(sides[1], key=lambda m: (mean(m, WORST), mean(m, ("error",))))
     fought = {
         duel.plain["name"]: duel
-        for measure, row in duels(document)
+        for measure, row in reading.duels
         if measure.path == WORST
         for duel in row
-        if duel.ours is ours
+        if duel.ours is leaders.ours
     }
     return Verdict(
-        ours,
-        rival,
-        strongest,
-        _sentence(document, ours, rival, fought.get(rival["name"])),
-        _price(document, ours, rival) + _not_alone(ours, rival, strongest, fought.get(strongest["name"])),
-        tuple(_basis(document, ours, rival, strongest, fought)),
-        tuple(_tiles(document, ours, rival, strongest)),
+        leaders,
+        _sentence(reading, leaders, fought.get(leaders.rival["name"])),
+        _price(reading, leaders) + _not_alone(leaders, fought.get(leaders.strongest["name"])),
+        tuple(_basis(reading, leaders, fought)),
+        tuple(_tiles(reading, leaders)),
     )
-
-
-def shown_first(document: Document, most: int) -> list[Method]:
-    """Return at most so many methods to draw first.
-
-    Those of the verdict, ours with the lowest CVaR at the main α, then the best on the worst class. Of
-    methods with the same numbers one is taken; the coin flip is none of them.
-    """
-    distinct = [group[0] for group in alike(document) if not is_coin(group[0])]
-    ranked = sorted(distinct, key=lambda m: (mean(m, WORST), mean(m, ("error",))))
-    said = verdict(document)
-    named = [] if said is None else [m["name"] for m in (said.ours, said.rival, said.strongest)]
-    if ours := [m for m in finished(document) if m["ours"]]:
-        tail = ("cvar", f"{document['settings']['main_alpha']:g}")
-        named.append(min(ours, key=lambda m: mean(m, tail))["name"])
-    first = [g[0] for g in alike(document) if any(m["name"] in named for m in g)]
-    chosen = [*first, *(m for m in ranked if m not in first)][:most]
-    return [m for m in distinct if m in chosen]
 
 
 def _per_hundred(*shares: float) -> list[str]:
@@ -113,8 +75,9 @@ def _per_hundred(*shares: float) -> list[str]:
     return [f"{100 * share:.{digits}f}" for share in shares]
 
 
-def _sentence(document: Document, ours: Method, rival: Method, duel: Duel | None) -> str:
+def _sentence(reading: Reading, leaders: Leaders, duel: Duel | None) -> str:
     """Say what the rival gets wrong on its worst class, and ours there."""
+    ours, rival = leaders.ours, leaders.rival
     errors = {c: f["mean"] for c, f in rival["figures"]["class_errors"].items()}
     worst = max(errors, key=errors.__getitem__)
     here = at(ours["figures"], ("class_errors", worst))
@@ -126,16 +89,16 @@ def _sentence(document: Document, ours: Method, rival: Method, duel: Duel | None
         )
     theirs, this = _per_hundred(errors[worst], here["mean"])
     said = f"Of 100 rows of class “{worst}”, {rival['title']} gets {theirs} wrong, {ours['title']} {this}."
-    if len(ours["repeats"]) > 1 and not beats_coin(document, ours, WORST):
+    if len(ours["repeats"]) > 1 and not reading.beats_coin(ours, WORST):
         return f"{said} On its worst class that is not clearly better than a coin flip."
     if duel is not None and duel.p is not None and duel.verdict == "level":
         return f"{said} On these splits the difference is not clear."
     return said
 
 
-def _price(document: Document, ours: Method, rival: Method) -> str:
+def _price(reading: Reading, leaders: Leaders) -> str:
     """Say what ours costs: errors in the other of two classes, or on all rows."""
-    classes = document["data"]["classes"]
+    ours, rival, classes = leaders.ours, leaders.rival, reading.data["classes"]
     theirs = rival["figures"]["class_errors"]
     path: tuple[str, ...] = ("error",)
     where = "of 100 rows of all classes"
@@ -153,9 +116,10 @@ def _price(document: Document, ours: Method, rival: Method) -> str:
     return f"{start}: {where} it gets {amount} wrong ({one}, {rival['title']} {two})."
 
 
-def _not_alone(ours: Method, rival: Method, strongest: Method, duel: Duel | None) -> str:
+def _not_alone(leaders: Leaders, duel: Duel | None) -> str:
     """Name a plain method that does as well on the worst class as ours, or better."""
-    if duel is None or strongest is rival or duel.verdict == "ahead":
+    ours, strongest = leaders.ours, leaders.strongest
+    if duel is None or strongest is leaders.rival or duel.verdict == "ahead":
         return ""
     (wrong,) = _per_hundred(mean(strongest, WORST))
     if duel.verdict == "behind":
@@ -166,11 +130,9 @@ def _not_alone(ours: Method, rival: Method, strongest: Method, duel: Duel | None
     return f" On the worst class there is no clear difference from {strongest['title']} ({wrong} of 100)."
 
 
-def _basis(
-    document: Document, ours: Method, rival: Method, strongest: Method, fought: Mapping[str, Duel]
-) -> list[str]:
-    settings = document["settings"]
-    held_out = f"{settings['test_size']:.0%} of the rows held out"
+def _basis(reading: Reading, leaders: Leaders, fought: Mapping[str, Duel]) -> list[str]:
+    ours, rival, strongest = leaders.ours, leaders.rival, leaders.strongest
+    held_out = f"{reading.settings['test_size']:.0%} of the rows held out"
     lines = []
     if len(ours["repeats"]) < 2:
         lines.append(
@@ -208,21 +170,22 @@ def _difference(duel: Duel, strongest: bool) -> str:
     return f"{told} (95 % interval over the splits {low} to {high}; {clear})."
 
 
-def _tiles(document: Document, ours: Method, rival: Method, strongest: Method) -> list[Tile]:
+def _tiles(reading: Reading, leaders: Leaders) -> list[Tile]:
+    ours, rival, strongest = leaders.ours, leaders.rival, leaders.strongest
     tiles = [
         _tile("wrong of 100 in the worst class", ours, rival, WORST),
         _tile("wrong of 100 rows", ours, rival, ("error",)),
     ]
-    if document["data"]["groups"]:
-        columns = " or ".join(document["data"]["groups"])
+    if reading.data["groups"]:
+        columns = " or ".join(reading.data["groups"])
         return [
             *tiles,
             _tile(f"wrong of 100 in the worst group by {columns}", ours, rival, ("worst_group_error",)),
         ]
     if strongest is not rival:
         return [*tiles, _tile("wrong of 100 in the worst class: best plain method", strongest, None, WORST)]
-    (coin,) = _per_hundred(coin_loss(document))
-    return [*tiles, Tile("wrong of 100 by a coin flip", coin, f"{len(document['data']['classes'])} classes")]
+    (coin,) = _per_hundred(reading.coin)
+    return [*tiles, Tile("wrong of 100 by a coin flip", coin, f"{len(reading.data['classes'])} classes")]
 
 
 def _tile(label: str, ours: Method, rival: Method | None, path: tuple[str, ...]) -> Tile:

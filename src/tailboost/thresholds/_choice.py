@@ -24,6 +24,8 @@ STRICT = 5.0
 SOLVED = 1e-6
 # Members of largest share between which segments are tried, and where on them.
 ENDS, PLACES = 4, (0.1, 0.25, 0.5, 0.75, 0.9)
+# More than the rounding error of a sum of shares.
+ROUNDING = 1e-12
 # Random moves of the local search, from how many starts.
 MOVES, STARTS = 600, 3
 
@@ -109,6 +111,9 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
     chosen = int(np.argmin(keys))
     if repair:
         between = [pool.add(member) for member in _between(pool, best)]
+        if len(program.caps[1]):
+            for number in [*np.argsort(keys)[:ENDS].tolist(), *best.numbers.tolist(), *between]:
+                pool.add(_filled(pool.table, program, pool.members[number]))
         keys += [key(reading.of(tally)) for tally in pool.tallies[len(keys) :]]
         # Earlier members win ties.
         chosen = int(np.argmin(keys))
@@ -122,7 +127,8 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
                 mended = program.excesses(after[1]).max(initial=0.0) <= SLIGHT
                 if strict(after) < strict(before) and (mended or _repairs(pool, program, chosen, found)):
                     chosen = number
-    if not program.limits and not program.objective.worst:
+    # Limits on rows passed on, which the order of the belief keeps, leave the choice as free as none.
+    if not program.objective.worst and all(limit.rate.needs_deferral for limit in program.limits):
         chosen = _beyond_chance(pool, program, chosen)
     read = reading.of(pool.tallies[chosen])
     value = program.judge(read)[0] * program.scale
@@ -136,13 +142,41 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
     )
 
 
+def _filled(table: Table, program: Program, member: Member) -> Member:
+    """Return the member with a price of a person's look at which as many rows are passed on as may be.
+
+    It passes on those first that it gains most by. Members that answer prices pass on too many or too few
+    where a small change of a price moves many rows.
+    """
+    K, (caps, most) = table.strata.n_classes, program.caps
+    charged = charges(table.beliefs[member.source], member.prices)
+    gain = charged[:K].min(axis=0) - charged[K]
+    order = np.argsort(-gain, kind="stable")
+    spent = np.cumsum(table.share[order] * caps[:, table.stratum[order]], axis=1)
+    kept = (spent <= most[:, None] + ROUNDING).all(axis=0)
+    first = len(order) if kept.all() else int(kept.argmin())
+    ordered = gain[order]
+    # Rows of equal gain are passed on together or not at all.
+    last = first - 1
+    while 0 <= last < len(order) - 1 and ordered[last] == ordered[last + 1]:
+        last -= 1
+    ends = (ordered[max(last, 0)], ordered[min(last + 1, len(order) - 1)])
+    between = ends[0] + 1.0 if last < 0 else ends[1] - 1.0 if last == len(order) - 1 else sum(ends) / 2.0
+    prices = member.prices.copy()
+    prices[:, K] += between
+    return Member.of(member.source, prices)
+
+
 def _beyond_chance(pool: Pool, program: Program, chosen: int) -> int:
     """Return the member, or the belief's own best where that is as good up to a standard error.
 
     With nothing to keep, the belief's best answer is the one of the textbook; what was counted better among
     many members is so by chance.
     """
-    own = [i for i, member in enumerate(pool.members) if member.source == 0]
+    keeping = [program.excesses(tally.counted).max(initial=0.0) <= SLIGHT for tally in pool.tallies]
+    own = [i for i, member in enumerate(pool.members) if member.source == 0 and keeping[i]]
+    if not own:
+        return chosen
     plain = min(own, key=lambda i: float(program.cost @ pool.tallies[i].expected.ravel()))
     gain = float(program.cost @ (pool.tallies[plain].counted - pool.tallies[chosen].counted).ravel())
     rules = [pool.members[plain], pool.members[chosen]]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from tailboost._html import text_table
 from tailboost._typing import Floats
 from tailboost._units import unit_name
-from tailboost.rates import Limit, Rate, Strata
+from tailboost.rates import ROUNDING as ROUNDING
+from tailboost.rates import Answered, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.thresholds._program import Program
 
 # 95 % of a normal distribution lie within so many standard deviations.
 SPREAD = 1.959963984540054
-# More than the rounding error of a tally.
-ROUNDING = 1e-9
+# So many lines are named in a sentence.
+FEW = 4
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,15 @@ class RateLine:
     bound : float
         Its number for this unit; NaN without one.
     met : bool or None
-        Whether the value keeps it.
+        Whether the value keeps it; None without one, or where there is nothing to count among.
+    likely : bool or None
+        Whether the estimate keeps it.
+    sense : {"≤", "≥", ""}
+        On which side of the number the rate has to be.
+    price : float
+        By how much the objective falls for each 1 by which the bound is loosened, as the models'
+        probabilities expect it; NaN where that is not known. Of a limit on rows passed on: the price of a
+        person's look at which no limit is needed.
     """
 
     rate: str
@@ -56,6 +66,9 @@ class RateLine:
     limit: str
     bound: float
     met: bool | None
+    likely: bool | None = None
+    sense: str = ""
+    price: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,14 @@ class RateTable:
     words: str
 
     @classmethod
-    def of(cls, program: Program, tally: Floats, elsewhere: Floats | None, words: str) -> RateTable:
+    def of(
+        cls,
+        program: Program,
+        tally: Floats,
+        elsewhere: Floats | None,
+        words: str,
+        worth: Sequence[Floats] | None = None,
+    ) -> RateTable:
         """Return the table of a choice.
 
         Parameters
@@ -87,10 +107,32 @@ class RateTable:
             What choices on one half do on the other.
         words : str
             What rows these are.
+        worth : sequence of ndarray, optional
+            What each limit is worth, by unit, see `Program.worth`.
         """
-        lines = _lines(program.objective.rate, None, program.strata, tally, elsewhere)
-        for limit in program.limits:
-            lines += _lines(limit.rate, limit, program.strata, tally, elsewhere)
+        strata = program.strata
+        lines = rate_lines(program.objective.rate, None, strata, tally, elsewhere)
+        for number, limit in enumerate(program.limits):
+            prices = None if worth is None else worth[number]
+            lines += rate_lines(limit.rate, limit, strata, tally, elsewhere, prices)
+        return cls(tuple(lines), words)
+
+    @classmethod
+    def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
+        """Return the table of rates and limits on rows that were answered.
+
+        Parameters
+        ----------
+        stated : iterable of Rate or Limit
+            What to measure.
+        answered : Answered
+            The rows.
+        words : str
+            What rows these are.
+        """
+        pairs = [(one.rate, one) if isinstance(one, Limit) else (one, None) for one in stated]
+        strata, tally = answered.strata, answered.tally
+        lines = [line for rate, limit in pairs for line in rate_lines(rate, limit, strata, tally, None)]
         return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:
@@ -109,71 +151,103 @@ class RateTable:
         """Return the lines as dicts, for ``pandas.DataFrame`` or JSON."""
         return [asdict(line) for line in self.lines]
 
-    def __str__(self) -> str:
-        head = ("rate", "unit", "value", "estimate", "95 % interval", "limit", "met")
-        rows = [head]
+    @property
+    def verdict(self) -> str:
+        """Whether limits are kept, on these rows and by the estimate for others, in a sentence."""
+        limited = [line for line in self.lines if line.met is not None]
+        if not limited:
+            return "Nothing was limited."
+        if broken := _named(line for line in limited if not line.met):
+            return f"Not kept on these rows: {broken}."
+        if beyond := _named(line for line in limited if line.likely is False):
+            return f"On these rows all limits are kept; by the estimate for fresh rows not: {beyond}."
+        if all(line.likely is None for line in limited):
+            return "On these rows all limits are kept."
+        return (
+            "All limits are kept, on these rows and by the estimate for fresh rows, which is no certificate."
+        )
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return a heading and the lines as text, the estimate first."""
+        there = any(not np.isnan(line.estimate) for line in self.lines)
+        limited = any(line.limit for line in self.lines)
+        priced = any(line.price > 0 for line in self.lines)
+        head = ["rate", "unit", "on these rows", "95 % interval"]
+        if there:
+            head = ["rate", "unit", "estimate", "95 % interval", "on these rows"]
+        rows = []
         for line in self.lines:
             unit = "all" if line.unit is None else unit_name(line.unit)
-            shown = ["" if np.isnan(x) else f"{x:.4f}" for x in (line.value, line.estimate)]
-            between = "" if np.isnan(line.low) else f"{line.low:.4f} to {line.high:.4f}"
-            bound = "" if np.isnan(line.bound) else f"{line.bound:g}"
-            met = {True: "yes", False: "NO", None: ""}[line.met]
-            rows.append((line.rate, unit, shown[0], shown[1], between, bound, met))
-        widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
-        text = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
-        return "\n".join([f"On {self.words}:", *text])
+            value, estimate = ("–" if np.isnan(x) else f"{x:.4f}" for x in (line.value, line.estimate))
+            between = "–" if np.isnan(line.low) else f"{line.low:.4f} to {line.high:.4f}"
+            row = [line.rate, unit, *([estimate, between, value] if there else [value, between])]
+            if limited:
+                bound = "" if np.isnan(line.bound) else f"{line.sense} {line.bound:g}"
+                row += [bound, {True: "yes", False: "NO", None: ""}[line.met]]
+            if priced:
+                row.append("" if np.isnan(line.price) else f"{line.price:.3g}")
+            rows.append(row)
+        return head + ["limit", "kept"] * limited + ["price"] * priced, rows
+
+    def __str__(self) -> str:
+        head, rows = self.cells()
+        return f"On {self.words}:\n{text_table(head, rows, left=range(len(head)))}"
 
 
-def _lines(
-    rate: Rate, limit: Limit | None, strata: Strata, tally: Floats, elsewhere: Floats | None
+def _named(lines: Iterable[RateLine]) -> str:
+    """Name lines, the first few of many."""
+    found = [
+        line.limit if line.unit in (None, "gap", "ratio") else f"{line.limit} ({unit_name(line.unit)})"
+        for line in lines
+    ]
+    more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
+    return "; ".join(found[:FEW]) + more
+
+
+def rate_lines(
+    rate: Rate,
+    limit: Limit | None,
+    strata: Strata,
+    tally: Floats,
+    elsewhere: Floats | None,
+    prices: Floats | None = None,
 ) -> list[RateLine]:
+    """Return a line for each unit of a rate, and one for the gap or ratio that a limit is about.
+
+    ``prices`` are what the limit is worth: one number for each unit, or one for a gap or ratio.
+    """
     terms = rate.terms(strata)
     values = terms.values(tally)
     estimates = np.full(len(values), np.nan) if elsewhere is None else terms.values(elsewhere)
     centre = np.where(np.isnan(estimates), values, estimates)
-    sizes = _sizes(rate, terms, strata, tally)
+    sizes = _sizes(terms, strata, tally)
     low, high = _intervals(rate, strata, centre, sizes)
-    words, said = str(rate), "" if limit is None else str(limit)
     bounds = np.full(len(values), np.nan)
-    spread = limit is not None and limit.form in ("gap", "ratio")
-    if limit is not None and not spread:
+    if limit is not None and not limit.compares:
         bounds = limit.bounds(terms.names)
+    numbers = np.column_stack([values, estimates, low, high, sizes, bounds])
+    if limit is not None and limit.compares:
+        own, elsewhere_said = limit.said_of(values), limit.said_of(estimates)
+        middle, half = limit.said_of(centre), _half_width(limit, centre, high - low)
+        ceiling = 1.0 if limit.form == "ratio" else np.inf
+        interval = max(0.0, middle - half), min(ceiling, middle + half)
+        numbers = np.vstack([numbers, [own, elsewhere_said, *interval, np.nan, limit.bound]])
+    names = [*terms.names, *([limit.form] if limit is not None and limit.compares else [])]
+    paid = np.full(len(names), np.nan)
+    if prices is not None:
+        paid[-len(prices) :] = prices
     lines = []
-    for i, name in enumerate(terms.names):
-        met = None
-        if limit is not None and not np.isnan(bounds[i]) and not np.isnan(values[i]):
-            over = values[i] - bounds[i]
-            met = bool((over if limit.form == "at most" else -over) <= ROUNDING)
-        about = (float(values[i]), float(estimates[i]), float(low[i]), float(high[i]), float(sizes[i]))
-        lines.append(RateLine(words, name, *about, said, float(bounds[i]), met))
-    if limit is not None and spread:
-        own = limit.said_of(values)
-        elsewhere_said = limit.said_of(estimates)
-        half = _half_width(limit, centre, high - low)
-        middle = own if np.isnan(elsewhere_said) else elsewhere_said
-        kept = own <= limit.bound + ROUNDING if limit.form == "gap" else own >= limit.bound - ROUNDING
-        interval = (max(0.0, middle - half), middle + half)
-        if limit.form == "ratio":
-            interval = interval[0], min(1.0, interval[1])
-        lines.append(
-            RateLine(
-                words,
-                limit.form,
-                own,
-                elsewhere_said,
-                *interval,
-                float("nan"),
-                said,
-                float(limit.bound),
-                bool(kept),
-            )
-        )
+    numbers = np.column_stack([numbers, paid])
+    for name, (value, estimate, least, most, n, bound, price) in zip(names, numbers.tolist(), strict=True):
+        met, likely = (None if limit is None else limit.keeps(x, bound) for x in (value, estimate))
+        said = "" if limit is None else str(limit)
+        sense = "" if limit is None else "≤" if limit.from_above else "≥"
+        found = (value, estimate, least, most, n)
+        lines.append(RateLine(str(rate), name, *found, said, bound, met, likely, sense, price))
     return lines
 
 
-def _sizes(rate: Rate, terms: RateTerms, strata: Strata, tally: Floats) -> Floats:
+def _sizes(terms: RateTerms, strata: Strata, tally: Floats) -> Floats:
     """Return how many rows of equal weight each rate counts among, shape (m,)."""
     n_strata = len(strata.mass)
     there = strata.mass > 0

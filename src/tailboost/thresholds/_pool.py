@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.rates import error
-from tailboost.thresholds._program import SLACK, Master, Program, Solved
+from tailboost.rates import Objective, error
+from tailboost.thresholds._program import SLACK, Master, Program, Solved, mixed
 from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, contrasts, decide
 
 # Relative gap at which growth by expected tallies ends, and the most rounds of each kind of growth.
@@ -25,6 +25,8 @@ COUNTED_ROWS, LAST_ROUNDS, CARRIED = 100_000, 3, 40
 POLISHED, FACTORS = 12, (0.5, 0.8, 1.25, 2.0)
 # Rounds without a better member after which growth by counting ends, and random looks in each of them.
 IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 3, 0.25
+# Levels of a ratio that are tried, and how near the next one ends the trials.
+LEVELS, SAME_LEVEL = 8, 1e-5
 # Rounds and rate of the player whose iterates seed the pool, and the prices of the mean error beside it.
 HEDGE_ROUNDS, HEDGE_RATE, HEDGE_PRICES = 20, 1.0, (0.0, 0.5)
 
@@ -53,6 +55,10 @@ class Pool:
         self.__dict__.update(state)
         self._number = {}
 
+    def copy(self) -> Pool:
+        """Return a pool of the same members, to which others may be added."""
+        return Pool(self.table, list(self.members), list(self.tallies), dict(self._number))
+
     def add(self, member: Member) -> int:
         """Return the number of a member that answers as this one does, which is new or was there."""
         if not self._number:  # as it is in a pool that was stored
@@ -79,7 +85,9 @@ class Pool:
         numbers = [self.add(Member.of(source, plain)) for source in sources]
         for a in range(strata.n_actions):
             prices = np.zeros((len(strata.mass), strata.n_actions))
-            prices[:, a] = -1.0
+            if a == strata.n_classes:  # who passes every row on still says the labels of the belief
+                prices = plain.copy()
+            prices[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
             numbers.append(self.add(Member.of(sources[0], prices)))
         return numbers
 
@@ -139,20 +147,27 @@ def grow(
     pseudo_rows : float
         How much counts of few rows are doubted.
     mean_budget : float, optional
-        How far the mean error may be above the least of what the sources answer by themselves.
+        How far the mean error may be above the least of what the sources answer by themselves or, where rows
+        may be passed on, above the least of rules that pass on as many.
 
     Returns
     -------
     expected, counted : Growth
-        Each with its own program, which has the budget among its limits.
+        Each with its own program, which has the budget among its limits and, of a ratio, its level.
     """
     small = _thinned(pool, EXPECTED_ROWS)
     seeds = small.seed(sources)[: len(sources)]
     if program.objective.worst:
         _play(small, program, sources[0])
     believed = Reading.believed(len(pool.table.strata.mass))
-    own = _within(small, program.over(small.table.strata), seeds, believed, mean_budget)
-    expected = _Growing(small, own, sources[:1], believed).by_expectation()
+    within = program.over(small.table.strata)
+    if mean_budget is not None and program.strata.defers:
+        _Growing(small, _passing_on(within), sources[:1], believed).by_expectation()
+    own = _within(small, within, seeds, believed, mean_budget)
+    expected = _at_its_level(
+        own, small, believed, lambda at: _Growing(small, at, sources[:1], believed).by_expectation()
+    )
+    program = program.at(expected.program.level)
     if len(pool.table.stratum) <= COUNTED_ROWS:
         _carry(small, expected, pool)
         return expected, _counted(pool, program, sources, pseudo_rows, mean_budget, COUNTED_ROUNDS)
@@ -174,7 +189,28 @@ def _counted(
 ) -> Growth:
     seeds, reading = pool.seed(sources)[: len(sources)], pool.table.reading(pseudo_rows)
     own = _within(pool, program, seeds, reading, mean_budget)
-    return _Growing(pool, own, sources, reading).by_counting(rounds)
+    return _at_its_level(
+        own, pool, reading, lambda at: _Growing(pool, at, sources, reading).by_counting(rounds)
+    )
+
+
+def _at_its_level(
+    program: Program, pool: Pool, reading: Reading, solve: Callable[[Program], Growth]
+) -> Growth:
+    """Solve the program of a ratio at the level that its own solution reaches (Dinkelbach 1967).
+
+    A level above the least has a solution whose ratio is lower; at the least one it is the level itself.
+    Other programs are solved once.
+    """
+    growth = solve(program)
+    for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
+        read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[0] for i in growth.numbers])
+        level = program.value(read)
+        if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
+            break
+        program = program.at(level)
+        growth = solve(program)
+    return growth
 
 
 def _carry(pool: Pool, growth: Growth, other: Pool) -> None:
@@ -198,11 +234,25 @@ def _within(
         return program
     mean = error().terms(program.strata)
     least = min(float(mean.values(reading.of(pool.tallies[i])[1])[0]) for i in seeds)
+    if program.strata.defers:
+        growth = _solved(pool, _passing_on(program), reading)
+        read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[1] for i in growth.numbers])
+        least = min(least, float(mean.values(read)[0]))
     return program.with_bound(error() <= least + mean_budget)
+
+
+def _passing_on(program: Program) -> Program:
+    """Return the program of the least mean error among rules that pass on as many rows as they may."""
+    limits = [limit for limit in program.limits if limit.rate.needs_deferral]
+    return Program.of_rates(program.strata, Objective.of(error()), limits)
 
 
 def restricted(pool: Pool, program: Program, reading: Reading) -> Growth:
     """Solve a program over the members that there are."""
+    return _at_its_level(program, pool, reading, lambda at: _solved(pool, at, reading))
+
+
+def _solved(pool: Pool, program: Program, reading: Reading) -> Growth:
     growing = _Growing(pool, program, (), reading)
     solved = growing.settled()
     return growing.found(solved, -np.inf)

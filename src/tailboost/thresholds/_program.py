@@ -10,7 +10,7 @@ import highspy
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.rates import Limit, Objective, Strata, error
+from tailboost.rates import GAP, RATIO, Limit, Objective, Strata, error
 from tailboost.thresholds._tally import plain_state
 
 # Price of the mean error beside a largest rate: among rules with the same largest one the more accurate.
@@ -48,6 +48,9 @@ class Program:
         Number of the limit behind each row, −1 for the objective.
     scale : float
         What the objective was divided by.
+    level : float
+        Of an objective that is a ratio: the level t of the numerators less t times the denominators, which
+        stand for it; 0 of others. The ratio is as small as it can be where its program's value is 0.
     """
 
     strata: Strata
@@ -60,10 +63,15 @@ class Program:
     variable: Ints
     of: Ints
     scale: float
+    level: float = 0.0
 
     @classmethod
-    def of_rates(cls, strata: Strata, objective: Objective, limits: Sequence[Limit]) -> Program:
+    def of_rates(
+        cls, strata: Strata, objective: Objective, limits: Sequence[Limit], level: float = 1.0
+    ) -> Program:
         """Return the program of an objective and limits.
+
+        ``level`` is that of an objective that is a ratio, and without a meaning for others.
 
         Raises
         ------
@@ -72,7 +80,9 @@ class Program:
         """
         scale = objective.rate.scale(strata)
         terms = objective.rate.terms(strata)
-        each = terms.linear[terms.defined] / scale
+        level = level if terms.is_ratio else 0.0
+        linear = terms.beyond(np.full(len(terms.names), level)) if terms.is_ratio else terms.linear
+        each = linear[terms.defined] / scale
         if not len(each):
             raise ValueError(f"objective: there are no rows that {objective.rate!r} counts among")
         rows: list[tuple[Floats, float, int, float, int]] = []
@@ -100,12 +110,22 @@ class Program:
             np.array([row[2] for row in rows], dtype=np.intp),
             np.array([row[4] for row in rows], dtype=np.intp),
             scale,
+            level,
         )
 
     @property
     def n_free(self) -> int:
         """Number of free variables."""
         return int(self.variable.max(initial=-1)) + 1
+
+    @property
+    def caps(self) -> tuple[Floats, Floats]:
+        """Rows that limit nothing but what is passed on: charges by stratum, (m, S), and bounds, (m,)."""
+        n_strata, A = len(self.strata.mass), self.strata.n_actions
+        matrix = self.matrix.reshape(len(self.matrix), self.cost.size // A, A)
+        only = (self.of >= 0) & (self.free == 0) & ~matrix[:, :, :-1].any(axis=(1, 2))
+        only &= self.strata.defers & (matrix[:, :, -1] >= 0).all(axis=1)
+        return matrix[only][:, :n_strata, -1], self.bound[only]
 
     def prices(self, duals: Floats) -> Floats:
         """Return the prices Q of the best answer to duals of the rows, shape (S, A).
@@ -118,6 +138,45 @@ class Program:
             return found
         n_strata = len(self.strata.mass)
         return found[:n_strata] + found[n_strata:] * self.strata.mean_costs
+
+    def worth(self, duals: Floats, tally: Floats) -> tuple[Floats, ...]:
+        """Return by how much the objective falls for each 1 by which a bound is loosened, at the solution.
+
+        Parameters
+        ----------
+        duals : ndarray of shape (J,)
+            Prices of the rows.
+        tally : ndarray of shape (W, A)
+            What the solution does.
+
+        Returns
+        -------
+        tuple of ndarray
+            For each limit one number by unit, in the order of its rate's units: 0 where the bound costs
+            nothing, NaN for units that are free; one number for a gap, NaN for a ratio of units.
+        """
+        own = self.objective.rate.terms(self.strata)
+        scale = self.scale
+        if own.is_ratio:  # the level falls until the value is 0 again
+            among = np.tensordot(own.bottom, tally, axes=2)[own.defined] / own.mass[own.defined]
+            weight = duals[self.of == -1] if self.objective.worst else np.ones(1)
+            scale = 1.0 / max(float(weight @ among), 1e-300)
+        found = []
+        for number, limit in enumerate(self.limits):
+            terms = limit.rate.terms(self.strata)
+            paid = duals[self.of == number] * scale / limit.rate.scale(self.strata)
+            if limit.form in (GAP, RATIO):
+                half = len(paid) // 2
+                found.append(np.array([paid[:half].sum() if limit.form == GAP else np.nan]))
+                continue
+            there = terms.defined & ~np.isnan(limit.bounds(terms.names))
+            if terms.is_ratio:  # the bound stands before what it counts among
+                among = np.tensordot(terms.bottom, tally, axes=2)
+                paid = paid * among[there] / terms.mass[there]
+            of_units = np.full(len(terms.names), np.nan)
+            of_units[there] = paid
+            found.append(of_units)
+        return tuple(found)
 
     def value(self, tally: Floats) -> float:
         """Return what is made small, in its own units."""
@@ -138,7 +197,7 @@ class Program:
     def judge(self, read: Floats) -> tuple[float, float]:
         """Return what is made small, as scaled and with its tie-break, and the largest excess of a limit."""
         v = read[0].ravel()
-        value = float(self.cost @ v)
+        value = self.level + float(self.cost @ v)
         if self.objective.worst:
             value += float((self.matrix[self.of == -1] @ v).max())
         return value, float(self.excesses(read[1]).max(initial=0.0))
@@ -171,11 +230,15 @@ class Program:
 
     def over(self, strata: Strata) -> Program:
         """Return the same program over rows with other masses."""
-        return Program.of_rates(strata, self.objective, self.limits)
+        return Program.of_rates(strata, self.objective, self.limits, self.level)
 
     def with_bound(self, limit: Limit) -> Program:
         """Return the program with one limit more."""
-        return Program.of_rates(self.strata, self.objective, (*self.limits, limit))
+        return Program.of_rates(self.strata, self.objective, (*self.limits, limit), self.level)
+
+    def at(self, level: float) -> Program:
+        """Return the program of a ratio at another level."""
+        return Program.of_rates(self.strata, self.objective, self.limits, level)
 
 
 def _ratio(top: Floats, bottom: Floats) -> Floats:

@@ -1,0 +1,208 @@
+"""``watch``: what was certified or targeted, tested on later rows, batch after batch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+import typer
+
+from tailboost import Watch
+from tailboost._output import write_output
+from tailboost.cli._models import Later, StoredModel, known_labels
+from tailboost.cli._shared import (
+    BadInput,
+    Cluster,
+    Data,
+    Groups,
+    Json,
+    Labels,
+    Model,
+    Quiet,
+    Sep,
+    Verbose,
+    bad_input,
+    check_output,
+    exit_codes,
+    say_aside,
+    tell,
+    tell_json,
+    warn,
+    warnings_as_lines,
+)
+from tailboost.cli._targets import MaxError, read_targets, targets_by_label
+from tailboost.report import render_watch
+from tailboost.watch import certificate_from, looked_at
+
+ALARM = 3
+
+
+def watch(
+    model: Model,
+    data: Data,
+    state: Annotated[
+        Path, typer.Option(metavar="FILE", help="What was found so far (JSON): made, then read and replaced.")
+    ],
+    target: Labels = None,
+    group: Groups = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="First time: what `tailboost certify --json` printed."),
+    ] = None,
+    max_error: MaxError = None,
+    confidence: Annotated[
+        float, typer.Option(metavar="P", help="First time, with targets: 1 - P of a false alarm, ever.")
+    ] = 0.95,
+    reference: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="First time: rows that columns are compared with; else DATA's."),
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the batch; by default DATA's. Again: labels that came late."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the evidence by batch into an HTML page.")
+    ] = None,
+    equal_rows: Annotated[
+        Literal["copies", "natural"], typer.Option(help="As in `tailboost certify`.")
+    ] = "copies",
+    cluster: Cluster = None,
+    sep: Sep = ",",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Test a model's bounds on a batch of later rows, and go on from the batches before.
+
+    The bounds are those of --certificate, the targets of --max-error, or what the model was calibrated or
+    fitted for. If they are all true, any alarm, after however many batches, has a probability of at most 5 %
+    (1 - P). Rows without a label wait for it: give the batch again once it is known. Columns, scores and
+    answers are compared with the first rows without labels, which is weaker and no alarm.
+
+    Exit codes: 0 no alarm, 3 an alarm, 2 what was given cannot be used.
+    """
+    with exit_codes(verbose, quiet):
+        check_output("--state", state, model, data)
+        if page is not None:
+            check_output("--page", page, model, data, state)
+        aims = read_targets(max_error)
+        stored = StoredModel.read(model)
+        known = _read(state, model)
+        begins = (certificate, max_error, reference)
+        if known is not None and any(each is not None for each in begins):
+            raise BadInput(f"--state: {str(state)!r} says already what is watched; leave that out")
+        kept = [] if known is None else known["group"]
+        columns = list(dict.fromkeys([*(stored.groups if stored.by_group else []), *kept, *(group or [])]))
+        with warnings_as_lines():
+            aside = [*columns, *([cluster] if cluster else [])]
+            later = stored.rows_of(data, sep, purpose="watch", but=aside)
+            groups = later.table_of_groups(columns)
+            rows, y = _features(stored, later), _labels(stored, later, target)
+            with bad_input(f"{data}: "):
+                if known is None:
+                    found = _begun(stored, certificate, aims, columns, groups, confidence)
+                    if reference is not None:
+                        before = stored.rows_of(reference, sep, purpose="compare with", but=columns)
+                        found = found.compared_with(
+                            looked_at(
+                                stored.whole, _features(stored, before), before.table_of_groups(columns)
+                            )
+                        )
+                else:
+                    found = known["watch"]
+                name = data.name.split(".")[0] if batch is None else batch
+                found = found.add(stored.whole, rows, y, groups=groups, name=name, equal_rows=equal_rows)
+        document = {"model": _digest(model), "group": columns, "watch": found.to_dict()}
+        with bad_input("--state: "):
+            write_output(state, json.dumps(document, allow_nan=False))
+        if page is not None:
+            with bad_input("--page: "):
+                write_output(page, render_watch(found, f"{model.name}: watch"))
+            say_aside(f"Page: {page}")
+        if as_json:
+            tell_json(found.summary())
+        else:
+            tell(str(found))
+        if found.alarms:
+            warn(found.verdict)
+            raise typer.Exit(ALARM)
+
+
+def _read(state: Path, model: Path) -> dict[str, Any] | None:
+    """Return what a state holds; None where there is none yet."""
+    if not state.exists():
+        return None
+    with bad_input(f"--state {state}: "):
+        try:
+            document = json.loads(state.read_text(encoding="utf-8"))
+            found = {"group": list(document["group"]), "watch": Watch.from_dict(document["watch"])}
+        except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as failure:
+            raise ValueError(f"this is no state of a watch ({failure})") from None
+    if document["model"] != _digest(model):
+        raise BadInput(f"--state: {str(state)!r} is about another model than {str(model)!r}: begin a new one")
+    return found
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _begun(
+    stored: StoredModel,
+    certificate: Path | None,
+    aims: Any,
+    columns: list[str],
+    groups: Any,
+    confidence: float,
+) -> Watch:
+    """Return the watch of what was asked for, or of what the model was made for."""
+    classifier = stored.classifier
+    if certificate is not None:
+        if aims is not None:
+            raise BadInput("--certificate and --max-error: give one of them")
+        with bad_input(f"--certificate {certificate}: "):
+            try:
+                return Watch.of(certificate_from(json.loads(certificate.read_text(encoding="utf-8"))))
+            except (KeyError, TypeError, AttributeError) as failure:
+                raise ValueError(f"this is not what `tailboost certify --json` prints ({failure})") from None
+    if aims is None and hasattr(classifier, "certificate_"):
+        return Watch.of(classifier.certificate_)
+    if aims is None:
+        aims = getattr(classifier, "max_error", None)
+        if aims in ("auto", None):
+            raise BadInput(
+                "nothing says what is to hold: give --certificate FILE, from `tailboost certify --json`, or "
+                "--max-error"
+            )
+    named = targets_by_label(aims, classifier.classes_, columns)
+    found = sorted({(name, value) for name in columns for value in groups[name]}) if columns else None
+    known = [each for each in getattr(classifier, "groups_", []) if isinstance(each, tuple)]
+    units = None if found is None else list(dict.fromkeys([*known, *found]))
+    with bad_input("--max-error: "):
+        return Watch.against(classifier, named, units=units, confidence=confidence)
+
+
+def _features(stored: StoredModel, later: Later) -> Any:
+    """Return the columns that the model as it is stored takes, read as at the fit."""
+    if stored.encoder is None:
+        return later.rows
+    return stored.encoder.schema_.read(later.table)
+
+
+def _labels(stored: StoredModel, later: Later, target: str | None) -> Any:
+    """Return the labels as the model knows them, None where there are none yet."""
+    name = target or stored.target
+    if name is None or name not in later.table:
+        if target is not None:
+            raise BadInput(f"--target: the data have no column {target!r}")
+        return None
+    column = later.table[name]
+    there = column.notna().to_numpy()
+    labels = pd.Series([None] * len(column), dtype=object)
+    if there.any():
+        labels[there] = known_labels(column[there], stored.classifier.classes_, name).astype(object)
+    return labels.to_numpy()

@@ -1,0 +1,46 @@
+"""The page of a watch, and other pages of tables: one file, which fetches and runs nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailboost.report import charts
+from tailboost.report.html import page
+
+if TYPE_CHECKING:
+    from tailboost.watch import Watch
+
+__all__ = ["render_watch"]
+
+
+def render_watch(watch: Watch, title: str = "Watch") -> str:
+    """Draw what a watch found, batch by batch.
+
+    Parameters
+    ----------
+    watch : Watch
+        With at least one batch.
+    title : str
+        The heading.
+
+    Returns
+    -------
+    str
+        HTML, one file; its content security policy forbids it to fetch or to run anything.
+    """
+    import markupsafe
+
+    heads, rows = watch.cells()
+    names = [f"{row[0]}{', drawn' if row[1] == 'randomised' else ''}" for row in rows]
+    looks = [(batch.name, batch.evidence) for batch in watch.batches]
+    chart = charts.evidence_chart(names, looks, watch.threshold) if looks else ""
+    return page(
+        "watch.html.j2",
+        title=title,
+        watch=watch,
+        heads=heads,
+        rows=rows,
+        names=names,
+        chart=markupsafe.Markup(chart),
+        styles=charts.hues(),
+    )

@@ -1,0 +1,93 @@
+"""Persons with several rows have one vote each in a certificate."""
+
+import numpy as np
+import pytest
+
+import tailboost as tb
+
+RNG = np.random.default_rng(0)
+PERSONS = 400
+LABEL = RNG.integers(2, size=PERSONS)
+X = np.c_[RNG.normal(size=PERSONS) + LABEL, RNG.normal(size=PERSONS)]
+GROUP = RNG.choice(["a", "b"], PERSONS)
+
+
+class Ruler:
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        return (X[:, 0] > 0.5).astype(int)
+
+
+def test_equal_copies_are_one_row():
+    """However often each person is copied, the bounds are those of one row each."""
+    once = tb.certify(Ruler(), X, LABEL, groups=GROUP, max_error=0.5)
+    times = RNG.integers(1, 6, PERSONS)
+    person = np.repeat(np.arange(PERSONS), times)
+    order = RNG.permutation(len(person))
+    copies = [np.repeat(each, times, axis=0)[order] for each in (X, LABEL, GROUP)]
+    often = tb.certify(
+        Ruler(), *copies[:2], groups=copies[2], max_error=0.5, clusters=[f"id {i}" for i in person[order]]
+    )
+    assert often.bounds == once.bounds
+    assert "400 clusters has one vote" in str(often)
+    assert tb.certify(Ruler(), *copies[:2], groups=copies[2]).bound("mean").upper < once.bound("mean").upper
+    later = copies[0] + [[0.0, 7.0]]
+    rechecked = once.recheck(later, copies[1], groups=copies[2], model=Ruler(), clusters=person[order])
+    assert rechecked.bounds[0].n == PERSONS
+
+
+def test_votes_do_not_depend_on_the_order_nor_on_losses():
+    many = RNG.normal(size=(2000, 2))
+    y, person = RNG.integers(2, size=2000), RNG.integers(PERSONS, size=2000)
+    order = RNG.permutation(2000)
+    first = tb.certify(Ruler(), many, y, clusters=person)
+    assert tb.certify(Ruler(), many[order], y[order], clusters=person[order]).bounds == first.bounds
+    assert first.bound("mean").n == len(np.unique(person))
+    assert first.bound("class", 0).n == len(np.unique(person[y == 0]))
+    wrong = (many[:, 0] > 0.5) != y
+    by_person = np.bincount(person, wrong) / np.bincount(person).clip(1)
+    mean = by_person[np.unique(person)].mean()  # a vote is a fair draw of the person's rows
+    assert first.bound("mean").estimate == pytest.approx(mean, abs=4 * 0.5 / np.sqrt(PERSONS))
+
+
+def test_rows_of_weight_zero_and_answers_alone():
+    person, weight = np.arange(PERSONS) // 2, np.tile([1.0, 0.0], PERSONS // 2)
+    kept = tb.certify(Ruler(), X, LABEL, clusters=person, sample_weight=weight)
+    assert kept.bounds == tb.certify(Ruler(), X[::2], LABEL[::2]).bounds
+    answers = tb.certify(Ruler().predict(X), None, LABEL, clusters=person)
+    assert answers.bound("mean").n == PERSONS // 2
+    with pytest.raises(ValueError, match="clusters"):
+        tb.certify(Ruler(), X, LABEL, clusters=person[1:])
+    with pytest.raises(ValueError, match="clusters"):
+        tb.certify(Ruler(), X, LABEL, clusters=np.where(person == 0, np.nan, person))
+
+
+def test_calibrate_counts_persons():
+    many = np.vstack([X] * 5) + 0.01 * RNG.normal(size=(5 * PERSONS, 2))
+    y, person = np.tile(LABEL, 5), np.tile(np.arange(PERSONS), 5)
+    clf = tb.WorstClassBoostClassifier(n_estimators=3, random_state=0)
+    clf.fit(RNG.normal(size=(600, 2)) + np.repeat([[0, 0], [1, 0]], 300, axis=0), np.repeat([0, 1], 300))
+    point = tb.calibrate(clf, many, y, max_error=0.45, clusters=person)
+    assert sorted(b.n for b in point.certificate_.bounds) == sorted(np.bincount(LABEL))
+    # The least target that is certified by rows is not by persons.
+    with pytest.raises(tb.NotCertifiedError) as missed:
+        tb.calibrate(point, many + 1e-3, y, max_error=0.3, clusters=person, previous=point)
+    assert all(short.n <= PERSONS for short in missed.value.shortfalls)
+
+
+def test_tails_of_a_rule_that_draws_are_of_the_votes():
+    class Drawn(Ruler):
+        def predict_proba(self, X):
+            p = np.where(X[:, 0] > 0.5, 0.7, 0.2)
+            return np.c_[1 - p, p]
+
+        def predict_randomized(self, X, random_state=None):
+            raise AssertionError
+
+    once = tb.certify(Drawn(), X, LABEL, alphas=[0.2], shifts=[0.1])
+    twice = tb.certify(
+        Drawn(), np.vstack([X, X]), np.tile(LABEL, 2), alphas=[0.2], shifts=[0.1],
+        clusters=np.tile(np.arange(PERSONS), 2),
+    )  # fmt: skip
+    assert [b.upper for b in twice.bounds] == pytest.approx([b.upper for b in once.bounds])
