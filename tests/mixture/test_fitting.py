@@ -169,7 +169,7 @@ def test_class_weights_are_weights_of_rows():
     by_row = RobustMixtureClassifier([("bayes", GaussianNB())], **given).fit(X, y, sample_weight=weight[y])
     np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
     np.testing.assert_array_equal(by_class.predict(X), by_row.predict(X))
-    with pytest.raises(ValueError, match=r"KNeighborsClassifier\) does not take weights"):
+    with pytest.raises(ValueError, match=r"KNeighborsClassifier\) takes no weights"):
         RobustMixtureClassifier([("near", KNeighborsClassifier())], class_weight="balanced").fit(X, y)
 
 

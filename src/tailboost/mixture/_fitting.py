@@ -404,5 +404,5 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             )
         if weighted and not isinstance(estimator, FrozenEstimator) and weight_parameter(estimator) is None:
             raise ValueError(
-                f"sample_weight or class_weight: {name!r} ({type(estimator).__name__}) does not take weights in fit"
+                f"sample_weight, class_weight: {name!r} ({type(estimator).__name__}) takes no weights in fit"
             )
