@@ -61,8 +61,9 @@ _MODULES = {
     "certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
     " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
-    " OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning SeenRowsError SmallUnitsWarning"
-    " SoftMarginBoostClassifier TradeOff VadaBoostClassifier WorstClassBoostClassifier",
+    " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
+    " SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff VadaBoostClassifier"
+    " WorstClassBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
     "combiners.additive_guarantee": "AdditiveGuarantee",
     "combiners.guarantee": "Bound Guarantee",

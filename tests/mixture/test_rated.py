@@ -1,6 +1,7 @@
 """Rates as objective and limits of `RobustMixtureClassifier`."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ PARITY = rates.gap(SELECTED) <= 0.05
 MODEL = LogisticRegression().fit(X[:400], _Y[:400])
 P = {"model": MODEL.predict_proba(X)}
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*below the noise")
+pytestmark = pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning")
 
 
 def judged(**params):
@@ -176,8 +177,40 @@ def test_units_of_few_rows_are_named():
 
 
 def test_a_limit_below_its_noise_is_named():
-    with pytest.warns(SmallUnitsWarning, match=r"gap at most 0\.01: below the noise"):
+    with pytest.warns(tb.LimitBelowNoiseWarning, match=r"gap at most 0\.01: .* rows, between which the gap"):
         judged(limits=[rates.gap(SELECTED) <= 0.01])
+    with pytest.warns(tb.LimitBelowNoiseWarning, match=r"gap at most 0\.04: below the noise of its estimate"):
+        judged(limits=[rates.gap(SELECTED) <= 0.04])
+
+
+def test_a_limit_that_few_rows_cannot_show_is_named_before_the_fit():
+    class Stopped(Exception):
+        pass
+
+    class Never(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            raise Stopped
+
+    sex = np.where(np.arange(N) < 40, "x", SEX)
+    for limit, words in [
+        (
+            PARITY,
+            "x has 40 rows and [fm] has .* rows, between which the gap is not known .* than ± 0.09",
+        ),
+        (rates.ratio(SELECTED) >= 0.9, "x has 40 rows"),
+        (
+            rates.error(by="sex") <= 0.05,
+            r"x has 40 rows, of which even the best answers show no more than ≤ 0.07",
+        ),
+        (rates.selected("yes", by="sex") >= 0.95, r"no more than ≥ 0.93"),
+    ]:
+        mix = RobustMixtureClassifier([("never", Never())], limits=[limit])
+        with pytest.warns(tb.LimitBelowNoiseWarning, match=words), pytest.raises(Stopped):
+            mix.fit(X, Y, groups={"sex": sex})
+    mix.set_params(limits=[rates.error(by="sex") <= 0.2])
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(Stopped):
+        mix.fit(X, Y, groups={"sex": sex})
+    assert not caught
 
 
 def test_tune_takes_fitted_models():

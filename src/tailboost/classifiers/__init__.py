@@ -5,7 +5,7 @@ Comments and docstrings name papers as docs/references.md does.
 
 from tailboost.classifiers._base import FitInterruptedWarning
 from tailboost.classifiers._known_rows import ResubstitutionWarning, SeenRowsError
-from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
+from tailboost.classifiers._plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers._tradeoff import TradeOff
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
@@ -34,6 +34,7 @@ __all__ = [
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
+    "LimitBelowNoiseWarning",
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "ResubstitutionWarning",

@@ -23,7 +23,7 @@ from tailboost.classifiers._input import (
     take_names,
 )
 from tailboost.classifiers._known_rows import noting_seen
-from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
+from tailboost.classifiers._plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers._tradeoff import Source, TradeOff, trace
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Ledger, Mixture
@@ -42,11 +42,11 @@ from tailboost.mixture._by_group import members_by_group
 from tailboost.mixture._curve import RateCurve, curve
 from tailboost.mixture._members import SHOWN, Margins, losses_of
 from tailboost.mixture._pool import Kinds, members_of, sources
-from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of
+from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, warn_of_noise
 from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
-from tailboost.thresholds import ROUNDING, RateTable
+from tailboost.thresholds import ROUNDING, RateTable, below_noise
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -241,17 +241,22 @@ class ProbabilityMixture(MixtureAnswers):
                 f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
                 SmallUnitsWarning,
             )
+        said = {str(limit) for limit in limits if below_noise(limit, self._rated.table.strata) is not None}
         for line in table:
-            if line.unit == GAP and (line.high - line.low) / 2 > line.bound:
+            seen = line.value if np.isnan(line.estimate) else line.estimate
+            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
+            if noisy and line.limit not in said:
                 warn_user(
                     f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
                     f"{self._rated.words}; on fresh rows the gap may well be larger than the limit",
-                    SmallUnitsWarning,
+                    LimitBelowNoiseWarning,
                 )
 
-    def _warn(self) -> None:
-        """Warn of what the choice found."""
+    def _warn(self, *, forewarned: bool = False) -> None:
+        """Warn of what the choice found, and of limits below their noise unless that was said before."""
         if self._outcome is not None:
+            if not forewarned:
+                warn_of_noise(self._outcome.program.limits, self._rated.table.strata)
             self._warn_of_limits()
             return
         aim = self._aim

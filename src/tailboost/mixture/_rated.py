@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from tailboost._typing import Floats, Ints, Mask
+from tailboost.classifiers._plan import LimitBelowNoiseWarning
+from tailboost.classifiers._warn import warn_user
 from tailboost.data import GroupNames, Rows
 from tailboost.mixture._pool import sources
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
@@ -24,6 +27,7 @@ from tailboost.thresholds import (
     Reading,
     Table,
     Tally,
+    below_noise,
     charges,
     decide,
     grow,
@@ -161,6 +165,13 @@ class Stated:
     def check(self, strata: Strata) -> None:
         """Raise ValueError where something that is spoken of is not there."""
         Program.of_rates(strata, self.objective, self.limits)
+
+
+def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
+    """Warn of limits that so few rows cannot show to be kept, whatever is chosen."""
+    for limit in limits:
+        if (why := below_noise(limit, strata)) is not None:
+            warn_user(why, LimitBelowNoiseWarning)
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import MOST_PARTS, check_estimators, fit_models
-from tailboost.mixture._rated import costs_of
+from tailboost.mixture._rated import costs_of, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.targets import restored, storable
@@ -387,7 +387,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if stated is not None:  # what is not there is found before anything is fitted
             names = None if groups is None else names
             told = self.by_group
-            stated.check(stated.strata(problem.rows, self.classes_, names, costs, told=told)[0])
+            strata = stated.strata(problem.rows, self.classes_, names, costs, told=told)[0]
+            stated.check(strata)
+            if problem.validation is not None:
+                zero = np.zeros((len(problem.validation[1].y), len(self.classes_)))
+                strata = stated.strata(problem.validation[1], self.classes_, names, zero, told=told)[0]
+            warn_of_noise(stated.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,
@@ -410,7 +415,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             places = _places(problem, judged.rows)
             known = None if costs is None else costs[places]
             self._settle_by_rates(stated, judged, take(problem.X, places), known)
-        self._warn()
+        self._warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch

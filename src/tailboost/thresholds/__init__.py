@@ -2,7 +2,7 @@
 
 from tailboost.thresholds._belief import Belief, Calibration, GroupModel
 from tailboost.thresholds._choice import SLIGHT, Choice, shared, single
-from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable
+from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable, below_noise
 from tailboost.thresholds._pool import Growth, Pool, grow, restricted
 from tailboost.thresholds._program import Master, Program, mixed
 from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, decide
@@ -24,6 +24,7 @@ __all__ = [
     "Reading",
     "Table",
     "Tally",
+    "below_noise",
     "charges",
     "decide",
     "grow",
