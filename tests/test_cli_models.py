@@ -927,19 +927,33 @@ def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
 class TestPassingOn:
     @pytest.fixture
     def deferring(self, csv, tmp_path):
-        import tailboost as tb
+        result = done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
+            "--method", "robustmixture", "--set", 'estimators=[("trees", "extra")]', "--group", "city",
+            "--limit", "deferred() <= 30%", "--limit", "deferred(by=city) <= .4",
+            "--model", tmp_path / "d.model",
+        )  # fmt: skip
+        assert "price" in result.stdout
+        return tmp_path / "d.model"
+
+    def test_evaluate_shows_errors_among_the_answered_and_shares_passed_on(self, deferring, csv):
         from tailboost import rates
 
-        done(
-            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
-            "--method", "robustmixture", "--set", 'estimators=[("trees", "extra")]',
-            "--model", tmp_path / "m.model",
-        )  # fmt: skip
-        model = load_model(tmp_path / "m.model")
-        last = model.steps[-1][0]
-        model.set_params(**{last: model[-1].reweight(limits=[rates.deferred() <= 0.3])})
-        tb.save_model(model, tmp_path / "d.model")
-        return tmp_path / "d.model"
+        model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
+        answers, passed = model.predict(rows), model[-1].defers(model[:-1].transform(rows))
+        found = json.loads(done("evaluate", deferring, csv, "--json").stdout)["rates"]
+        seen = {(line["rate"], str(line["unit"])): line["value"] for line in found}
+        for by in (None, "class", "group"):
+            for rate in (rates.answered_error(by=by), rates.deferred(by=by)):
+                counted = rates.measure(
+                    rate, rows["outcome"], answers, groups={"city": rows["city"]}, deferred=passed
+                )
+                assert {str(u): seen[str(rate), str(u)] for u in counted} == {
+                    str(u): pytest.approx(v) for u, v in counted.items()
+                }
+        text = done("evaluate", deferring, csv).stdout
+        assert "if none were passed on" in text
+        assert "error among the answered by class" in text
 
     @pytest.mark.filterwarnings("ignore")
     def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):

@@ -243,6 +243,12 @@ def calibrate(
     targets = targets_of(max_error, units_)
     if not targets:
         raise ValueError(f"max_error={max_error!r} sets no target below 1")
+    if getattr(model, "rates_", None) is not None:  # said before these rows are counted as an attempt
+        raise ValueError(
+            "max_error walks along one curve of the worst error and the mean, which a classifier chosen by "
+            "rates has none of: calibrate one with objective='worst_class' or 'worst_group' and no limits, "
+            "or certify this one as it is"
+        )
     targeted = [u for u in units_ if (u.kind, u.name) in targets]
     allowed = np.array([targets[u.kind, u.name] for u in targeted])
     without = [u for u in targeted if not len(u.rows)]

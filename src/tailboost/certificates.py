@@ -598,7 +598,9 @@ def scored_rows(
     else:
         classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
     check_same_kind(labels, "y", classes, "classes_ of the model")
-    positions(labels, classes, "y")
+    numbers = positions(labels, classes, "y")
+    if known is not None and equal_rows == "natural":
+        final.refuse_unnatural(known, table, numbers)
     chosen = rules_of(final) if rules is None else [rule for rule in rules if has_rule(final, rule)]
     losses = {rule: rule_losses(model, X, labels, classes, rule, groups) for rule in chosen}
     hashes = hash_rounded_rows(_as_table(X))
@@ -1258,7 +1260,10 @@ def words_of_known(scored: Scored) -> str:
         said += f", {_percent(max(chosen))} one that it was chosen on"
     said += " (numbers are compared as float32, rounded where they are no integers; labels are not)"
     if scored.equal_rows == "natural":
-        said += ". That rows are equal by nature, and that nobody copied one, is the word of who asked"
+        said += (
+            ". That rows are equal by nature, and that nobody copied one, is the word of who asked; neither "
+            "how often they are nor, where these are kept, their labels are against it (a few copies pass)"
+        )
     if not scored.complete:
         said += (
             ". Something in the model came to the fit as it was (frozen): on which rows it was fitted is not "

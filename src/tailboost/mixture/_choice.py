@@ -213,7 +213,9 @@ class ProbabilityMixture(MixtureAnswers):
             choice.gap,
         )
         self.gap_ = choice.gap
-        self.rates_ = RateTable.of(outcome.program, outcome.tally, outcome.elsewhere, rated.words)
+        self.rates_ = RateTable.of(
+            outcome.program, outcome.tally, outcome.elsewhere, rated.words, outcome.worth
+        )
         self.limits_met_ = self.rates_.met
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         self.__dict__.pop("_guarantee", None)
@@ -233,6 +235,13 @@ class ProbabilityMixture(MixtureAnswers):
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
+            )
+        if outcome.passing is not None and not outcome.passing.gains:
+            error, others = outcome.passing.errors
+            warn_user(
+                "passing rows on gains nothing beyond chance: by choices on one half of "
+                f"{self._rated.words}, judged on the other, the rows passed on would be answered with an "
+                f"error of {error:.4f}, the others are with {others:.4f}"
             )
         few = [f"{line.rate} of {unit_name(line.unit)}" for line in table if 0 < line.rows < FEW_ROWS]
         if few:

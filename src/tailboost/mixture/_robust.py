@@ -60,8 +60,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
         ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
-        has not seen. None takes boosted trees (`HistBoostClassifier`) and extremely randomised trees, which
-        read one table of numbers and categories.
+        has not seen. None takes boosted trees (`HistBoostClassifier`) and a forest, half of it extremely
+        randomised trees, half trees of a random forest, which read one table of numbers and categories.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
         What is made small: the largest error of a class, a group, a (class, group) cell, the mean loss of the
         worst share ``alpha`` of the rows, the mean error; or any rate of `tailboost.rates`, or the largest
@@ -383,15 +383,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
         stated, names = self._stated, getattr(self, "_group_names", None)
-        costs = costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        judged_on, costs = problem.rows, costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        if problem.validation is not None:
+            judged_on = problem.validation[1]
+            given = judged_on.given
+            n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
+            costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
         if stated is not None:  # what is not there is found before anything is fitted
             names = None if groups is None else names
-            told = self.by_group
-            strata = stated.strata(problem.rows, self.classes_, names, costs, told=told)[0]
+            strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
             stated.check(strata)
-            if problem.validation is not None:
-                zero = np.zeros((len(problem.validation[1].y), len(self.classes_)))
-                strata = stated.strata(problem.validation[1], self.classes_, names, zero, told=told)[0]
             warn_of_noise(stated.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
@@ -407,10 +408,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if stated is None:
             self._settle(judged)
         elif problem.validation is not None:
-            given = judged.rows.given
-            used = None if given is None else given.index
-            known = costs_of(costs_val, n_rows_of(X_val), len(self.classes_), used)
-            self._settle_by_rates(stated, judged, problem.validation[0], known)
+            self._settle_by_rates(stated, judged, problem.validation[0], costs)
         else:
             places = _places(problem, judged.rows)
             known = None if costs is None else costs[places]
@@ -549,7 +547,7 @@ def default_estimators() -> list[tuple[str, Any]]:
     return [
         (
             "boosted",
-            HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False),
+            HistBoostClassifier(n_estimators=100, max_depth=6, learning_rate=0.1, vector_leaves=False),
         ),
-        ("forest", TableForest(n_trees=120, leaf_rows=2.0, max_features=0.5)),
+        ("forest", TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)),
     ]
