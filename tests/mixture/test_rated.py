@@ -269,6 +269,20 @@ def test_another_choice_leaves_the_classifier_as_it_was():
     assert str(mix.reweight(limits=limits).rates_) == str(first.rates_)
 
 
+def test_units_without_rows_and_single_units_are_named():
+    with pytest.warns(
+        tb.LimitBelowNoiseWarning, match="there is one unit with rows, so that nothing is compared"
+    ):
+        RobustMixtureClassifier.from_probabilities(P, Y, groups={"sex": np.full(N, "f")}, limits=[PARITY])
+    weight = (SEX == "m").astype(float)
+    limits = [rates.error(by="sex") <= {"f": 0.3}]
+    with pytest.warns(tb.LimitBelowNoiseWarning, match="f has no rows, so that nothing is known of it"):
+        mix = RobustMixtureClassifier.from_probabilities(
+            P, Y, groups={"sex": SEX}, limits=limits, sample_weight=weight
+        )
+    assert mix.limits_met_ is None
+
+
 def test_the_trade_off_of_two_rates():
     mix = judged(limits=[PARITY])
     curve = mix.tradeoff(rates.largest(rates.error(by="sex")), rates.error(), n_points=4)
@@ -299,6 +313,9 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
         ({"limits": [rates.error(by="age") <= 0.1]}, "no such column"),
         ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no unit is called 'x'"),
         ({"limits": [0.3]}, "is no limit"),
+        ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "no unit is called"),
+        ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "no unit is called 'f'"),
+        ({"objective": rates.gap(SELECTED)}, "must be"),
         ({"objective": "cvar", "alpha": 0.5, "limits": [PARITY]}, "takes no limits"),
         ({"objective": rates.error(by="sex")}, r"say largest\(error"),
         ({"objective": rates.precision("yes")}, "depend on the answers"),

@@ -264,9 +264,11 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     sizes = _sizes(terms, strata, tally if strata.mean_costs is None else np.concatenate([tally, 0 * tally]))
     there = np.flatnonzero(sizes > 0)
     order = there[np.argsort(sizes[there], kind="stable")]
+    absent = [unit_name(terms.names[i]) for i in np.flatnonzero(sizes <= 0)]
     if limit.compares:
         if len(order) < 2:
-            return None
+            more = f"; {', '.join(absent[:FEW])} has no rows" if absent else ""
+            return f"{limit}: there is one unit with rows, so that nothing is compared{more}"
         small, other = order[0], order[1]
         spread = SPREAD * np.sqrt(1 / sizes[small] + 1 / sizes[other])
         if limit.form == "gap":
@@ -283,6 +285,8 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
             f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"
         )
     bounds = limit.bounds(terms.names)
+    if lacking := [unit_name(terms.names[i]) for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]:
+        return f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
     for i in order:
         room = bounds[i] if limit.from_above else 1.0 - bounds[i]
         seen = 1.0 - 0.05 ** (1.0 / sizes[i])
