@@ -125,10 +125,47 @@ def test_one_rule_that_cannot_keep_a_limit_says_so():
     y = np.repeat([0, 1], 200)
     coarse = {"m": np.where(np.arange(400) % 2, 0.7, 0.3)}
     limits = [rates.selected(1) <= 0.25, rates.selected(1) >= 0.2]
-    with pytest.warns(BoundNotMetWarning, match=r"but the best rule reaches .* a draw among"):
+    with pytest.warns(BoundNotMetWarning, match=r"but the best rule reaches .* a draw among") as caught:
         mix = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits)
     assert mix.limits_met_ is False
-    assert RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True).limits_met_
+    drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True)
+    assert drawn.limits_met_
+    reached = str(caught[0].message).split("with error of ")[1].split(" (")[0]
+    assert float(reached) == pytest.approx(drawn._outcome.choice.value, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.SmallUnitsWarning")
+def test_the_keyed_draw_keeps_the_rates_of_the_table():
+    rng = np.random.default_rng(0)
+    n = 4000
+    sex, y = rng.choice(["f", "m"], n), rng.integers(2, size=n)
+    score = np.round(0.5 + 0.2 * (2 * y - 1) + 0.2 * (sex == "m") + 0.3 * rng.normal(size=n), 1)
+    rows = np.column_stack([score, rng.normal(size=n)])
+    model = LogisticRegression().fit(rows[:1000], y[:1000])
+    limits = [
+        rates.gap(rates.miss(1, by="group")) <= 0.02,
+        rates.gap(rates.false_alarm(1, by="group")) <= 0.02,
+    ]
+    mix = tb.tune(
+        model,
+        rows[1000:],
+        y[1000:],
+        groups=sex[1000:],
+        limits=limits,
+        randomized=True,
+        by_group=True,
+    )
+    assert mix.limits_met_
+    assert len(mix.members_) > 1
+    policy = tb.RandomizedDecision(mix, b"for the tests alone", "loans")
+    ids = [f"p{i}" for i in range(3000)]
+    drawn = policy.decide(rows[1000:], ids, groups=sex[1000:])
+    alone = policy.decide(rows[1007:1008], ids[7:8], groups=sex[1007:1008])
+    assert alone.y[0] == drawn.y[7]
+    for rate in (rates.miss(1, by="group"), rates.false_alarm(1, by="group")):
+        found = rates.measure(rate, y[1000:], drawn.y, groups=sex[1000:])
+        said = {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)}
+        assert found == pytest.approx({unit: said[unit] for unit in found}, abs=4 * 0.5 / np.sqrt(700))
 
 
 def test_costs_by_row_and_by_matrix():

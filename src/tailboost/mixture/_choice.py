@@ -230,7 +230,12 @@ class ProbabilityMixture(MixtureAnswers):
             limit = limits[number]
             values = limit.rate.terms(outcome.program.strata).values(outcome.tally)
             alone = not self._sharing and choice.drawn[number] <= ROUNDING
-            way = "; randomized=True, a draw among several rules, keeps it there" if alone else ""
+            way = (
+                f"; randomized=True, a draw among several rules, keeps it there, with {self.objective_} of "
+                f"{choice.bound:.4g} (this rule: {choice.value:.4g})"
+                if alone
+                else ""
+            )
             warn_user(
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
