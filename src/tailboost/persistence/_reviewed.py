@@ -364,14 +364,9 @@ OURS: dict[str, Reviewed] = {
     **_names(
         "tailboost.mixture._members",
         "Beside",
-        "ByGroup",
-        "Constant",
         "Margins",
-        "Shifted",
-        "ShiftedByUnit",
         "Tempered",
     ),
-    **_names("tailboost.mixture._pool", "UnitModel"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
     **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
     # -- baselines
