@@ -242,7 +242,7 @@ def _within(
         growth = _solved(pool, _passing_on(program), reading)
         read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[1] for i in growth.numbers])
         least = min(least, float(mean.values(read)[0]))
-    return program.with_bound(error() <= least + mean_budget)
+    return program.with_bound(error() <= min(1.0, least + mean_budget))
 
 
 def _passing_on(program: Program) -> Program:
