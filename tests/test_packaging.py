@@ -22,7 +22,7 @@ def test_all_is_for_users():
     extras = project["optional-dependencies"]
     (everything,) = extras.pop("all")
     inside = set(re.fullmatch(r"tailboost\[(.*)\]", everything)[1].split(","))
-    assert inside == set(extras) - {"test", "lint", "docs", "experiments"}
+    assert inside == set(extras) - {"test", "lint", "docs", "experiments", "field"}
 
 
 def test_the_wheel_has_the_package_alone():

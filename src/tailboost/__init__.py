@@ -45,9 +45,12 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.game import Trace as Trace
     from tailboost.mixture import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
+    from tailboost.mixture import Rule as Rule
+    from tailboost.mixture import RulePart as RulePart
     from tailboost.mixture import tune as tune
     from tailboost.persistence import load_model as load_model
     from tailboost.persistence import save_model as save_model
+    from tailboost.report import Card as Card
     from tailboost.report import Results as Results
     from tailboost.report import compare as compare
     from tailboost.report import render as render
@@ -69,9 +72,9 @@ _MODULES = {
     "confidence": "rows_needed",
     "decisions": "Decisions RandomizedDecision",
     "game": "Stop StopKind Trace",
-    "mixture": "InfeasibleLimitsError RobustMixtureClassifier tune",
+    "mixture": "InfeasibleLimitsError RobustMixtureClassifier Rule RulePart tune",
     "persistence": "load_model save_model",
-    "report": "Results compare render",
+    "report": "Card Results compare render",
     "watch": "Watch WatchedBatch",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,9 @@ from tailboost.certificates import (
     Rule,
     Scored,
     Unit,
+    answered_rows,
     mean_bound,
+    rates_asked,
     rule_losses,
     scored_rows,
     targets_of,
@@ -34,12 +37,16 @@ from tailboost.classifiers._known_rows import EqualRows
 from tailboost.classifiers._warn import warn_user
 from tailboost.combiners import Objective, WorstUnit
 from tailboost.confidence import betting_p_value, binomial_p_value, rows_needed
+from tailboost.rate_bounds import RateBound, limit_bounds
+from tailboost.rates import InfeasibleLimitsError, Limit
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
 #: Points of the trade-off that are tried, at equal steps of the mean budget.
 POINTS = 25
 METHOD = "fixed sequence"
+#: By how many times half their intervals limits are tightened, from the safest.
+TIGHTER = (2.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
 
 
 @dataclass(frozen=True)
@@ -124,8 +131,9 @@ def calibrate(
     model: Any,
     X_cal: Any,
     y_cal: Any,
-    max_error: Any,
+    max_error: Any = None,
     *,
+    limits: Any = None,
     confidence: float = 0.95,
     groups: Any = None,
     rule: Rule = "predict",
@@ -155,9 +163,13 @@ def calibrate(
         One of tailboost's, which has ``tradeoff()``. It is unchanged.
     X_cal, y_cal : array-like of shape (n, d), (n,)
         Rows and their labels, independent draws which had no part in the fit.
-    max_error : float or dict
+    max_error : float or dict, optional
         The errors allowed, as in `tailboost.certify`: to every group, or without groups to every class; or
         by name.
+    limits : list of Limit or str, optional
+        Limits on any rates instead, of a `RobustMixtureClassifier`; by default its own where it was fitted
+        within limits. The points are then its choices within limits that are tighter by multiples of half
+        their 95 % intervals on the rows of the choice, from twice that to these limits themselves.
     confidence : float in (0, 1), default=0.95
         Probability that all targets hold.
     groups : array-like of shape (n,), or table of shape (n, c), optional
@@ -215,12 +227,28 @@ def calibrate(
             f"model must be one of tailboost's mixtures, with tradeoff(); got {type(model).__name__}"
         )
     before = attempts_of(previous)
+    if max_error is None:
+        found = limits if limits is not None else getattr(model, "limits", ())
+        if not found:
+            raise ValueError("max_error or limits: say what is to be certified")
+        for name, given in (("clusters", clusters), ("units", units)):
+            if given is not None:
+                raise ValueError(f"{name} has no meaning with limits: bounds on rates count rows")
+        return _within_limits(model, X_cal, y_cal, rates_asked(found), groups, confidence, before, equal_rows)
+    if limits is not None:
+        raise ValueError("max_error and limits were both given; state the first as a limit")
     scored = scored_rows(model, X_cal, y_cal, groups, equal_rows=equal_rows, units=units, clusters=clusters)
     assert scored.hashes is not None
     units_ = units_of(scored, groups)
     targets = targets_of(max_error, units_)
     if not targets:
         raise ValueError(f"max_error={max_error!r} sets no target below 1")
+    if getattr(model, "rates_", None) is not None:  # said before these rows are counted as an attempt
+        raise ValueError(
+            "max_error walks along one curve of the worst error and the mean, which a classifier chosen by "
+            "rates has none of: calibrate one with objective='worst_class' or 'worst_group' and no limits, "
+            "or certify this one as it is"
+        )
     targeted = [u for u in units_ if (u.kind, u.name) in targets]
     allowed = np.array([targets[u.kind, u.name] for u in targeted])
     without = [u for u in targeted if not len(u.rows)]
@@ -254,6 +282,89 @@ def calibrate(
         bounds, confidence, len(scored.y), notes, copy.copy(point), sketch, attempts
     )
     return point
+
+
+# -- limits on rates ---------------------------------------------------------------------------------------
+
+
+def _within_limits(
+    model: Any,
+    X: Any,
+    y: Any,
+    limits: Sequence[Any],
+    groups: Any,
+    confidence: float,
+    before: tuple[Sketch, ...],
+    equal_rows: EqualRows,
+) -> Any:
+    """Return the choice within the least tightened limits that shows the limits themselves to be kept."""
+    if not all(isinstance(limit, Limit) for limit in limits):
+        raise TypeError(f"limits: rates are compared with numbers, as rates.error() <= 0.3; got {limits!r}")
+    if not hasattr(model, "limits"):
+        raise ValueError(f"limits: a {type(model).__name__} chooses no rates; give max_error")
+    scored = scored_rows(model, X, y, groups, (), equal_rows=equal_rows)
+    assert scored.hashes is not None
+    answered_rows(model, X, scored, groups, limits)  # what is missing is said before anything is looked at
+    points = list(_tightened(model, limits))
+    sketch = Sketch.of(scored.hashes)
+    asked = repr((limits, confidence, len(before))).encode()
+    call = fingerprint(np.sort(scored.hashes), np.sort(scored.y), np.frombuffer(asked, dtype=np.uint8))
+    _refuse_looking_again(model, sketch, scored, before, call)
+    attempts = (*before, sketch)
+    delta = level_of(len(attempts), confidence)
+    passed: tuple[Any, list[RateBound]] | None = None
+    for point in points:
+        answered = answered_rows(point, X, scored, groups, limits)
+        bounds = limit_bounds(limits, answered, delta)
+        if any(bound.certified is False for bound in bounds):
+            break
+        passed = point, bounds
+    if passed is None:
+        each = "; ".join(
+            f"{b.name} {b.sense} {b.target:g}: {'–' if b.estimate is None else f'{b.estimate:.4g}'} among "
+            f"{b.n:,} rows, which shows no more than "
+            f"{b.sense} {b.upper if b.sense == '≤' else b.lower:.4g}"
+            for b in bounds
+            if b.certified is False
+        )
+        raise NotCertifiedError(
+            f"not certified with {100 * confidence:g} % confidence, within the tightest limits there are: "
+            f"{each}. These rows are spent; give rows that no attempt had, with previous= this error",
+            attempts=attempts,
+        )
+    point, bounds = passed
+    point.chosen_rows_ = (*point.chosen_rows_, sketch)
+    within = "; ".join(map(str, point.limits))
+    point.limits = list(limits)
+    stated = tuple(b.at_target(METHOD) for b in bounds if b.target is not None)
+    notes = (
+        *_of_sequence("limits", len(attempts)),
+        scored.assumed,
+        words_of_known(scored),
+        f"The point was chosen within {within}.",
+    )
+    point.certificate_ = Certificate(
+        [], confidence, len(scored.y), notes, copy.copy(point), sketch, attempts, rates=stated
+    )
+    return point
+
+
+def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
+    """Yield choices within limits, from much tighter ones to these; left out are those that nothing keeps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what a point lacks is tested
+        plain = model.reweight(limits=list(limits))
+        half: dict[str, dict[Any, float]] = {}
+        for line in plain.rates_:
+            half.setdefault(line.limit, {})[line.unit] = (line.high - line.low) / 2
+        for factor in TIGHTER:
+            widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
+            tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]
+            try:
+                yield model.reweight(limits=tighter)
+            except InfeasibleLimitsError:
+                continue
+        yield plain
 
 
 # -- attempts ----------------------------------------------------------------------------------------------
@@ -410,12 +521,19 @@ def _targets(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule)
         yield CertifiedBound(unit.kind, unit.name, rule, seen, target, len(inside), METHOD, target)
 
 
-def _notes(point: Any, X: Any, groups: Any, mean: float, scored: Scored, attempt: int) -> tuple[str, ...]:
-    notes = [
-        "The targets are certified, nothing lower: the point was chosen on these rows, as the cheapest of a "
-        "sequence that was fixed before they were looked at, with every target tested at every point.",
+def _of_sequence(what: str, attempt: int) -> tuple[str, str]:
+    """Say how the point was chosen, and what that spent."""
+    return (
+        f"The {what} are certified, nothing tighter: the point was chosen on these rows, as the cheapest of "
+        f"a sequence that was fixed before they were looked at, with all {what} tested at every point.",
         f"Attempt {attempt}: it spent {level_of(attempt, 0.0):.3g} of what the confidence leaves; all "
         "attempts together, each given what the one before ended in, keep it.",
+    )
+
+
+def _notes(point: Any, X: Any, groups: Any, mean: float, scored: Scored, attempt: int) -> tuple[str, ...]:
+    notes = [
+        *_of_sequence("targets", attempt),
         scored.assumed,
         words_of_known(scored),
         f"Its mean error on these rows, an estimate: {mean:.4f}.",

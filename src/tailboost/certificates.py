@@ -45,6 +45,9 @@ from tailboost.confidence import (
     tail_band,
 )
 from tailboost.metrics import expected_zero_one_losses
+from tailboost.rate_bounds import RateBound, rate_bounds
+from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, parse
+from tailboost.rates import Objective as RateObjective
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.targets import allowed_errors
 
@@ -166,6 +169,8 @@ class Certificate:
         Rows they were made on.
     notes : tuple of str
         What is assumed, what is known of the rows, and how the confidence is shared.
+    rates : tuple of RateBound
+        Bounds on rates, where rates were asked for.
     attempts : tuple of Sketch
         Of `tailboost.calibrate`: fingerprints of the rows of this and all earlier attempts.
     """
@@ -177,6 +182,7 @@ class Certificate:
     model: Any = field(default=None, repr=False, compare=False)
     rows: Sketch | None = field(default=None, repr=False, compare=False)
     attempts: tuple[Sketch, ...] = field(default=(), repr=False, compare=False)
+    rates: tuple[RateBound, ...] = ()
 
     def bound(self, kind: Kind, unit: Any = None, rule: Rule = "predict") -> CertifiedBound:
         """Return one of the bounds.
@@ -204,6 +210,7 @@ class Certificate:
     def certified(self) -> bool | None:
         """Whether all targets are certified; None where none was given."""
         answers = [b.certified for b in self.bounds if b.target is not None]
+        answers += [b.certified for b in self.rates if b.target is not None]
         return all(answers) if answers else None
 
     def recheck(
@@ -249,6 +256,8 @@ class Certificate:
             If an argument is not as in `certify`, or rows were seen before: by the fit, the certificate or an
             earlier batch.
         """
+        if self.rates:
+            raise ValueError("recheck is about errors of units; of rates `certify` fresh rows")
         judge = self.model if model is None else model
         if judge is None:
             raise ValueError("model is needed: this certificate is about answers that were given as an array")
@@ -285,6 +294,7 @@ class Certificate:
             "n_rows": self.n_rows,
             "certified": self.certified,
             "bounds": [b.to_dict() for b in self.bounds],
+            "rates": [b.to_dict() for b in self.rates],
             "notes": list(self.notes),
         }
 
@@ -295,13 +305,16 @@ class Certificate:
         )
 
     def __str__(self) -> str:
-        lines = [f"{self._title()}:", "", text_table(*self._cells(), left=(0, 1, 5, 7)), ""]
+        left = (0, 1, 6, 7, 8) if self.rates else (0, 1, 5, 7)
+        lines = [f"{self._title()}:", "", text_table(*self._cells(), left=left), ""]
         return "\n".join([*lines, *(f"* {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         return _html(self._title(), *self._cells(), self.notes)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
+        if self.rates:
+            return _rate_cells(self.rates)
         header = ["error of", "rule", "rows", "seen", "at most", "by"]
         targets = any(b.target is not None for b in self.bounds)
         header += ["target", ""] if targets else []
@@ -318,6 +331,22 @@ class Certificate:
             more = f"… and {len(self.bounds) - len(shown):,} smaller ones in .bounds"
             rows.append([more, *[""] * (len(header) - 1)])
         return header, rows
+
+
+def _rate_cells(bounds: Sequence[RateBound]) -> tuple[list[str], list[list[str]]]:
+    targets = any(b.target is not None for b in bounds)
+    header = ["rate", "unit", "rows", "seen", "at least", "at most", "by"]
+    rows = []
+    for b in bounds:
+        seen = "–" if b.estimate is None else f"{b.estimate:.4f}"
+        # Rounded away from what was seen, so that what is printed holds.
+        ends = (np.floor(b.lower * 1e4 + 1e-9) / 1e4, np.ceil(b.upper * 1e4 - 1e-9) / 1e4)
+        row = [str(b.rate), b.unit_words, f"{b.n:,}", seen, *(f"{end:.4f}" for end in ends), b.method]
+        if targets:
+            verdict = {True: "certified", False: "not certified", None: ""}[b.certified]
+            row += ["" if b.target is None else f"{b.sense} {b.target:g}", verdict]
+        rows.append(row)
+    return header + (["limit", ""] if targets else []), rows
 
 
 def _up(value: float) -> float:
@@ -569,7 +598,9 @@ def scored_rows(
     else:
         classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
     check_same_kind(labels, "y", classes, "classes_ of the model")
-    positions(labels, classes, "y")
+    numbers = positions(labels, classes, "y")
+    if known is not None and equal_rows == "natural":
+        final.refuse_unnatural(known, table, numbers)
     chosen = rules_of(final) if rules is None else [rule for rule in rules if has_rule(final, rule)]
     losses = {rule: rule_losses(model, X, labels, classes, rule, groups) for rule in chosen}
     hashes = hash_rounded_rows(_as_table(X))
@@ -813,6 +844,9 @@ def certify(
     max_error: Any = None,
     sample_weight: Any = None,
     units: Any = None,
+    rates: Any = None,
+    costs: Any = None,
+    cost_range: tuple[float, float] | None = None,
     equal_rows: EqualRows = "copies",
     clusters: Any = None,
 ) -> Certificate:
@@ -854,6 +888,16 @@ def certify(
         (or of the randomised rule).
     sample_weight : array-like of shape (n,), optional
         Only 0 (the row is left out) and one other value: bounds for unequal weights are refused.
+    rates : list of Rate, Limit or str, optional
+        Rates to bound instead of errors, from `tailboost.rates` or as text: of a rate both sides in each
+        unit, of a limit the side that it is about, with whether it is certified. By default a model that was
+        fitted within limits has these bounded, and what it was to make small; ``()`` bounds errors. Costs lie
+        between the least and the largest of their matrix.
+    costs : array-like of shape (n, K), optional
+        What each answer costs in each row, for ``rates.cost()`` without a matrix.
+    cost_range : (float, float), optional
+        Between which the cost of any answer to any row lies, as contracts or the law say: a bound on a mean
+        needs it, and the rows at hand do not show it.
     units : list or dict of lists, optional
         The groups that there are, by the names that bounds have, or ``{"class": […], "group": […]}``. Without
         it, where neither the model says it, the worst is that of the groups (labels) seen, and is called so.
@@ -896,13 +940,145 @@ def certify(
     False
     """
     asked = Asked.of(confidence, alphas, shifts)
-    X, y, groups, model, clusters = _weighted(model, X, y, groups, sample_weight, clusters)
+    plain = max_error is not None or bool(asked.tails or asked.radii)
+    stated = own_rates(model) if rates is None and not plain else rates_asked(rates or ())
+    if stated and plain:
+        raise ValueError("rates and max_error, alphas or shifts: ask for them one after the other")
+    X, y, groups, model, costs, clusters = _weighted(model, X, y, groups, sample_weight, costs, clusters)
+    if stated:
+        if clusters is not None:
+            raise ValueError("clusters: bounds on rates count rows; give one row of each person, or rates=()")
+        known = scored_rows(model, X, y, groups, (), equal_rows=equal_rows, units=units)
+        answered = answered_rows(model, X, known, groups, stated, costs, cost_range)
+        return _certificate_of_rates(stated, answered, known, asked, model)
     scored = scored_rows(model, X, y, groups, equal_rows=equal_rows, units=units, clusters=clusters)
     hashes = scored.hashes
     sketch = None if hashes is None else Sketch.of(hashes)
     return certificate_of(
         scored, groups, max_error, asked, model if hasattr(model, "predict") else None, sketch
     )
+
+
+# -- rates -------------------------------------------------------------------------------------------------
+
+
+def rates_asked(given: Any) -> list[Rate | Limit | RateObjective]:
+    """Return rates and limits that were asked for, also as text, checked."""
+    found: list[Rate | Limit | RateObjective] = []
+    each = [given] if isinstance(given, (str, Rate, Limit)) else given
+    for one in each:
+        read = parse(one) if isinstance(one, str) else one
+        if not isinstance(read, (Rate, Limit, RateObjective)):
+            raise TypeError(
+                f"rates: {one!r} is no rate or limit; give a family of rates, or compare a gap or ratio with "
+                "a number"
+            )
+        found.append(read)
+    return found
+
+
+def own_rates(model: Any) -> list[Rate | Limit | RateObjective]:
+    """Return what a model was to make small and its limits, where it was fitted for limits."""
+    final = last_step(model)
+    limits = list(getattr(final, "limits", ()) or ())
+    objective = getattr(final, "objective_", None)
+    return [*([objective] if isinstance(objective, RateObjective) else []), *limits] if limits else []
+
+
+def answered_rows(
+    model: Any,
+    X: Any,
+    scored: Scored,
+    groups: Any,
+    stated: Sequence[Rate | Limit | RateObjective],
+    costs: Any = None,
+    cost_range: Any = None,
+) -> Answered:
+    """Return rows with what a model, or an array, answers to them.
+
+    Of a mixture that draws these are the shares of its answers.
+
+    Raises
+    ------
+    ValueError
+        If rates speak of groups or costs that were not given, or costs lie outside their range.
+    """
+    rates = [one if isinstance(one, Rate) else one.rate for one in stated]
+    for rate in rates:
+        if rate.needs_groups and groups is None:
+            raise ValueError(f"{rate!r} needs groups; rates=() bounds errors by class instead")
+        if rate.needs_costs and (costs is None or cost_range is None):
+            raise ValueError(
+                f"{rate!r} is a mean of costs of the rows: give costs=, and cost_range=(least, largest), "
+                "between which the cost of any answer to any row lies; rows at hand cannot tell that"
+            )
+    deferred = None
+    if not hasattr(model, "predict"):
+        answers: Any = _answers(np.asarray(model), scored.y, scored.classes)[0]
+    else:
+        given = told(last_step(model), groups)
+        final, table = final_step(model, X) if given else (model, X)
+        if any(rate.needs_deferral for rate in rates):
+            last, rows = final_step(model, X)
+            deferred = last.defers(rows, **given)
+        draws = deferred is None and not one_answers(model) and has_rule(last_step(model), "randomised")
+        answers = shares_of(final, table, given) if draws else np.asarray(final.predict(table, **given))
+    named: dict[Any, list[Any]] = {}
+    if groups is not None:
+        for name in scored.groups or scored.groups_of_fit or []:
+            column, value = name if isinstance(name, tuple) else (None, name)
+            named.setdefault(column, []).append(value)
+    answered = Answered.of(
+        scored.y,
+        answers,
+        groups=groups,
+        deferred=deferred,
+        costs=costs if any(rate.needs_costs for rate in rates) else None,
+        labels=scored.classes,
+        known=named,
+    )
+    if answered.costs is None:
+        return answered
+    low, high = (float(end) for end in cost_range)
+    if not low <= answered.costs.min() <= answered.costs.max() <= high:
+        found = f"{answered.costs.min():g} to {answered.costs.max():g}"
+        raise ValueError(f"cost_range={cost_range!r}: there are costs from {found}")
+    return replace(answered, strata=replace(answered.strata, cost_range=(low, high)))
+
+
+def shares_of(model: Any, X: Any, given: dict[str, Any]) -> Floats:
+    """Return how a mixture that draws shares its answers to rows among the labels, shape (n, K)."""
+    shares = getattr(model, "predict_shares", None) or model.predict_proba
+    return np.asarray(shares(X, **given), dtype=np.float64)
+
+
+def _certificate_of_rates(
+    stated: Sequence[Rate | Limit | RateObjective],
+    answered: Answered,
+    scored: Scored,
+    asked: Asked,
+    model: Any,
+) -> Certificate:
+    bounds = tuple(rate_bounds(stated, answered, 1.0 - asked.confidence))
+    notes = [ASSUMED, words_of_known(scored)]
+    empty = dict.fromkeys(
+        f"{b.rate} of {b.unit_words}" for b in bounds if not b.n and b.unit not in (GAP, RATIO)
+    )
+    if empty:
+        more = f" and {len(empty) - SHOWN:,} more" if len(empty) > SHOWN else ""
+        words = "; ".join(list(empty)[:SHOWN])
+        notes.append(f"No row is there to count among, so that nothing is known of: {words}{more}.")
+    notes.append(
+        "The confidence is shared by the union bound, evenly among the bounds on means of units with rows; "
+        "gaps and ratios follow from those of their units."
+    )
+    if answered.draws:
+        notes.append("These are rates of the rule that draws, as `tailboost decide` does; not of predict.")
+    if any(isinstance(b.unit, tuple) for b in bounds):
+        notes.append("Combinations of groups that no row here has are not among the units.")
+    sketch = None if scored.hashes is None else Sketch.of(scored.hashes)
+    judge = model if hasattr(model, "predict") else None
+    return Certificate([], asked.confidence, len(scored.y), tuple(notes), judge, sketch, rates=bounds)
 
 
 @dataclass(frozen=True)
@@ -953,12 +1129,10 @@ def _all_listed(scored: Scored, units: Sequence[Unit], kind: str) -> bool:
     return groups is not None and (kind == "group" or scored.listed)
 
 
-def _weighted(
-    model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, clusters: Any
-) -> tuple[Any, Any, Any, Any, Any]:
-    """Leave out rows of weight 0; refuse unequal weights."""
+def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *others: Any) -> tuple[Any, ...]:
+    """Leave out rows of weight 0, also of other tables or None; refuse unequal weights."""
     if sample_weight is None:
-        return X, y, groups, model, clusters
+        return X, y, groups, model, *others
     weight = check_weights(sample_weight, n_rows_of(y))
     used = weight > 0
     if np.ptp(weight[used]) > 0:
@@ -968,10 +1142,11 @@ def _weighted(
             "probability weight_i / (largest weight possible) and give the rows kept"
         )
     if used.all():
-        return X, y, groups, model, clusters
+        return X, y, groups, model, *others
     if not hasattr(model, "predict"):
         model = np.asarray(model)[used]
-    return _part(X, used), np.asarray(y)[used], _part(groups, used), model, _part(clusters, used)
+    rest = (_part(table, used) for table in others)
+    return _part(X, used), np.asarray(y)[used], _part(groups, used), model, *rest
 
 
 def _part(table: Any, used: Mask) -> Any:
@@ -1085,7 +1260,10 @@ def words_of_known(scored: Scored) -> str:
         said += f", {_percent(max(chosen))} one that it was chosen on"
     said += " (numbers are compared as float32, rounded where they are no integers; labels are not)"
     if scored.equal_rows == "natural":
-        said += ". That rows are equal by nature, and that nobody copied one, is the word of who asked"
+        said += (
+            ". That rows are equal by nature, and that nobody copied one, is the word of who asked; neither "
+            "how often they are nor, where these are kept, their labels are against it (a few copies pass)"
+        )
     if not scored.complete:
         said += (
             ". Something in the model came to the fit as it was (frozen): on which rows it was fitted is not "

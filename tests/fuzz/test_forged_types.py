@@ -42,7 +42,7 @@ UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost._store.Lock",
     "subprocess.Popen",
     "tailboost.checkpoints._Kept", "tailboost.checkpoints.Checkpoints", "joblib.memory.Memory", "numpy.load",
-    "tailboost.dask._kept.KeptModels", "tailboost.cli._models.StoredModel",
+    "tailboost.dask._tally.Tally", "tailboost.cli._models.StoredModel",
     "tailboost.validation.CrossFitted",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip

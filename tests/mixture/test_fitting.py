@@ -13,6 +13,7 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners._forest import TableForest
 from tailboost.learners._table import OpenTable
 from tailboost.mixture._fitting import fit_models
+from tailboost.mixture._robust import default_estimators
 from tailboost.validation import Split
 
 
@@ -129,7 +130,7 @@ def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     save_model(mix, tmp_path / "model.skops")
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X), mix.predict(X))
     assert len(mix._judged.rows.y) == 75
-    alone = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1).fit(X, y)
+    alone = default_estimators()[0][1].fit(X, y)
     # Nothing is left of the folds: each knows a part of the past.
     np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)
 

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost._rows import Sketch, hash_rounded_rows, too_many
+from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, labels_too_alike, too_many
 from tailboost._typing import Ints
 from tailboost.classifiers._warn import warn_user
-from tailboost.data import Rows
+from tailboost.data import Rows, lots
 
 #: What rows that equal known ones are held for: copies that somebody made, or chance where values are few.
 EqualRows = Literal["copies", "natural"]
@@ -92,6 +92,10 @@ class KnownRows:
     def _checked(self, X: Any) -> Any:
         """Return a table in the form in which it was fitted on."""
 
+    def _rows_kept(self) -> Rows | None:
+        """Return rows that it was made on, with their labels and lots by content, where they are kept."""
+        return None
+
     def seen_share(self, X: Any) -> float:
         """Return the share of some rows that members were fitted on: errors on such rows say little.
 
@@ -163,6 +167,47 @@ class KnownRows:
         hashes = hash_rounded_rows(self._checked(X))
         known = [sketch.knows(hashes) for sketch in (self.seen_rows_, *self.chosen_rows_)]
         return np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
+
+    def refuse_unnatural(self, counts: Ints, X: Any = None, y: Ints | None = None) -> None:
+        """Raise if rows said to equal others by nature do so more often, or more alike, than these do.
+
+        More often: by four standard errors above the share of the rows of the fit (or of the choice) that
+        equal another one of them. More alike: if their labels agree with those of equal rows, where these
+        are kept with the classifier, more than in 999 of 1,000 draws.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (m, 2)
+            As from `count_known`.
+        X : array-like of shape (n, d), optional
+            The rows.
+        y : ndarray of shape (n,), optional
+            Their class numbers.
+
+        Raises
+        ------
+        SeenRowsError
+            Says by what the rows are copies.
+        """
+        for sketch, (known, sampled) in zip(
+            (self.seen_rows_, *self.chosen_rows_), counts.tolist(), strict=True
+        ):
+            if sketch.unnatural(known, sampled):
+                raise SeenRowsError(
+                    f"X: equal_rows='natural', but {known / sampled:.0%} of these rows equal rows that the "
+                    f"classifier was made on, of which only {sketch.repeated:.0%} equal one another: rows "
+                    "that repeat by nature do so everywhere, so that some of these are copies"
+                )
+        kept = self._rows_kept()
+        if y is None or kept is None or kept.lots is None:
+            return
+        contents = lots(hash_rows(self._checked(X))).astype(np.intp), kept.lots.astype(np.intp)
+        if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
+            raise SeenRowsError(
+                "X: equal_rows='natural', but these rows have the labels of the equal rows that the "
+                "classifier was made on more often than independent rows have (in 999 of 1,000 draws): they "
+                "are copies"
+            )
 
     def refuse_known(self, counts: Ints, name: str = "X") -> None:
         """Raise if the counts of `count_known` are above one in twenty.

@@ -73,6 +73,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         self.__dict__.pop("_guarantee", None)
         self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, about other shares
 
+    def _rows_kept(self) -> Rows:
+        return self.combiner_.pool.ledger.rows
+
     def _own_groups(self, rows: Rows) -> Rows:
         """Return rows with their groups numbered as the units of the fitted game."""
         return rows

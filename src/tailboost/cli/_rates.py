@@ -302,12 +302,18 @@ def stated_rates(classifier: Any, columns: Sequence[str]) -> list[Any]:
     passed on, of all rows, by class, and by group where there are columns of groups.
     """
     rate = rate_of(getattr(classifier, "objective", None))
-    stated = [*([] if rate is None else [rate]), *getattr(classifier, "limits", ())]
+    stated = [*([] if rate is None else [rate]), *stated_limits(classifier)]
     if can_defer(classifier):
         units = [None, "class", *(["group"] if columns else [])]
         about = [made(by) for made in (rates.answered_error, rates.deferred) for by in units]
         stated += [one for one in about if one not in map(rate_of, stated)]
     return stated
+
+
+def stated_limits(classifier: Any) -> Sequence[rates.Limit]:
+    """Return the limits that a classifier was fitted within."""
+    found: Sequence[rates.Limit] = getattr(classifier, "limits", ())
+    return found
 
 
 def measured_rates(

@@ -95,7 +95,9 @@ def certify(
     final, known = last_step(model), None
     if judged[0][1] is not None:
         known = np.sum([counts for _, counts, _ in judged], axis=0)
-        if equal_rows != "natural":
+        if equal_rows == "natural":
+            final.refuse_unnatural(known)
+        else:
             final.refuse_known(known)
     table = added([found for found, _, _ in judged])
     times = table[WEIGHT].to_numpy().astype(np.intp)

@@ -24,7 +24,7 @@ from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._docs import with_sections_of
-from tailboost.dask._worker import Tally, combined, taken_apart
+from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import Alike, GroupNames, Rows
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._members import Beside, Member, loss_of

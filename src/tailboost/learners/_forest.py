@@ -1,4 +1,4 @@
-"""Extremely randomised trees on the tables of the binned trees, grown once for all parts of a cross-fit."""
+"""Forests on the tables of the binned trees, grown once for all parts of a cross-fit."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._typing import Floats, Hashes, Ints, Mask
-from tailboost.learners._table import OpenTable, Table
+from tailboost.learners._table import BinnedReader, OpenTable, Table, cuts
 from tailboost.learners._threads import count_threads, predict_in_blocks, sklearn_threads
 
 N_TREES = 100
+# "auto" takes so many trees that they see about this many rows together, within these limits: where rows are
+# few, trees are cheap, and out of fold only a fifth or a third of them answers.
+ROWS_OF_ALL_TREES = 1_200_000
+FEWEST_TREES, MOST_TREES = 120, 240
+# Bins of a column for trees of best cuts, and the features that they look at: with fewer bins they grow twice
+# as fast as on values.
+CUT_BINS = 64
+CUT_FEATURES = "sqrt"
 # A tree sees at most about this many distinct rows. The time of a fit then no longer grows with the rows, and
 # the trees stay small enough to be asked quickly.
 MOST_ROWS = 20_000
@@ -44,20 +52,43 @@ SIGNIFICANT_BITS = 10
 
 
 class TableForest(ClassifierMixin, BaseEstimator):
-    """Extremely randomised trees on the tables that the binned trees take (categories, missing values)."""
+    """Forests of random or best cuts on the tables that the binned trees take (categories, missing values).
+
+    Parameters
+    ----------
+    n_trees : int or "auto"
+        Trees; "auto" takes more of them where rows are few, see `ROWS_OF_ALL_TREES`.
+    leaf_rows : float, optional
+        Least weight of a leaf in average rows; None depends on the rarest class, see `smallest_leaf`.
+    max_features : float or str
+        Features that trees of random cuts look at, as in scikit-learn.
+    best_cuts : float
+        Share of the trees that cut where impurity falls most, as random forests do, instead of at random, as
+        extremely randomised trees do. All of them see all rows, so that a row of weight 2 is the row twice.
+    prior : float
+        Share of the class shares in every answer: so few trees answer out of fold that they often say 0.
+    n_jobs : int, optional
+        The most threads.
+    random_state : int, optional
+        Seed of the trees.
+    """
 
     def __init__(
         self,
         *,
-        n_trees: int = N_TREES,
+        n_trees: int | str = N_TREES,
         leaf_rows: float | None = None,
         max_features: float | str = "sqrt",
+        best_cuts: float = 0.0,
+        prior: float = 0.0,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_trees = n_trees
         self.leaf_rows = leaf_rows
         self.max_features = max_features
+        self.best_cuts = best_cuts
+        self.prior = prior
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -66,7 +97,9 @@ class TableForest(ClassifierMixin, BaseEstimator):
         classes, index = np.unique(y, return_inverse=True)
         weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         session = ForestSession(self, OpenTable.of(X), index)
-        return self.with_trees(session.reader, session.batches(weight, None), classes)
+        return self.with_trees(
+            session.reader, session.batches(weight, None), classes, session.class_shares(weight, None)
+        )
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
@@ -74,7 +107,7 @@ class TableForest(ClassifierMixin, BaseEstimator):
         """Open rows that other learners read too, for any number of forests; see `protocols.TableLearner`."""
         return ForestSession(self, opened, y)
 
-    def with_trees(self, reader: Any, batches: list[ExtraTreesClassifier], classes: NDArray[Any]) -> Self:
+    def with_trees(self, reader: Any, batches: list[Any], classes: NDArray[Any], shares: Floats) -> Self:
         """Become the forest of these trees.
 
         Parameters
@@ -85,8 +118,10 @@ class TableForest(ClassifierMixin, BaseEstimator):
             Their classes are positions in ``classes``; they may lack some.
         classes : ndarray of shape (K,)
             The labels.
+        shares : ndarray of shape (K,)
+            Their shares in the rows.
         """
-        self.table_, self.batches_, self.classes_ = reader, batches, classes
+        self.table_, self.batches_, self.classes_, self.shares_ = reader, batches, classes, shares
         return self
 
     @property
@@ -99,7 +134,7 @@ class TableForest(ClassifierMixin, BaseEstimator):
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K).
 
-        A class's probability is the mean over the trees that saw the class.
+        A class's probability is the mean over the trees that saw the class, and by `prior` its share.
         """
 
         def ask(block: Table) -> NDArray[np.float64]:
@@ -120,6 +155,8 @@ class TableForest(ClassifierMixin, BaseEstimator):
             total /= np.maximum(seen, 1.0)
             if seen.min() < seen.max():
                 total /= total.sum(axis=1, keepdims=True)
+            if self.prior:
+                total += self.prior * (self.shares_ - total)
             answers = np.empty_like(total)
             answers[order] = total
             return answers
@@ -174,10 +211,9 @@ class ForestSession:
         classes: Ints | None = None,
     ) -> None:
         self.template, self.opened, self.reader = template, opened, opened.reader
-        self.n_trees = template.n_trees
         self.y, self.classes = np.asarray(y), None if classes is None else np.asarray(classes)
         self.part: Ints | None = None
-        self.grown: dict[int, list[ExtraTreesClassifier]] = {}
+        self.grown: dict[int, list[Any]] = {}
         self.grown_for: bytes = b""
 
     def leave_out(self, part: Ints) -> None:
@@ -191,11 +227,24 @@ class ForestSession:
         The seed is the template's, so that trees can be shared; ``seed`` is not used.
         """
         forest = TableForest(**self.template.get_params())
-        return forest.with_trees(
-            self.reader, self.batches(weight, rows), np.arange(int(self.y.max(initial=0)) + 1)
-        )
+        shares = self.class_shares(weight, rows)
+        return forest.with_trees(self.reader, self.batches(weight, rows), np.arange(len(shares)), shares)
 
-    def batches(self, weight: Floats, rows: Mask | None) -> list[ExtraTreesClassifier]:
+    @cached_property
+    def n_trees(self) -> int:
+        """How many trees a forest has."""
+        if isinstance(self.template.n_trees, str):
+            n_rows = len(np.unique(self.opened.hashes))
+            return int(np.clip(ROWS_OF_ALL_TREES // n_rows, FEWEST_TREES, MOST_TREES))
+        return self.template.n_trees
+
+    def class_shares(self, weight: Floats, rows: Mask | None) -> Floats:
+        """Return the classes' shares of the weight of some rows, shape (K,)."""
+        K, chosen = int(self.y.max(initial=0)) + 1, slice(None) if rows is None else rows
+        mass = np.bincount(self.y[chosen], weights=weight[chosen], minlength=K).astype(np.float64)
+        return mass / mass.sum()
+
+    def batches(self, weight: Floats, rows: Mask | None) -> list[Any]:
         """Return the trees of a forest, fitted in batches."""
         everything = np.ones(len(weight), dtype=bool)
         if self.part is None:
@@ -215,7 +264,7 @@ class ForestSession:
                 self.grown[j] = self._grow(weight, self.part != j, n_trees[j], j)
         return [batch for j in wanted for batch in self.grown[j]]
 
-    def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[ExtraTreesClassifier]:
+    def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[Any]:
         """Grow trees on those rows that have weight; ``number`` tells the parts' random numbers apart."""
         kept = np.flatnonzero(rows & (weight > 0.0))
         stratum, place, size = self._places
@@ -233,23 +282,31 @@ class ForestSession:
             own = weight[index]
             if n_batches > 1 or self.classes is not None:
                 own = reweighed(own, strata[index], mass)
-            batches.append(self._batch(index, own, n, (number, b)))
+            batches += self._batch(index, own, n, (number, b))
         return batches
 
-    def _batch(self, index: Ints, weight: Floats, n_trees: int, number: tuple[int, int]) -> Any:
-        given = self.template.random_state
+    def _batch(self, index: Ints, weight: Floats, n_trees: int, number: tuple[int, int]) -> list[Any]:
+        template, given = self.template, self.template.random_state
         seed = np.random.SeedSequence([0 if given is None else int(given), *number]).generate_state(1)
-        y, table = self.y[index], self.opened.table[index]
-        leaf = smallest_leaf(self.opened.hashes[index], y, self.template.leaf_rows)
-        forest = ExtraTreesClassifier(
-            n_trees,
-            min_weight_fraction_leaf=leaf,
-            max_features=self.template.max_features,
-            random_state=int(seed[0] >> 1),
-        )
-        with sklearn_threads(count_threads(self.template.n_jobs, self.opened.table.shape)):
-            forest.fit(table, y, weight)
-        return forest
+        y, leaf = self.y[index], smallest_leaf(self.opened.hashes[index], self.y[index], template.leaf_rows)
+        common = {"min_weight_fraction_leaf": leaf, "random_state": int(seed[0] >> 1)}
+        n_best = 0 if sp.issparse(self.opened.table) else round(template.best_cuts * n_trees)
+        forests = []
+        with sklearn_threads(count_threads(template.n_jobs, self.opened.table.shape)):
+            if n_best < n_trees:
+                forest = ExtraTreesClassifier(n_trees - n_best, max_features=template.max_features, **common)
+                forests.append(forest.fit(self.opened.table[index], y, weight))
+            if n_best:
+                best = RandomForestClassifier(n_best, bootstrap=False, max_features=CUT_FEATURES, **common)
+                best.fit(self._bins.bins(self.opened.table[index]), y, weight)
+                for tree in best.estimators_:
+                    _cut_values(tree.tree_, self._bins.cuts)
+                forests.append(best)
+        return forests
+
+    @cached_property
+    def _bins(self) -> BinnedReader:
+        return BinnedReader(self.reader, cuts(self.opened.table, CUT_BINS, self.opened.hashes))
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints, Ints]:
@@ -267,6 +324,16 @@ class ForestSession:
         place = np.empty(len(order), dtype=np.intp)
         place[order] = np.cumsum(another) - 1
         return stratum, place - (np.cumsum(size) - size)[stratum], size
+
+
+def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:
+    """Make a tree of numbers of bins one of values: "bin ≤ b" is "value < the cut above bin b"."""
+    for j, own in enumerate(cuts):
+        # An infinite threshold parts missing values from all others.
+        nodes = np.flatnonzero((tree.feature == j) & np.isfinite(tree.threshold))
+        if len(nodes):
+            above = own[tree.threshold[nodes].astype(np.intp)]
+            tree.threshold[nodes] = np.nextafter(above, np.float32(-np.inf))
 
 
 def _shares(tree: Any, rows: Table) -> Floats:

@@ -22,6 +22,7 @@ from tailboost.classifiers._randomized import RandomizedClassifier, logs
 from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.data import GroupNames, batches, take
 from tailboost.mixture._members import GROUPS_NEEDED, name_of
+from tailboost.mixture._rule import Rule
 from tailboost.mixture._tables import LogTable, Models
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,6 +67,13 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def members_(self) -> list[str]:
         """What each member is."""
         return [name_of(member, self.classes_) for member in self.ensemble_.members]
+
+    @property
+    def rule_(self) -> Rule:
+        """What decides: the models used, the weights of their probabilities, prices by class and group."""
+        check_is_fitted(self)
+        groups = self._group_names.values[0].tolist() if self.by_group else None
+        return Rule.of(self.ensemble_, self.classes_, groups)
 
     def _shares(self, table: LogTable) -> Floats:
         """Return each label's share, ties settled, from log-probabilities of the models that have a share."""

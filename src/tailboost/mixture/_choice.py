@@ -478,6 +478,8 @@ class ProbabilityMixture(MixtureAnswers):
                 )
             if rated is None and stated.needs_costs and costs is None:
                 raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
+            if rated is not None:  # what this choice adds is not this classifier's
+                rated = replace(rated, pool=rated.pool.copy())
             new._settle_by_rates(stated, judged, table, costs, rated)
         new._warn()
         return new

@@ -13,6 +13,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships, unit_name
 from tailboost.combiners.ledger import chances_by_margin
 from tailboost.data import Rows
+from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
@@ -52,6 +53,11 @@ class Shifted:
     def margins(self, table: LogTable, y: Ints) -> Floats:
         """Return by how much the score of the right class is above all others, shape (n,)."""
         return margins_of(table[self.source] + self.shift, y)
+
+    def as_part(self) -> RulePart:
+        """Return what it does as numbers."""
+        weights, offsets = log_weights(self.table_, self.source)
+        return RulePart(1.0, weights, offsets, [(-np.diag(np.exp(self.shift))).tolist()])
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -112,6 +118,10 @@ class Tempered:
         """Return the shares of the classes, shape (n, K)."""
         return np.asarray(softmax(self.power * table[self.source], axis=1))
 
+    def as_part(self) -> RulePart:
+        """Return what it does as numbers."""
+        return RulePart(1.0, *log_weights(self.table_, self.source), power=self.power)
+
     def predict(self, X: Any) -> Ints:
         """Return the class numbers with the largest shares, shape (n,)."""
         return self.table_.transform(X)[self.source].argmax(axis=1)
@@ -136,6 +146,12 @@ class Constant:
     def predict_table(self, table: LogTable) -> Ints:
         """Return class numbers, shape (n,)."""
         return np.full(table.n_rows, self.answer, dtype=np.intp)
+
+    def as_part(self) -> RulePart:
+        """Return what it does as numbers."""
+        K = self.table_.n_classes
+        charged = [[float(k != self.answer) for k in range(K)]] * K
+        return RulePart(1.0, {}, [0.0] * K, [charged])
 
     def margins(self, table: LogTable, y: Ints) -> Floats:
         """Return ±∞: nothing is near to another answer, shape (n,)."""

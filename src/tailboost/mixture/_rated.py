@@ -12,7 +12,9 @@ from scipy.special import logsumexp
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.data import GroupNames, Rows
 from tailboost.mixture._pool import sources
+from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_limits, error, largest
 from tailboost.thresholds import (
     Belief,
@@ -45,13 +47,8 @@ MOST_SOURCES = 2
 # Pseudo-rows by which counts of few rows are doubted, for each of the mixture's shrinkage.
 DOUBT = 3.0
 
-
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
-
-
-class InfeasibleLimitsError(ValueError):
-    """Limits that no mixture of decision rules keeps together on the rows of the choice."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +205,15 @@ class Priced:
             return np.zeros(table.n_rows, dtype=bool)
         passed: Mask = decide(self._charged(table)) == K
         return passed
+
+    def as_part(self) -> RulePart:
+        """Return what it does as numbers."""
+        K, belief = self.belief.n_classes, self.belief
+        by_group = self.rule.prices.reshape(K, len(belief.combinations), -1).transpose(1, 0, 2)
+        if self.rule.is_constant:
+            return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=belief.infers)
+        weights, offsets = log_weights(self.table_, self.score)
+        return RulePart(1.0, weights, offsets, by_group.tolist(), inferred=belief.infers)
 
     @property
     def defers(self) -> bool:

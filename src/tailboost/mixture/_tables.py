@@ -43,6 +43,10 @@ class Averaging(Protocol):
         """Their weights."""
 
     @property
+    def offset(self) -> Floats:
+        """What is added for each class."""
+
+    @property
     def asked(self) -> Ints:
         """Numbers of the models that it takes."""
 

@@ -333,6 +333,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
     **_names("tailboost.certificates", "Certificate", "CertifiedBound"),
+    **_names("tailboost.rate_bounds", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.combiners.additive_guarantee", "AdditiveGuarantee", "Cost"),
     **_names("tailboost.combiners.elsewhere", "Elsewhere", "UnitEstimates"),

@@ -21,6 +21,7 @@ from tailboost.rates._make import (
 )
 from tailboost.rates._measure import Answered as Answered
 from tailboost.rates._measure import measure
+from tailboost.rates._objective import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates._objective import Largest, Spread
 from tailboost.rates._objective import Objective as Objective
 from tailboost.rates._objective import checked_limits as checked_limits

@@ -55,6 +55,10 @@ class Pool:
         self.__dict__.update(state)
         self._number = {}
 
+    def copy(self) -> Pool:
+        """Return a pool of the same members, to which others may be added."""
+        return Pool(self.table, list(self.members), list(self.tallies), dict(self._number))
+
     def add(self, member: Member) -> int:
         """Return the number of a member that answers as this one does, which is new or was there."""
         if not self._number:  # as it is in a pool that was stored
