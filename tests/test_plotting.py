@@ -18,8 +18,8 @@ import tailboost as tb
 from tailboost import metrics, plotting
 from tailboost.plotting import (
     ClassErrorDisplay,
-    DeferralDisplay,
     CVaRCurveDisplay,
+    DeferralDisplay,
     TradeOffDisplay,
     WeightTrajectoryDisplay,
     WorstCaseDisplay,
