@@ -461,24 +461,29 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     points = list(calibration._tightened(mix, mix.limits))
     monkeypatch.setattr(calibration, "_tightened", lambda model, limits: (copy.copy(p) for p in points))
     X, y, groups = rows(200_000, 99)
-    broken = {}
+    errors, passed = [], []
     for point in points:
         seen = {"groups": groups, "deferred": point.defers(X)}
-        errors = rates.measure(rates.answered_error(by="class"), y, point.predict(X), **seen)
-        passed = rates.measure(rates.deferred(by="sex"), y, point.predict(X), **seen)
-        broken[id(point.ensemble_)] = max(errors.values()) > 0.15 or max(passed.values()) > 0.25
-    times, false, found = 2000, 0, 0
+        both = (rates.answered_error(by="class"), rates.deferred(by="sex"))
+        for rate, found in zip(both, (errors, passed), strict=True):
+            found.append(max(rates.measure(rate, y, point.predict(X), **seen).values()))
+    # The hardest case: one of the points breaks a limit by next to nothing.
+    target = sorted(errors)[len(errors) // 2]
+    limits = [rates.answered_error(by="class") <= target - 1e-4, rates.deferred(by="sex") <= 0.25]
+    broken = {
+        id(point.ensemble_): error > target - 1e-4 or share > 0.25
+        for point, error, share in zip(points, errors, passed, strict=True)
+    }
+    times, false, certified = 2000, 0, 0
     for seed in range(times):
-        cal = rows(2500, 30_000 + seed)
+        cal = rows(1500, 30_000 + seed)
         try:
-            point = tb.calibrate(copy.copy(mix), cal[0], cal[1], groups=cal[2])
+            point = tb.calibrate(copy.copy(mix), cal[0], cal[1], limits=limits, groups=cal[2])
         except tb.NotCertifiedError:
             continue
-        found += 1
+        certified += 1
         false += broken[id(point.ensemble_)]
     assert any(broken.values())
-    assert found
+    assert certified > times / 10
     assert false / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)
-    print(
-        f"{false} of {times} false, {found} certified, {sum(broken.values())} of {len(points)} points broken"
-    )
+    print(f"{false} of {times} false, {certified} certified")
