@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rate_bounds import limit_bounds, rate_bounds
 from tailboost.rates import Answered
+from tailboost.statements.rate_bounds import limit_bounds, rate_bounds
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
@@ -455,7 +455,7 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     them."""
     import copy
 
-    from tailboost import calibration
+    from tailboost.statements import calibration
 
     mix, rows = queue
     points = list(calibration._tightened(mix, mix.limits))

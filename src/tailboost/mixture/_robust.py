@@ -18,8 +18,8 @@ from tailboost._checks import n_rows_of, numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import (
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import (
     ValidationRows,
     check_group_arguments,
     check_validation,
@@ -27,11 +27,10 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
-from tailboost.classifiers._known_rows import holds_fitted, noting_seen
-from tailboost.classifiers._parameters import naming_near
+from tailboost.classifiers.parameters import naming_near
 from tailboost.data import Problem, Rows, take
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners._forest import TableForest
+from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
@@ -39,6 +38,7 @@ from tailboost.mixture._fitting import MOST_PARTS, check_estimators, fit_models
 from tailboost.mixture._rated import costs_of
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
+from tailboost.statements.known_rows import holds_fitted, noting_seen
 from tailboost.targets import restored, storable
 from tailboost.validation import N_FOLDS
 
@@ -49,10 +49,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     Everything is a function of the models' class probabilities on rows that they were not fitted on. Each
     model, and a learned average of their log-probabilities [4]_, gives members to a pool: its answers, its
-    answers under shifted class weights (``argmax_k log p_k + s_k``, [1]_, [2]_, the shifts played by Hedge on
-    the errors of the classes or groups), for a CVaR draws from its probabilities and their powers, and the
-    constants. The best member within the budget then answers; where members may share λ, as for a CVaR, an
-    exact linear program chooses the shares, and few of them get any.
+    answers under weights of the classes, or of the classes in each group (``argmax_a Σ_s p(s|x) Q[s, a]``,
+    [1]_, [2]_, the prices Q played by Hedge on the errors of the units), for a CVaR draws from its
+    probabilities and their powers, and the constants. The best member within the budget then answers; where
+    members may share λ, as for a CVaR, an exact linear program chooses the shares, and few of them get any.
+
+    A group that is not told where it answers is inferred: p(group | x, class) is learned from the features,
+    out of fold, or from the models' probabilities where there are no features, as in `from_probabilities`,
+    in `reweight` to units that were not asked for before, and for images and tables of over 1,000 columns.
 
     Parameters
     ----------
@@ -68,8 +72,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         of a family. None is "worst_class", and with limits the mean error.
     limits : list of Limit, default=()
         What has to hold, from `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``.
-        With limits, or a rate as the objective, thresholds are found by column generation on tallies of the
-        rows, and groups that are not told are inferred from the features, out of fold.
+        With limits, or another rate than the largest error of a class, group or cell, thresholds are found by
+        column generation on tallies of the rows.
     alpha : float in (0, 1], optional
         Tail mass of the CVaR; needed for "cvar", without meaning else.
     max_error : float or dict, optional
@@ -111,7 +115,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         shares for a CVaR and where ``shares=True``: there a draw gains what no member has alone.
     by_group : bool, default=False
         Whether answers may depend on the group, for "worst_group" and "worst_cell" over one column of groups:
-        each group then has a member of its own, and `predict` takes ``groups``. Where the group may not
+        each group then has prices of its own, and `predict` takes ``groups``. Where the group may not
         count in a decision, by law or otherwise, leave it False.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
@@ -141,8 +145,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         the gap is about the largest error drawn towards the mean, on the rows of the choice, and says how
         much lower members that share λ could bring that. With ``max_error`` it is the gap of the trade-off.
     rates_ : RateTable or None
-        Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
-        them by a choice on the other, its 95 % interval, and the limit.
+        Each rate that is made small or limited, by unit, on the rows of the choice, with an estimate on each
+        half of them by a choice on the other, its 95 % interval, and the limit; None for a CVaR.
     limits_met_ : bool or None
         Whether all limits are kept on the rows of the choice; None without limits.
     objective_ : Objective
@@ -400,17 +404,19 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
         )
         judged = self._learned(judged)
-        if stated is None:
-            self._settle(judged)
-        elif problem.validation is not None:
+        if problem.validation is not None:
             given = judged.rows.given
             used = None if given is None else given.index
             known = costs_of(costs_val, n_rows_of(X_val), len(self.classes_), used)
-            self._settle_by_rates(stated, judged, problem.validation[0], known)
+            features = problem.validation[0]
         else:
             places = _places(problem, judged.rows)
             known = None if costs is None else costs[places]
-            self._settle_by_rates(stated, judged, take(problem.X, places), known)
+            features = take(problem.X, places)
+        if stated is None:
+            self._settle(judged, X=features)
+        else:
+            self._settle_by_rates(stated, judged, features, known)
         self._warn()
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
