@@ -82,7 +82,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         does the one that is least beyond it. A dict names units, None stands for the rest.
     mean_budget : float in [0, 1], optional
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on; or that
-        of a member whose difference from the best is within one standard error: what is tied is free.
+        of a member whose difference from the best is within one standard error: what is tied is free. Where
+        rows may be passed on, the best is the least mean error of rules that pass on as many.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         Rows on which λ is chosen. An int is that many folds: out-of-fold probabilities of all rows; a float
         is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row

@@ -208,8 +208,7 @@ def _at_its_level(
     """
     growth = solve(program)
     for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
-        read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[0] for i in growth.numbers])
-        level = program.value(read)
+        level = program.value(_solution(pool, growth, reading)[0])
         if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
             break
         program = program.at(level)
@@ -240,9 +239,15 @@ def _within(
     least = min(float(mean.values(reading.of(pool.tallies[i])[1])[0]) for i in seeds)
     if program.strata.defers:
         growth = _solved(pool, _passing_on(program), reading)
-        read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[1] for i in growth.numbers])
-        least = min(least, float(mean.values(read)[0]))
+        least = min(least, float(mean.values(_solution(pool, growth, reading)[1])[0]))
     return program.with_bound(error() <= min(1.0, least + mean_budget))
+
+
+def _solution(pool: Pool, growth: Growth, reading: Reading) -> Floats:
+    """Return the tally of the solution, as read for the objective and for limits, shape (2, W, A)."""
+    used = np.flatnonzero(growth.solved.weights > 0).tolist()
+    tallies = [reading.of(pool.tallies[growth.numbers[i]]) for i in used]
+    return mixed(growth.solved.weights[used], tallies)
 
 
 def _passing_on(program: Program) -> Program:
