@@ -13,8 +13,8 @@ for needed in ("typer", "rich", "jinja2"):
 from typer.testing import CliRunner
 
 from tailboost import RobustMixtureClassifier, cli, rates
-from tailboost.datasets._files import read_raw
-from tailboost.persistence import load_model
+from tailboost.datasets.files import read_raw
+from tailboost.storage import load_model
 
 LIMIT = "gap(selected(yes, by=sex)) <= 12%"
 
@@ -192,3 +192,17 @@ def test_the_trade_off_of_two_rates(files, model):
 def test_a_file_is_predicted_and_decided_on(files, model):
     done("predict", model, files / "fresh.csv", "--out", files / "a.csv")
     assert set(pd.read_csv(files / "a.csv").prediction) == {"yes", "no"}
+
+
+def test_certify_bounds_the_limits_of_the_fit_and_rates_asked_for(files, model):
+    said = json.loads(done("certify", model, files / "fresh.csv", "--json").stdout)
+    own = done("certify", model, files / "fresh.csv").stdout
+    assert [line["target"] for line in said["rates"]] == [None, None, None, 0.12, 0.5]
+    assert "≤ 0.12" in own
+    asked = ["--rate", "precision(yes) >= .6", "--rate", "cost()", "--costs", files / "amounts.csv"]
+    both = json.loads(
+        done("certify", model, files / "fresh.csv", *asked, "--cost-range", "0,40", "--json").stdout
+    )
+    assert [line["rate"] for line in both["rates"]] == ["precision('yes')", "cost()"]
+    assert "cost_range" in refused("certify", model, files / "fresh.csv", *asked)
+    assert "two numbers" in refused("certify", model, files / "fresh.csv", "--cost-range", "1")

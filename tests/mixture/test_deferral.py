@@ -1,6 +1,7 @@
 """Rows passed on to a person: the same ones wherever a rule is asked, and what is said of them."""
 
 import pickle
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -124,3 +125,33 @@ def test_weights_are_rows():
     assert (weighted.defers_from(P) == repeated.defers_from(P)).mean() > 0.99
     seen = np.average(weighted.defers_from(P), weights=w)
     assert seen == pytest.approx(0.1, abs=3e-3)
+
+
+def test_a_limit_prints_the_price_at_which_costs_give_the_same_rule():
+    limited = judged(objective="error", limits=[rates.deferred() <= 0.1])
+    [line] = [line for line in limited.rates_ if line.limit]
+    assert 0 < line.price < 1
+    assert f"{line.price:.3g}" in str(limited.rates_)
+    costs = np.column_stack([1.0 - np.eye(3), np.full(3, line.price)])
+    priced = judged(objective=rates.cost(costs))
+    assert priced.can_defer
+    assert (priced.defers_from(P) == limited.defers_from(P)).mean() >= 0.95
+    assert "price" not in str(priced.rates_)
+
+
+def test_on_noise_it_is_said_that_nobody_gains():
+    """Nothing tells the labels: what is passed on would be answered no worse than the rest."""
+    said = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        y, q = rng.integers(2, size=800), rng.uniform(0.3, 0.7, 800)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            RobustMixtureClassifier.from_probabilities(
+                {"m": np.c_[1 - q, q]}, y, objective="error", limits=[rates.deferred() <= 0.05]
+            )
+        said += any("gains nothing beyond chance" in str(warning.message) for warning in caught)
+    assert said >= 5
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="passing rows on gains nothing")
+        judged(objective="error", limits=[rates.deferred() <= 0.1])

@@ -225,6 +225,17 @@ def test_it_is_cloned_pickled_saved_and_set(tmp_path):
     assert "largest(miss('yes'" in repr(mix)
 
 
+def test_another_choice_leaves_the_classifier_as_it_was():
+    mix = judged(limits=[PARITY])
+    before, size = pickle.dumps(mix), len(mix._rated.pool.members)
+    limits = [rates.gap(SELECTED) <= 0.01, rates.miss("yes") <= 0.3]
+    first = mix.reweight(limits=limits)
+    mix.reweight(limits=[rates.selected("yes") <= 0.2])
+    assert len(mix._rated.pool.members) == size
+    assert pickle.dumps(mix) == before
+    assert str(mix.reweight(limits=limits).rates_) == str(first.rates_)
+
+
 def test_the_trade_off_of_two_rates():
     mix = judged(limits=[PARITY])
     curve = mix.tradeoff(rates.largest(rates.error(by="sex")), rates.error(), n_points=4)

@@ -11,6 +11,11 @@ import numpy as np
 from tailboost._typing import Floats
 from tailboost.rates._rate import GAP, RATIO, Limit, Rate
 
+
+class InfeasibleLimitsError(ValueError):
+    """Limits that no mixture of decision rules keeps together on the rows of the choice."""
+
+
 # More than any cost.
 ALL_COSTS = 1e12
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates import Objective, error
+from tailboost.thresholds._games import play
 from tailboost.thresholds._program import SLACK, Master, Program, Solved, mixed
 from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, contrasts, decide
 
@@ -27,8 +29,8 @@ POLISHED, FACTORS = 12, (0.5, 0.8, 1.25, 2.0)
 IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 3, 0.25
 # Levels of a ratio that are tried, and how near the next one ends the trials.
 LEVELS, SAME_LEVEL = 8, 1e-5
-# Rounds and rate of the player whose iterates seed the pool, and the prices of the mean error beside it.
-HEDGE_ROUNDS, HEDGE_RATE, HEDGE_PRICES = 20, 1.0, (0.0, 0.5)
+# Rounds of the player whose iterates seed the pool, and the prices of the mean error beside it.
+SEED_ROUNDS, SEED_PRICES = 20, (0.0, 0.5)
 
 
 @dataclass
@@ -55,6 +57,10 @@ class Pool:
         self.__dict__.update(state)
         self._number = {}
 
+    def copy(self) -> Pool:
+        """Return a pool of the same members, to which others may be added."""
+        return Pool(self.table, list(self.members), list(self.tallies), dict(self._number))
+
     def add(self, member: Member) -> int:
         """Return the number of a member that answers as this one does, which is new or was there."""
         if not self._number:  # as it is in a pool that was stored
@@ -69,17 +75,18 @@ class Pool:
 
     def _key(self, actions: Ints) -> bytes:
         few = self.table.strata.n_actions == 2
-        return (np.packbits(actions) if few else actions.astype(np.uint16)).tobytes()
+        said = np.packbits(actions) if few else actions.astype(np.uint16)
+        return blake2b(said.tobytes(), digest_size=16).digest()
 
-    def seed(self, sources: Sequence[int]) -> list[int]:
-        """Add what the sources answer by themselves, and the constants; return their numbers."""
+    def seed(self, sources: Sequence[int], constants: bool = True) -> list[int]:
+        """Add what the sources answer by themselves, and the constants if wanted; return their numbers."""
         strata = self.table.strata
         plain = error().terms(strata).linear[0][: len(strata.mass)]
         if strata.defers:
             plain = plain.copy()
             plain[:, -1] = 2.0 * np.abs(plain).max()
         numbers = [self.add(Member.of(source, plain)) for source in sources]
-        for a in range(strata.n_actions):
+        for a in range(strata.n_actions if constants else 0):
             prices = np.zeros((len(strata.mass), strata.n_actions))
             if a == strata.n_classes:  # who passes every row on still says the labels of the belief
                 prices = plain.copy()
@@ -154,7 +161,8 @@ def grow(
     small = _thinned(pool, EXPECTED_ROWS)
     seeds = small.seed(sources)[: len(sources)]
     if program.objective.worst:
-        _play(small, program, sources[0])
+        over = program.over(small.table.strata)
+        play(small, over, sources[0], prices=SEED_PRICES, rounds=SEED_ROUNDS, kept=SEED_ROUNDS)
     believed = Reading.believed(len(pool.table.strata.mass))
     within = program.over(small.table.strata)
     if mean_budget is not None and program.strata.defers:
@@ -276,24 +284,6 @@ def _thinned(pool: Pool, most: int) -> Pool:
     for member in pool.members:
         thin.add(member)
     return thin
-
-
-def _play(pool: Pool, program: Program, source: int) -> None:
-    """Add best answers to what Hedge plays on the units of a largest rate, at several prices of the mean."""
-    rows = program.matrix[program.of == -1]
-    shape = (-1, program.strata.n_actions)
-    n_strata = len(program.strata.mass)
-    mean = error().terms(program.strata).linear[0].reshape(shape)[:n_strata]
-    for price in HEDGE_PRICES:
-        scores = np.zeros(len(rows))
-        for _ in range(HEDGE_ROUNDS):
-            w = np.exp(scores - scores.max())
-            w /= w.sum()
-            duals = np.zeros(len(program.of))
-            duals[program.of == -1] = w
-            prices = (1.0 - price) * program.prices(duals) + price * mean
-            number = pool.add(Member.of(source, prices * pool.table.correction(source)[:, None]))
-            scores += HEDGE_RATE * (rows @ pool.tallies[number].counted.ravel())
 
 
 class _Growing:
