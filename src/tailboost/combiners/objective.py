@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.integrate import trapezoid
-from scipy.special import ndtr
 
+from tailboost._largest import expected_largest
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
 from tailboost.combiners.ledger import LOSS_DECIMALS, Ledger
@@ -20,8 +19,6 @@ from tailboost.targets import SHRINKAGE
 
 # A unit with fewer different rows does not decide by itself whether a limit is kept.
 FEW_ROWS = 10
-# Of the integral for the expected largest error: points, how many deviations it reaches, the least of them.
-POINTS, TAILS, LEAST_DEVIATION = 65, 5.0, 1e-4
 
 
 class Tail(NamedTuple):
@@ -344,30 +341,6 @@ class WorstUnit:
     def __str__(self) -> str:
         beyond = "" if self.allowed is None else " beyond what it is allowed (max_error)"
         return f"largest expected loss of any {self.unit}{beyond}"
-
-
-def expected_largest(mean: Floats, deviation: Floats) -> Floats:
-    """Return the expectation of the largest of independent normal variables, for each row of them.
-
-    From ``E max = a + ∫_a (1 − Π_u Φ((x − μ_u)/σ_u)) dx`` with an a below which the largest hardly ever is.
-
-    Parameters
-    ----------
-    mean, deviation : ndarray of shape (T, m)
-        μ and σ ≥ 0.
-
-    Returns
-    -------
-    ndarray of shape (T,)
-    """
-    deviation = np.maximum(deviation, LEAST_DEVIATION)
-    low = (mean - TAILS * deviation).max(axis=1)
-    high = (mean + TAILS * deviation).max(axis=1)
-    x = np.linspace(low, high, POINTS)
-    below = np.ones_like(x)
-    for centre, spread in zip(mean.T, deviation.T, strict=True):
-        below *= ndtr((x - centre) / spread)
-    return np.asarray(low + trapezoid(1.0 - below, x, axis=0))
 
 
 def objective_named(name: Any, alpha: float | None) -> Objective:

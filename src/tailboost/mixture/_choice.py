@@ -598,13 +598,14 @@ class ProbabilityMixture(MixtureAnswers):
 
     @property
     def rates_(self) -> RateTable | None:
-        """Every rate that is made small or limited, by unit; None for a CVaR."""
+        """Where rates were stated, each by unit; None without any."""
         check_is_fitted(self)
         if (outcome := self._outcome) is not None:
             return RateTable.of(
                 outcome.program, outcome.tally, outcome.elsewhere, self._rated.words, outcome.worth
             )
-        table = self.guarantee_.units
+        by_name = self.objective is None or isinstance(self.objective, str)
+        table = None if by_name else self.guarantee_.units
         if table is None:
             return None
         rate, lines = error(by=self._aim.units.kind), []
