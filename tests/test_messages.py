@@ -11,8 +11,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import metrics
-from tailboost.certificates import certify
 from tailboost.learners.named import named_learner
+from tailboost.statements.certificates import certify
 
 X, Y = noisy(0)
 SEX = np.where(np.arange(len(Y)) % 3, "f", "m")

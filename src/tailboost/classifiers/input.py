@@ -29,10 +29,10 @@ from tailboost._sparse import summed
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost._units import telling_features
+from tailboost._warn import warn_user
 from tailboost.classifiers._columns import learn_columns, read_columns
-from tailboost.classifiers._warn import warn_user
 from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
-from tailboost.learners._sklearn import FOR_FITTED, is_skorch, weight_parameter
+from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
 LIGHT = 0.01
