@@ -64,8 +64,9 @@ _MODULES = {
     "statements.certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
     " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
-    " OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning SeenRowsError SmallUnitsWarning"
-    " SoftMarginBoostClassifier TradeOff VadaBoostClassifier WorstClassBoostClassifier",
+    " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
+    " SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff VadaBoostClassifier"
+    " WorstClassBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",
@@ -95,6 +96,9 @@ def __getattr__(name: str) -> object:
     elif not name.startswith("_") and find_spec(f"tailboost.{name}"):
         found = import_module(f"tailboost.{name}")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # Of the packages the one with measures alone is looked through: loading all takes seconds.
+        there = not name.startswith("_") and hasattr(import_module("tailboost.metrics"), name)
+        hint = f"; it is tailboost.metrics.{name}" if there else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = found
     return found

@@ -75,8 +75,7 @@ def read_columns(frame: Any, known: Known) -> Any:
         Names columns with text for numbers, or with more than a tenth of categories that the fit had not.
     """
     read, changes = {}, []
-    for j, spellings in enumerate(known):
-        column, name = frame.iloc[:, j], frame.columns[j]
+    for j, (spellings, (name, column)) in enumerate(zip(known, frame.items(), strict=True)):
         kind = "category" if hasattr(column.dtype, "categories") else getattr(column.dtype, "kind", "O")
         if spellings is None and kind in ("m", "M", "c"):
             raise ValueError(f"X, column {name!r} held numbers in fit, and holds {column.dtype} here")

@@ -90,6 +90,11 @@ def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) ->
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
     final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
+    if not hasattr(final, "__sklearn_tags__"):
+        raise TypeError(
+            f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit from "
+            "sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator, in this order"
+        )
     if isinstance(final, FrozenEstimator):
         raise ValueError(
             f"estimator={estimator!r} is frozen, but a learner is fitted anew in every round. To make the "

@@ -304,7 +304,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.thresholds._belief", "Belief", "Calibration", "GroupModel"),
     **_names("tailboost.thresholds._choice", "Choice"),
     **_names("tailboost.thresholds._lines", "RateLine", "RateTable"),
-    **_names("tailboost.thresholds._pool", "Pool"),
+    **_names("tailboost.thresholds._members", "Pool"),
     **_names("tailboost.thresholds._program", "Program"),
     **_names("tailboost.thresholds._tally", "Member", "Reading", "Table", "Tally"),
     # -- classifiers
@@ -364,14 +364,9 @@ OURS: dict[str, Reviewed] = {
     **_names(
         "tailboost.mixture._members",
         "Beside",
-        "ByGroup",
-        "Constant",
         "Margins",
-        "Shifted",
-        "ShiftedByUnit",
         "Tempered",
     ),
-    **_names("tailboost.mixture._pool", "UnitModel"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
     **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
     # -- baselines
