@@ -72,10 +72,10 @@ def test_they_are_groups_of_a_classifier_and_of_new_rows():
     groups = cut.transform(frame)
     mix = tb.GroupDROBoostClassifier(n_estimators=2, random_state=0)
     mix.fit(X[fitted], y[fitted], groups=groups[fitted])
-    certificate = tb.certify(mix, X[fresh], y[fresh], groups=groups[fresh], rules=["predict"])
+    certificate = tb.certify(mix, X[fresh], y[fresh], groups=groups[fresh])
     wrong = mix.predict(X[fresh]) != y[fresh]
     unknown = (groups["sex"] == "unknown").to_numpy()[fresh]
-    bound = certificate.bound("group", ("sex", "unknown"))
+    bound = certificate.bound("group", ("sex", "unknown"), "predict")
     assert bound.estimate == pytest.approx(wrong[unknown].mean())
 
 
