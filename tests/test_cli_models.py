@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 from tailboost import cli
 from tailboost.datasets import load_credit_default
-from tailboost.persistence import load_model, read_notes
 from tailboost.registry import METHODS
+from tailboost.storage import load_model, read_notes
 
 SECRET = "a secret for the tests, no other"
 
@@ -808,7 +808,7 @@ class TestNotes:
 
         from sklearn.tree import DecisionTreeClassifier
 
-        from tailboost.persistence import save_model
+        from tailboost.storage import save_model
 
         tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
         path = tmp_path / "t.model"
@@ -954,6 +954,19 @@ class TestPassingOn:
         text = done("evaluate", deferring, csv).stdout
         assert "if none were passed on" in text
         assert "error among the answered by class" in text
+
+    def test_curves_of_shares_passed_on(self, deferring, tmp_path):
+        call = (
+            "tradeoff", deferring, "--limited", "largest(answered_error(by=class))",
+            "--objective", "answered_error()", "--passed-on", "0", "--passed-on", "20%",
+        )  # fmt: skip
+        found = json.loads(done(*call, "--json", "--out", tmp_path / "c.csv").stdout)
+        assert [one["passed_on"] for one in found] == [0, 0.2]
+        assert min(found[1]["curve"]["objective"]) <= min(found[0]["curve"]["objective"])
+        written = pd.read_csv(tmp_path / "c.csv")
+        assert written["objective"].tolist() == [x for one in found for x in one["curve"]["objective"]]
+        says = refused("tradeoff", deferring, "--passed-on", "5%")
+        assert "--passed-on: only with --limited" in says
 
     @pytest.mark.filterwarnings("ignore")
     def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):

@@ -97,7 +97,7 @@ def test_a_mixture_answers_new_rows_by_the_average_it_learned(averages):
     assert ((0, 1) in sources) == averages
     if not averages:
         return
-    at = next(i for i, m in enumerate(mix.ensemble_.members) if m.source == (0, 1) and not m.shift.any())
+    at = next(i for i, m in enumerate(mix.ensemble_.members) if m.source == (0, 1))
     weights, _, _ = peer([np.log(P["a"]), np.log(P["b"])], y, np.ones(600))
     assert mix.members_[at] == f"{weights[0]:.2g} a + {weights[1]:.2g} b"
     scores = weights[0] * np.log(Q["a"]) + weights[1] * np.log(Q["b"]) + weights[2:]

@@ -15,8 +15,8 @@ from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.classifiers._base import FitInterruptedWarning
 from tailboost.data import Problem
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners._forest import TableForest
-from tailboost.learners._table import OpenTable
+from tailboost.learners.forest import TableForest
+from tailboost.learners.table import OpenTable
 from tailboost.mixture._fitting import fit_models
 from tailboost.mixture._robust import default_estimators
 from tailboost.validation import Split

@@ -27,7 +27,7 @@ from tailboost.dask._docs import with_sections_of
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import Alike, GroupNames, Rows
 from tailboost.mixture._aim import Aim
-from tailboost.mixture._members import Beside, Member, loss_of
+from tailboost.mixture._members import Beside, loss_of
 from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
 from tailboost.solvers import BitLosses, count_patterns
 from tailboost.solvers.bits import DenseLosses
@@ -54,8 +54,10 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     Of more rows they are made on a sample of so many, which holds the small combinations of class and group
     whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
     the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a threshold add to
-    a count, where one member is chosen, is estimated on that sample. Halves of the rows, for
-    `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on one machine.
+    a count, where one member is chosen, is estimated on that sample. Groups that are not told are inferred
+    from the probabilities by a model of the sample, which on its own rows is surer than on others. Halves of
+    the rows, for `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on
+    one machine.
 
     {{parameters}}
 
@@ -147,7 +149,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     def _refuse_sharing(self) -> None:
         if self._stated is not None:
             raise ValueError("limits and rates are not available on a cluster yet: choose on rows in memory")
-        over_rows = self.objective == "cvar"
+        over_rows = self._objective_name == "cvar"
         if self.shares is True or (self.shares == "auto" and over_rows):
             raise ValueError(
                 f"shares={self.shares!r} is not available on a cluster with objective={self.objective!r}: "
@@ -176,7 +178,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         sample = self._learned(sample)
         reader = replace(reader, models=sample.models)
         sampled = aim.rows(sample.rows)
-        members, chances = self._members(aim, sample, sampled), None
+        (members, sample), chances = self._members(aim, sample), None
         if aim.over_units:
             sums = table.folded(partial(_sums, reader, members, tally.keys), _added)
             losses: Any = DenseLosses(sums[:-1] / sums[-1])
@@ -352,7 +354,7 @@ class _Reader:
     def radices(self) -> list[int]:
         """Numbers of classes and, for each column of groups that matters, of groups."""
         K, mix = len(self.mix.classes_), self.mix
-        if mix.objective not in ("worst_group", "worst_cell"):
+        if mix._objective_name not in ("worst_group", "worst_cell"):
             return [K]
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
@@ -521,7 +523,7 @@ def _look(reader: _Reader, *columns: Any) -> Seen | None:
     return Seen.merged([Seen(tally, keys // 2, block.hashes, block.logs, totals)])
 
 
-def _sums(reader: _Reader, members: list[Member], keys: Ints, *columns: Any) -> Floats | None:
+def _sums(reader: _Reader, members: list[Any], keys: Ints, *columns: Any) -> Floats | None:
     """Return the weight of the rows of each key on which each member errs, and last that of all rows."""
     block = reader.read(*columns)
     if block is None:
@@ -574,7 +576,7 @@ class Words:
         return cls(found.losses, found.groups, totals)
 
 
-def _words(reader: _Reader, members: list[Member], *columns: Any) -> Words | None:
+def _words(reader: _Reader, members: list[Any], *columns: Any) -> Words | None:
     block = reader.read(*columns)
     if block is None:
         return None

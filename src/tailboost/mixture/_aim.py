@@ -134,14 +134,15 @@ def check_parameters(mix: Any, groups: Any) -> None:
     if (stated := mix._stated) is not None:
         check_stated(mix, stated, groups)
         return
-    over_groups = mix.objective in ("worst_group", "worst_cell")
-    if mix.objective == "cvar" and mix.alpha is None:
+    name = mix._objective_name
+    over_groups = name in ("worst_group", "worst_cell")
+    if name == "cvar" and mix.alpha is None:
         raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
-    if mix.objective != "cvar" and mix.alpha is not None:
-        raise ValueError(f"alpha={mix.alpha!r} has no meaning with objective={mix._objective_name!r}")
-    if mix.objective == "cvar" and mix.max_error is not None:
+    if name != "cvar" and mix.alpha is not None:
+        raise ValueError(f"alpha={mix.alpha!r} has no meaning with objective={name!r}")
+    if name == "cvar" and mix.max_error is not None:
         raise ValueError("max_error has no meaning with objective='cvar'")
-    if mix.randomized is False and mix.objective == "cvar":
+    if mix.randomized is False and name == "cvar":
         raise ValueError(
             "randomized=False leaves one member, and its CVaR is its mean loss / alpha, or 1: for "
             "objective='cvar' members must share"
@@ -149,11 +150,10 @@ def check_parameters(mix: Any, groups: Any) -> None:
     if mix.randomized is False and mix.shares is True:
         raise ValueError("randomized=False has no meaning with shares=True, members that draw answers")
     if over_groups and groups is None:
-        raise ValueError(f"objective={mix._objective_name!r} needs groups")
+        raise ValueError(f"objective={name!r} needs groups")
     if mix.by_group and not over_groups:
         raise ValueError(
-            f"by_group=True has no meaning with objective={mix._objective_name!r}: it is for "
-            "'worst_group' and 'worst_cell'"
+            f"by_group=True has no meaning with objective={name!r}: it is for 'worst_group' and 'worst_cell'"
         )
 
 

@@ -15,38 +15,36 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost._units import group_uses, unit_name
-from tailboost.classifiers._input import (
+from tailboost._warn import warn_user
+from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
     labels_of,
     rows_given,
     take_names,
 )
-from tailboost.classifiers._known_rows import noting_seen
-from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
-from tailboost.classifiers._tradeoff import Source, TradeOff, trace
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.ensemble import MixtureEnsemble
-from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.limit import Wrong
-from tailboost.combiners.objective import WorstUnit
 from tailboost.combiners.pool import Pool
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._average import averaging
-from tailboost.mixture._by_group import members_by_group
-from tailboost.mixture._curve import RateCurve, curve
-from tailboost.mixture._members import SHOWN, Margins, losses_of
-from tailboost.mixture._pool import Kinds, members_of, sources
-from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of
+from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
+from tailboost.mixture._members import POWERS, SHOWN, Margins, Tempered, losses_of
+from tailboost.mixture._pool import Kinds, sources
+from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
 from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
-from tailboost.thresholds import ROUNDING, RateTable
+from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
+from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
+from tailboost.statements.known_rows import noting_seen
+from tailboost.statements.units import UnitTable
+from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -59,7 +57,6 @@ class ProbabilityMixture(MixtureAnswers):
     limits: Any
     _outcome: Outcome | None
     _rated: Rated
-    rates_: RateTable | None
     limits_met_: bool | None
     alpha: float | None
     max_error: Any
@@ -123,7 +120,7 @@ class ProbabilityMixture(MixtureAnswers):
 
     @property
     def _objective_name(self) -> str:
-        return "worst_class" if self.objective is None else str(self.objective)
+        return name_of(self.objective)
 
     def _learned(self, judged: Judged) -> Judged:
         """Return the judged rows with the averages of the models' probabilities learned on them."""
@@ -140,26 +137,27 @@ class ProbabilityMixture(MixtureAnswers):
             shrinkage=float(self.shrinkage),
         )
 
-    def _settle(self, judged: Judged | Tallied, same: Mixture | None = None, limited: bool = True) -> None:
+    def _settle(
+        self, judged: Judged | Tallied, same: Mixture | None = None, limited: bool = True, X: Any = None
+    ) -> None:
         """Make the pool, unless one of the same units on these rows is given, and choose λ.
 
-        Targets limit the choice, unless a point of the trade-off is asked for (``limited=False``).
+        Targets limit the choice, unless a point of the trade-off is asked for (``limited=False``). ``X`` are
+        the features of the rows, where they are there.
         """
         aim = self._aimed(judged.rows)
         if same is None:
             assert isinstance(judged, Judged)
-            rows = aim.rows(judged.rows)
-            members = self._members(aim, judged, rows)
-            self.combiner_ = self._mixture(aim, self._ledger(members, judged, rows), members)
+            members, judged = self._members(aim, judged, X)
+            self.combiner_ = self._mixture(aim, self._ledger(members, judged, aim.rows(judged.rows)), members)
         else:
             limit = aim.limit if limited else None
             self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget, limit=limit)
         self._judged, self._aim, self._outcome = judged, aim, None
-        self.rates_ = self.limits_met_ = None
         # Of one member the losses kept are those of `predict`.
         self.combiner_.keep_limit(self._wrong if self._sharing else None)
         self._set_ensemble()
-        self.units_ = self.unit_errors_ = self.bound_met_ = None
+        self.units_ = self.unit_errors_ = self.bound_met_ = self.limits_met_ = None
         if aim.over_units:
             rows = self.combiner_.pool.ledger.rows
             self.units_ = aim.units.names.tolist()
@@ -167,6 +165,7 @@ class ProbabilityMixture(MixtureAnswers):
             self.bound_met_ = aim.met(self.unit_errors_)
             if self.combiner_.excess > 0:
                 self.bound_met_ = False
+            self.limits_met_ = self.bound_met_
 
     def _settle_by_rates(
         self, stated: Stated, judged: Judged, X: Any, costs: Any, rated: Rated | None = None
@@ -213,10 +212,9 @@ class ProbabilityMixture(MixtureAnswers):
             choice.gap,
         )
         self.gap_ = choice.gap
-        self.rates_ = RateTable.of(
-            outcome.program, outcome.tally, outcome.elsewhere, rated.words, outcome.worth
-        )
-        self.limits_met_ = self.rates_.met
+        table = self.rates_
+        assert table is not None
+        self.limits_met_ = table.met
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         self.__dict__.pop("_guarantee", None)
 
@@ -230,7 +228,12 @@ class ProbabilityMixture(MixtureAnswers):
             limit = limits[number]
             values = limit.rate.terms(outcome.program.strata).values(outcome.tally)
             alone = not self._sharing and choice.drawn[number] <= ROUNDING
-            way = "; randomized=True, a draw among several rules, keeps it there" if alone else ""
+            way = (
+                f"; randomized=True, a draw among several rules, keeps it there, with {self.objective_} of "
+                f"{choice.bound:.4g} (this rule: {choice.value:.4g})"
+                if alone
+                else ""
+            )
             warn_user(
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
@@ -250,17 +253,22 @@ class ProbabilityMixture(MixtureAnswers):
                 f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
                 SmallUnitsWarning,
             )
+        said = {str(limit) for limit in limits if below_noise(limit, self._rated.table.strata) is not None}
         for line in table:
-            if line.unit == GAP and (line.high - line.low) / 2 > line.bound:
+            seen = line.value if np.isnan(line.estimate) else line.estimate
+            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
+            if noisy and line.limit not in said:
                 warn_user(
                     f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
                     f"{self._rated.words}; on fresh rows the gap may well be larger than the limit",
-                    SmallUnitsWarning,
+                    LimitBelowNoiseWarning,
                 )
 
-    def _warn(self) -> None:
-        """Warn of what the choice found."""
+    def _warn(self, *, forewarned: bool = False) -> None:
+        """Warn of what the choice found, and of limits below their noise unless that was said before."""
         if self._outcome is not None:
+            if not forewarned:
+                warn_of_noise(self._outcome.program.limits, self._rated.table.strata)
             self._warn_of_limits()
             return
         aim = self._aim
@@ -295,23 +303,23 @@ class ProbabilityMixture(MixtureAnswers):
         mixture.pool = Pool(ledger, [], list(members))
         return mixture
 
-    def _members(self, aim: Aim, judged: Judged, rows: Rows) -> list[Any]:
-        kinds, table = self._kinds(aim), judged.table
-        members = members_of(judged.models, table, rows, aim.index(rows), kinds)
-        if not self.by_group:
-            return members
-        assert judged.rows.groups is not None
-        assert isinstance(aim.objective, WorstUnit)
-        groups, names = judged.rows.groups, self.groups_.tolist()
-        if len(absent := np.setdiff1d(np.arange(len(names)), groups)):
-            raise ValueError(
-                f"by_group=True: {judged.rows.words} have no row of group(s) "
-                f"{[names[g] for g in absent]} to choose on"
-            )
-        return [
-            *members,
-            *members_by_group(members, judged.models, table, rows, groups, names, aim.objective, kinds),
-        ]
+    def _members(self, aim: Aim, judged: Judged, X: Any = None) -> tuple[list[Any], Judged]:
+        """Return the pool, and the judged rows with what their groups are believed to be."""
+        stated, kinds = Stated.units(self._objective_name), self._kinds(aim)
+        rated = Rated.of(
+            stated,
+            judged,
+            X,
+            self.classes_,
+            getattr(self, "_group_names", None),
+            told=self.by_group,
+            averages=bool(self.averages),
+            most_sources=None,
+        )
+        members: list[Any] = rated.thresholds(stated, kinds)
+        if kinds.shares:
+            members += [Tempered(judged.models, score, power) for score in rated.scores for power in POWERS]
+        return members, replace(judged, said=rated.said)
 
     @property
     def _sharing(self) -> bool:
@@ -324,7 +332,6 @@ class ProbabilityMixture(MixtureAnswers):
         return Kinds(
             int(self.n_thresholds),
             float(self.shrinkage),
-            bool(self.averages),
             bool(self.include_constants),
             not aim.over_units if self.shares == "auto" else bool(self.shares),
         )
@@ -398,58 +405,8 @@ class ProbabilityMixture(MixtureAnswers):
         """
         if not hasattr(self, "_rated"):  # kept also where limits contradicted each other
             check_is_fitted(self)
-        if self._stated is not None or limits is not None or Stated.of(objective, ()) is not None:
-            return self._reweighted(X, y, objective, limits, groups, costs, sample_weight, mean_budget)
-        name = objective or ("cvar" if alpha is not None else self._objective_name)
-        new = copy.copy(self)
-        new.objective, new.alpha = name, self.alpha if name == "cvar" and alpha is None else alpha
-        if name != self._objective_name:
-            new.max_error = None  # its names are those of other units
-        if mean_budget is not None:
-            new.mean_budget = mean_budget
-        if max_error is not None:
-            new.max_error = max_error
-        new._validate_params()
-        judged = self._judged
-        if rows_given("reweight", X, y, sample_weight=sample_weight):
-            if groups is not None:
-                new._name_groups(groups)
-            judged = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight")
-            if judged.models.fitted:
-                new.chosen_rows_ = (*self.chosen_rows_, Sketch.of_rows(self._checked(unpack(X, y)[0])))
-        elif groups is not None or name != self._objective_name:
-            judged = judged.kept()
-            if groups is not None:
-                judged = replace(judged, rows=new._with_groups(judged.rows, groups))
-        check_parameters(new, judged.rows.groups)
-        # On the same rows and for the same units the members are the same: only λ is chosen again.
-        same = judged is self._judged and name == self._objective_name
-        new._settle(judged, self.combiner_ if same else None)
-        if new.bound_met_ is False:
-            new._warn_of_missed()
-        return new
-
-    def _reweighted(
-        self,
-        X: Any,
-        y: Any,
-        objective: Any,
-        limits: Any,
-        groups: Any,
-        costs: Any,
-        sample_weight: Any,
-        mean_budget: float | None,
-    ) -> Self:
-        """Return a classifier with another choice where rates are stated, before or now."""
-        new = copy.copy(self)
-        if limits is not None:
-            new.limits = limits
-        if objective is not None:
-            new.objective, new.max_error = objective, None
-        if mean_budget is not None:
-            new.mean_budget = mean_budget
-        new._validate_params()
-        judged, table, rated = self._judged, None, getattr(self, "_rated", None)
+        new = self._meaning(alpha, objective, limits, mean_budget, max_error)
+        judged, rated, table = self._judged, getattr(self, "_rated", None), None
         if rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs):
             if groups is not None:
                 new._name_groups(groups)
@@ -460,28 +417,47 @@ class ProbabilityMixture(MixtureAnswers):
                 checked = self._checked(unpack(X, y)[0])
                 table = checked if used is None else take(checked, used)
                 new.chosen_rows_ = (*self.chosen_rows_, Sketch.of_rows(checked))
-        else:
-            judged = judged.kept()
-            if groups is not None:
-                judged, rated = replace(judged, rows=new._with_groups(judged.rows, groups)), None
+        elif groups is not None:
+            judged, rated = judged.kept(), None
+            judged = replace(judged, rows=new._with_groups(judged.rows, groups))
         check_parameters(new, judged.rows.groups)
-        if (stated := new._stated) is None:
-            new._settle(judged)
-        else:
+        if (stated := new._stated) is not None:
             if rated is not None and not rated.covers(stated, getattr(new, "_group_names", None)):
                 rated = None
-            inferred = stated.needs_groups and not new.by_group and judged.models.fitted
-            if rated is None and table is None and inferred:
-                raise ValueError(
-                    "groups are inferred from the features of the rows, which are not kept with the model: "
-                    "give X, y and groups of rows that no model was fitted on"
-                )
             if rated is None and stated.needs_costs and costs is None:
                 raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
             if rated is not None:  # what this choice adds is not this classifier's
                 rated = replace(rated, pool=rated.pool.copy())
-            new._settle_by_rates(stated, judged, table, costs, rated)
-        new._warn()
+            new._settle_by_rates(stated, judged.kept(), table, costs, rated)
+            new._warn()
+            return new
+        # On the same rows and for the same units the members are the same: only λ is chosen again.
+        known = self._stated is None and judged is self._judged
+        same = known and new._objective_name == self._objective_name
+        new._settle(judged if same else judged.kept(), self.combiner_ if same else None, X=table)
+        if new.bound_met_ is False:
+            new._warn_of_missed()
+        return new
+
+    def _meaning(
+        self, alpha: float | None, objective: Any, limits: Any, mean_budget: float | None, max_error: Any
+    ) -> Self:
+        """Return a copy whose parameters are those asked for, where they are, and checked."""
+        new = copy.copy(self)
+        if limits is not None:
+            new.limits = limits
+        if objective is not None or alpha is not None:
+            new.objective = "cvar" if objective is None else objective
+            new.alpha = alpha
+            if new.objective == "cvar" and alpha is None:
+                new.alpha = self.alpha
+        if new._objective_name != self._objective_name:
+            new.max_error = None  # its names are those of other units
+        if mean_budget is not None:
+            new.mean_budget = mean_budget
+        if max_error is not None:
+            new.max_error = max_error
+        new._validate_params()
         return new
 
     def _with_groups(self, rows: Rows, groups: Any) -> Rows:
@@ -497,8 +473,8 @@ class ProbabilityMixture(MixtureAnswers):
         return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
 
     def tradeoff(
-        self, budgets: Any = None, objective: Any = None, *, n_points: int = 9
-    ) -> TradeOff | RateCurve:
+        self, budgets: Any = None, objective: Any = None, *, n_points: int = 9, passed_on: Any = None
+    ) -> TradeOff | RateCurve | DeferralCurves:
         """Return what a lower worst error costs in mean error, or one rate in another, without training.
 
         Parameters
@@ -511,10 +487,12 @@ class ProbabilityMixture(MixtureAnswers):
             With a rate: what is made small within its limits; the mean error by default.
         n_points : int, default=9
             With a rate: how many limits are tried.
+        passed_on : sequence of float in [0, 1), optional
+            With a rate: a curve for each of these shares of rows that may be passed on to a person.
 
         Returns
         -------
-        TradeOff or RateCurve
+        TradeOff, RateCurve or DeferralCurves
             On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
             ``predicted(X, y)`` what `predict` does on other rows. Of two rates a `RateCurve`, whose ``at``
             takes a limit.
@@ -526,7 +504,16 @@ class ProbabilityMixture(MixtureAnswers):
         """
         check_is_fitted(self)
         if isinstance(budgets, (Rate, Largest, Spread)):
+            if passed_on is not None:
+                return deferral_curves(
+                    self, budgets, error() if objective is None else objective, n_points, passed_on
+                )
             return curve(self, budgets, error() if objective is None else objective, n_points)
+        if passed_on is not None:
+            raise ValueError(
+                "passed_on needs two rates: tradeoff(rates.largest(rates.answered_error(by='class')), "
+                "rates.answered_error(), passed_on=...)"
+            )
         if self._outcome is not None:
             raise ValueError(
                 "tradeoff needs two rates where rates were made small: "
@@ -608,6 +595,28 @@ class ProbabilityMixture(MixtureAnswers):
             draws=self.ensemble_.draws,
             counts=ledger.rows.counts(index, m),
         )
+
+    @property
+    def rates_(self) -> RateTable | None:
+        """Every rate that is made small or limited, by unit; None for a CVaR."""
+        check_is_fitted(self)
+        if (outcome := self._outcome) is not None:
+            return RateTable.of(
+                outcome.program, outcome.tally, outcome.elsewhere, self._rated.words, outcome.worth
+            )
+        table = self.guarantee_.units
+        if table is None:
+            return None
+        rate, lines = error(by=self._aim.units.kind), []
+        for line in table.lines:
+            value, estimate = (np.nan if x is None else x for x in (line.predict, line.predict_elsewhere))
+            low, high = line.predict_interval or (np.nan, np.nan)
+            limit = None if line.allowed is None else rate <= line.allowed
+            bound, said = (np.nan, "") if limit is None else (float(limit.bound), str(limit))
+            met, likely = (None if limit is None else limit.keeps(x, bound) for x in (value, estimate))
+            found = (value, estimate, low, high, float(line.rows), said, bound, met, likely)
+            lines.append(RateLine(str(rate), line.name, *found, "" if limit is None else "≤"))
+        return RateTable(tuple(lines), table.measured_on)
 
     @property
     def unit_estimates_(self) -> Floats | None:

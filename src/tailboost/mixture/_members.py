@@ -1,16 +1,16 @@
-"""Members of the pool: what one source of probabilities answers, under shifts, as shares, or not at all."""
+"""Draws from the models' probabilities, and the losses and margins of members on rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost._units import memberships, unit_name
+from tailboost._units import memberships
 from tailboost.combiners.ledger import chances_by_margin
 from tailboost.data import Rows
 from tailboost.mixture._rule import RulePart, log_weights
@@ -24,77 +24,10 @@ GROUPS_NEEDED = (
 )
 # Groups that are named where a member is described.
 SHOWN = 4
+# Powers of the probabilities that are drawn from.
+POWERS = (0.5, 1.0, 2.0, 4.0)
 # Weights of a member that its name shows.
 MOST_WEIGHTS = 10
-
-
-@dataclass(frozen=True)
-class Shifted:
-    """The best answer to weighted classes: ``argmax_k log p_k(x) + s_k``.
-
-    Parameters
-    ----------
-    table_ : Models
-        The models, shared by all members.
-    source : tuple of int
-        Which of them; the logarithms of several are averaged.
-    shift : ndarray of shape (K,)
-        s, the logarithms of the classes' weights.
-    """
-
-    table_: Models
-    source: Source
-    shift: Floats
-
-    def predict_table(self, table: LogTable) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return (table[self.source] + self.shift).argmax(axis=1)
-
-    def margins(self, table: LogTable, y: Ints) -> Floats:
-        """Return by how much the score of the right class is above all others, shape (n,)."""
-        return margins_of(table[self.source] + self.shift, y)
-
-    def as_part(self) -> RulePart:
-        """Return what it does as numbers."""
-        weights, offsets = log_weights(self.table_, self.source)
-        return RulePart(1.0, weights, offsets, [(-np.diag(np.exp(self.shift))).tolist()])
-
-    def predict(self, X: Any) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_table(self.table_.transform(X))
-
-
-@dataclass(frozen=True)
-class ShiftedByUnit:
-    """The best answer to weighted units: ``argmax_k p_k(x) Σ_u w_u p(u | k, x)``.
-
-    Parameters
-    ----------
-    table_, source
-        As in `Shifted`.
-    units : UnitModel
-        p(u | k, x), from the probabilities alone.
-    weight : ndarray of shape (m,)
-        w.
-    """
-
-    table_: Models
-    source: Source
-    units: Any
-    weight: Floats
-
-    def predict_table(self, table: LogTable) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.units.answers(table, self.source, self.weight)
-
-    def margins(self, table: LogTable, y: Ints) -> Floats:
-        """Return by how much the logarithm of the right class's score is above the others', shape (n,)."""
-        scores = self.units.scores(table, self.source, self.weight)
-        return margins_of(np.log(np.maximum(scores, np.finfo(float).tiny)), y)
-
-    def predict(self, X: Any) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_table(self.table_.transform(X))
 
 
 @dataclass(frozen=True)
@@ -103,8 +36,10 @@ class Tempered:
 
     Parameters
     ----------
-    table_, source
-        As in `Shifted`.
+    table_ : Models
+        The models, shared by all members.
+    source : tuple of int
+        Which of them; the logarithms of several are averaged.
     power : float > 0
         β; 1 draws from the probabilities themselves.
     """
@@ -126,89 +61,10 @@ class Tempered:
         """Return the class numbers with the largest shares, shape (n,)."""
         return self.table_.transform(X)[self.source].argmax(axis=1)
 
-
-@dataclass(frozen=True)
-class Constant:
-    """The same class for every row.
-
-    Parameters
-    ----------
-    table_ : Models
-        The models, none of which is asked.
-    answer : int
-        The class number.
-    """
-
-    table_: Models
-    answer: int
-    source: Source = field(default=())
-
-    def predict_table(self, table: LogTable) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return np.full(table.n_rows, self.answer, dtype=np.intp)
-
-    def as_part(self) -> RulePart:
-        """Return what it does as numbers."""
-        K = self.table_.n_classes
-        charged = [[float(k != self.answer) for k in range(K)]] * K
-        return RulePart(1.0, {}, [0.0] * K, [charged])
-
-    def margins(self, table: LogTable, y: Ints) -> Floats:
-        """Return ±∞: nothing is near to another answer, shape (n,)."""
-        return np.where(y == self.answer, np.inf, -np.inf)
-
-    def predict(self, X: Any) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_table(self.table_.transform(X))
-
-
-@dataclass(frozen=True)
-class ByGroup:
-    """In each group what a member chosen for it answers: the group must be known.
-
-    Parameters
-    ----------
-    table_ : Models
-        The models.
-    members : tuple of Member
-        One for each group, in the order of the groups' numbers.
-    names : tuple
-        What the groups are called.
-    """
-
-    table_: Models
-    members: tuple[Any, ...]
-    names: tuple[Any, ...]
-
-    @property
-    def source(self) -> Source:
-        """The models that any of them asks."""
-        return tuple(sorted({i for member in self.members for i in member.source}))
-
-    def predict_table(self, table: LogTable) -> Ints:
-        """Return class numbers, shape (n,)."""
-        if table.groups is None:
-            raise ValueError(GROUPS_NEEDED)
-        answers = np.empty(table.n_rows, dtype=np.intp)
-        for member, rows in self._parts(table.groups):
-            answers[rows] = member.predict_table(table.part(rows))
-        return answers
-
-    def margins(self, table: LogTable, y: Ints) -> Floats:
-        """Return those of each group's own member, shape (n,)."""
-        margins = np.empty(table.n_rows)
-        assert table.groups is not None
-        for member, rows in self._parts(table.groups):
-            margins[rows] = member.margins(table.part(rows), y[rows])
-        return margins
-
-    def _parts(self, groups: Ints) -> Iterator[tuple[Any, Ints]]:
-        for g in np.unique(groups):
-            yield self.members[g], np.flatnonzero(groups == g)
-
-    def predict(self, X: Any) -> Ints:
-        """Refuse: X has no groups."""
-        return self.predict_table(self.table_.transform(X))
+    def words(self, classes: Any) -> str:
+        """Say what it is, for people."""
+        of = source_name(self.table_, self.source)
+        return f"{of} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
 
 
 def margins_of(scores: Floats, y: Ints) -> Floats:
@@ -219,31 +75,8 @@ def margins_of(scores: Floats, y: Ints) -> Floats:
     return margins
 
 
-Member = Shifted | ShiftedByUnit | Tempered | Constant | ByGroup
-
-
-def name_of(member: Member, classes: Any) -> str:
-    """Say what a member is, for people."""
-    if isinstance(member, ByGroup):
-        of_each = [
-            f"{unit_name(n)}: {name_of(m, classes)}"
-            for n, m in zip(member.names, member.members, strict=True)
-        ]
-        return "; ".join(of_each[:SHOWN]) + ("; …" if len(of_each) > SHOWN else "")
-    if not isinstance(member, (Shifted, ShiftedByUnit, Tempered, Constant)):
-        return str(member.words(classes))
-    of = _name_of_source(member)
-    if isinstance(member, Constant):
-        return f"constant {classes[member.answer]}"
-    if isinstance(member, Tempered):
-        return f"{of} drawn" + ("" if member.power == 1.0 else f" ^{member.power:g}")
-    if isinstance(member, ShiftedByUnit):
-        return f"{of}, unit weights {_ratio(member.weight)}"
-    return of if not member.shift.any() else f"{of}, class weights {_ratio(np.exp(member.shift))}"
-
-
-def _name_of_source(member: Any) -> str:
-    models, source = member.table_, member.source
+def source_name(models: Models, source: Source) -> str:
+    """Say whose probabilities are read, for people."""
     names = [models.names[i] for i in source]
     average = next((each for each in models.averages if each.source == source), None)
     if average is None:
@@ -252,7 +85,8 @@ def _name_of_source(member: Any) -> str:
     return " + ".join(f"{weight[i]:.2g} {models.names[i]}" for i in average.asked.tolist())
 
 
-def _ratio(weights: Floats) -> str:
+def ratio_of(weights: Floats) -> str:
+    """Say how weights are to each other, for people."""
     least = weights[weights > 0].min()
     shown = [f"{weight / least:.3g}" for weight in weights[:MOST_WEIGHTS]]
     return " : ".join(shown + ["…"] * (len(weights) > MOST_WEIGHTS))
@@ -328,7 +162,7 @@ class Beside:
         return chances
 
 
-def losses_of(members: Iterable[Member], table: LogTable, y: Ints) -> BitLosses | DenseLosses:
+def losses_of(members: Iterable[Any], table: LogTable, y: Ints) -> BitLosses | DenseLosses:
     """Losses of members on rows: as bits, or dense where a member's answer is drawn."""
     rows = [loss_of(member.predict_table(table), y) for member in members]
     if all(row.dtype == np.bool_ for row in rows):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._warn import warn_user
+from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
-from tailboost.mixture._pool import sources
+from tailboost.learners.table import TableReader
+from tailboost.mixture._members import margins_of, ratio_of, source_name
+from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
 from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
@@ -24,12 +29,16 @@ from tailboost.thresholds import (
     Pool,
     Program,
     Reading,
+    Singles,
     Table,
     Tally,
+    below_noise,
     charges,
     decide,
     grow,
+    join_by_group,
     mixed,
+    play,
     restricted,
     shared,
     single,
@@ -42,10 +51,26 @@ NAMED = {
     "worst_group": largest(error(by="group")),
     "worst_cell": largest(error(by="cell")),
 }
+# Those that are made small by the errors of rows: see `tailboost.combiners`.
+UNITS = ("worst_class", "worst_group", "worst_cell", "cvar")
 # Sources of probabilities whose members join, the best by log loss.
 MOST_SOURCES = 2
+# Rounds of the player that looks for weights of the units, and the prices of the mean error beside them.
+ROUNDS, PRICES = 80, (0.0, 0.2, 0.4, 0.6, 0.8)
+# Weights that differ by no more are the same, for people.
+ALIKE = 1e-9
+# Columns beyond which groups are inferred from the probabilities, as of images.
+MOST_FEATURES = 1000
 # Pseudo-rows by which counts of few rows are doubted, for each of the mixture's shrinkage.
 DOUBT = 3.0
+
+
+def name_of(objective: Any) -> str:
+    """Return the name of an objective, which may be stated as a rate."""
+    if objective is None or isinstance(objective, str):
+        return objective or "worst_class"
+    return next((name for name, rate in NAMED.items() if rate == objective), str(objective))
+
 
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
@@ -67,8 +92,13 @@ class Stated:
     limits: tuple[Limit, ...]
 
     @classmethod
+    def units(cls, name: str) -> Stated:
+        """Return that the largest error of the units of a named objective is small; of a CVaR the classes."""
+        return cls(Objective.of(NAMED.get(name, NAMED["worst_class"])), ())
+
+    @classmethod
     def of(cls, objective: Any, limits: Any, max_error: Any = None) -> Stated | None:
-        """Return what parameters state; None where it is an objective by name without limits.
+        """Return what parameters state; None for a CVaR or the largest error of units, without limits.
 
         Raises
         ------
@@ -77,7 +107,7 @@ class Stated:
         """
         found = checked_limits(limits)
         by_name = objective is None or isinstance(objective, str)
-        if by_name and not found and objective != "error":
+        if not found and name_of(objective) in UNITS:
             return None
         if objective == "cvar":
             raise ValueError("objective='cvar' takes no limits on rates: a tail of rows is no rate of a unit")
@@ -150,7 +180,10 @@ class Stated:
             numbers, columns = numbers[:, kept], tuple(every[j] for j in kept)
             values = tuple(names.values[j] for j in kept)
         if self.needs_costs and costs is None:
-            raise ValueError("cost() without a matrix is a mean of costs of the rows: give costs= to fit")
+            raise ValueError(
+                "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and costs_val= "
+                "with X_val"
+            )
         strata, stratum = Strata.of(
             rows.y,
             numbers,
@@ -166,6 +199,13 @@ class Stated:
     def check(self, strata: Strata) -> None:
         """Raise ValueError where something that is spoken of is not there."""
         Program.of_rates(strata, self.objective, self.limits)
+
+
+def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
+    """Warn of limits that so few rows cannot show to be kept, whatever is chosen."""
+    for limit in limits:
+        if (why := below_noise(limit, strata)) is not None:
+            warn_user(why, LimitBelowNoiseWarning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,25 +266,53 @@ class Priced:
             return np.repeat(charges(alike, self.rule.prices[:1]), table.n_rows, axis=1)
         return charges(believed(self.belief, self.rule.source, self.score, table), self.rule.prices)
 
+    def margins(self, table: LogTable, y: Ints) -> Floats:
+        """Return by how much the logarithm of the right class's score is above the others', shape (n,).
+
+        Where errors alone are priced, what a class scores is what errors cost where it is not answered. Of
+        constants ±∞: nothing is near to another answer.
+        """
+        K = self.belief.n_classes
+        if self.rule.is_constant:
+            return np.where(y == self.rule.prices[0, :K].argmin(), np.inf, -np.inf)
+        scores = scored(believed(self.belief, self.rule.source, self.score, table), self.rule.prices[:, :K])
+        return margins_of(np.log(np.maximum(scores, np.finfo(float).tiny)), y)
+
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
 
     def words(self, classes: Any) -> str:
         """Say what it is, for people."""
+        K, prices = len(classes), self.rule.prices
         if self.rule.is_constant:
-            return f"constant {classes[int(self.rule.prices[0, : len(classes)].argmin())]}"
-        names = [self.table_.names[i] for i in self.score]
-        of = names[0] if len(names) == 1 else f"mean({', '.join(names)})"
-        return f"{of}, priced in {len(self.rule.prices)} strata"
+            return f"constant {classes[int(prices[0, :K].argmin())]}"
+        of, weight = (
+            source_name(self.table_, self.score),
+            prices[:, :K].max(axis=1) - prices[:, :K].min(axis=1),
+        )
+        if np.ptp(weight) <= ALIKE * weight.max():
+            return of
+        return f"{of}, {'class' if len(prices) == K else 'unit'} weights {ratio_of(weight)}"
+
+
+def scored(belief: Any, prices: Floats) -> Floats:
+    """Return what is saved by each answer, shape (n, K), beside the dearest one."""
+    saved = prices.max(axis=1, keepdims=True) - prices
+    scores = np.zeros((prices.shape[1], belief.shape[1]))
+    for s, a in zip(*np.nonzero(saved), strict=True):
+        scores[a] += saved[s, a] * belief[s]
+    return np.ascontiguousarray(scores.T)
 
 
 def believed(belief: Belief, number: int, score: Source, table: LogTable) -> Any:
     """Return p(s | x) of the rows of a table, once."""
 
     def make() -> Any:
-        groups = table.derived(("groups", id(belief)), lambda: belief.groups_of(features(table)))
-        return belief.of(number, table[score], groups if belief.infers else None, table.groups)
+        groups = table.said
+        if groups is None:
+            groups = table.derived(("groups", id(belief)), lambda: belief.groups_of(known_of(belief, table)))
+        return belief.of(number, table[score], groups)
 
     def told() -> Any:
         return belief.of(number, table[score], None, table.groups)
@@ -252,11 +320,22 @@ def believed(belief: Belief, number: int, score: Source, table: LogTable) -> Any
     return table.derived(("belief", id(belief), number), make if belief.infers else told)
 
 
-def features(table: LogTable) -> Any:
-    """Return what groups are inferred from: the features, or all log-probabilities where there are none."""
-    if table.X is not None:
+def known_of(belief: Belief, table: LogTable) -> Any:
+    """Return what groups are inferred from: the features, or the log-probabilities of all models."""
+    if belief.by_features:
         return table.X
     return np.hstack([table[(i,)] for i in range(table.n_models)])
+
+
+def tells_groups(X: Any) -> bool:
+    """Whether groups can be inferred from a table: columns of numbers or categories, and not too many."""
+    if not hasattr(X, "shape") or len(X.shape) != 2 or X.shape[1] > MOST_FEATURES:
+        return False
+    try:
+        TableReader().fit(X := as_pandas(X)).transform(X)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 @dataclass(eq=False)
@@ -277,6 +356,8 @@ class Rated:
         The members so far.
     words : str
         What rows these are.
+    said : float32 ndarray of shape (K, G, n), optional
+        p(combination of groups | x, y) of them, out of fold, where groups are inferred.
     """
 
     models: Models
@@ -285,6 +366,7 @@ class Rated:
     table: Table
     pool: Pool
     words: str
+    said: Singles | None = None
 
     @classmethod
     def of(
@@ -297,7 +379,8 @@ class Rated:
         *,
         told: bool,
         averages: bool,
-        costs: Floats | None,
+        costs: Floats | None = None,
+        most_sources: int | None = MOST_SOURCES,
     ) -> Rated:
         """Return the engine on judged rows.
 
@@ -319,6 +402,8 @@ class Rated:
             Whether averages of models join.
         costs : ndarray of shape (n, K), optional
             What each answer costs in each row.
+        most_sources : int, optional
+            How many sources join, the best by log loss first; None takes all as they come.
         """
         rows = judged.rows
         if costs is not None and stated.defers:
@@ -326,10 +411,11 @@ class Rated:
         strata, stratum, numbers = stated.strata(rows, classes, names, costs, told=told)
         stated.check(strata)
         table = judged.table.beside(X)
-        scores = _best(sources(len(judged.models.names), averages), table, rows)
-        belief = Belief(len(classes), strata.combinations, told and strata.n_combinations > 1)
-        groups = combination = None
-        if belief.told:
+        scores = sources(len(judged.models.names), averages)
+        if most_sources is not None:
+            scores = _best(scores, table, rows)[:most_sources]
+        strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
+        if told:
             assert numbers is not None
             assert names is not None
             if len(absent := np.setdiff1d(np.arange(len(names.values[0])), numbers)):
@@ -337,10 +423,16 @@ class Rated:
                     f"by_group=True: {rows.words} have no row of group(s) "
                     f"{names.values[0][absent].tolist()} to choose on"
                 )
+        told = told and strata.n_combinations > 1
+        reads = not told and strata.n_combinations > 1 and X is not None and tells_groups(X)
+        belief = Belief(len(classes), strata.combinations, told, reads)
+        groups = combination = None
+        if belief.told:
+            assert numbers is not None
             combination = strata.find(numbers)
         elif belief.infers:
             assert numbers is not None
-            groups = belief.fit_groups(features(table), rows.y, numbers, rows.weight, strata)
+            groups = belief.fit_groups(known_of(belief, table), rows.y, numbers, rows.weight, strata)
         beliefs = []
         for number, score in enumerate(scores):
             if groups is not None:
@@ -351,7 +443,7 @@ class Rated:
             strata, stratum, rows.base, tuple(beliefs), costs if stated.needs_costs else None, half
         )
         words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words
-        return cls(judged.models, scores, belief, judges, Pool(judges), words)
+        return cls(judged.models, scores, belief, judges, Pool(judges), words, groups)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
@@ -393,6 +485,45 @@ class Rated:
         # What is expected is smooth in the bounds, what is counted a staircase.
         worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
         return Outcome(growth.program, choice, tally, *elsewhere, worth)
+
+    def thresholds(self, stated: Stated, kinds: Kinds) -> list[Priced]:
+        """Return members for the largest rate of a family, at several prices of the mean error.
+
+        Where groups are told, each plays its own game on its cells, and what is best in each is joined.
+        """
+        program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
+        every, blind = range(len(self.scores)), not self.belief.told
+        plain = self.pool.seed(every, constants=False)
+        constants = [] if not kinds.constants else self.pool.seed(every)[len(plain) :]
+        for source in every:
+            made = [plain[source]]
+            if kinds.n_thresholds:
+                made += self._played(program if blind else self._cells, source, kinds)
+            if not blind:
+                join_by_group(self.pool, program, [*made, *constants], DOUBT * kinds.shrinkage)
+        last = [*(i for i in range(len(self.pool.members)) if i not in constants), *dict.fromkeys(constants)]
+        return [self.member(i) for i in last]
+
+    @property
+    def _cells(self) -> Program:
+        return Program.of_rates(self.table.strata, Objective.of(NAMED["worst_cell"]), ())
+
+    def _played(self, program: Program, source: int, kinds: Kinds) -> list[int]:
+        games = None
+        if self.belief.told:
+            inside = (program.unit_prices != 0).any(axis=2)
+            games = self.table.strata.combination[inside.argmax(axis=1)]
+        return play(
+            self.pool,
+            program,
+            source,
+            prices=PRICES,
+            rounds=ROUNDS,
+            kept=-(-kinds.n_thresholds // len(PRICES)),
+            pseudo_rows=kinds.shrinkage,
+            corrected=len(self.belief.combinations) > 1,
+            games=games,
+        )
 
     def _contradiction(self, growth: Growth) -> str:
         program, weights = growth.program, growth.solved.weights
@@ -441,7 +572,7 @@ class Rated:
         source = score
         if rule.is_constant:
             source = ()
-        elif self.belief.infers and not self.models.fitted:
+        elif self.belief.infers and not self.belief.by_features:
             source = tuple(range(len(self.models.names)))  # groups are inferred from all of them
         return Priced(self.models, source, score, self.belief, rule)
 
@@ -457,14 +588,14 @@ def _half(tally: Tally, own: int, mass: Floats) -> Tally:
 
 
 def _best(every: list[Source], table: LogTable, rows: Rows) -> list[Source]:
-    """Return the sources of least log loss."""
+    """Return the sources, that of least log loss first."""
 
     def loss(score: Source) -> float:
         logs = table[score]
         own = logs[np.arange(len(rows.y)), rows.y] - logsumexp(logs, axis=1)
         return -float(rows.base @ own)
 
-    return sorted(every, key=loss)[:MOST_SOURCES]
+    return sorted(every, key=loss)
 
 
 @dataclass(frozen=True)
@@ -548,7 +679,7 @@ class Outcome:
     worth: tuple[Floats, ...] | None = None
 
 
-def costs_of(costs: Any, n: int, K: int, used: Ints | None) -> Floats | None:
+def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:
     """Return costs of answers as checked numbers, of the rows that are used.
 
     Raises
@@ -561,12 +692,12 @@ def costs_of(costs: Any, n: int, K: int, used: Ints | None) -> Floats | None:
     try:
         found = np.asarray(costs, dtype=np.float64)
     except (TypeError, ValueError) as failure:
-        raise ValueError(f"costs must be numbers: {failure}") from None
+        raise ValueError(f"{name} must be numbers: {failure}") from None
     if found.shape != (n, K):
         raise ValueError(
-            f"costs must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
+            f"{name} must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
         )
     found = found if used is None else found[used]
     if not np.isfinite(found).all():
-        raise ValueError("costs must be finite numbers")
+        raise ValueError(f"{name} must be finite numbers")
     return found

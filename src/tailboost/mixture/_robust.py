@@ -18,8 +18,8 @@ from tailboost._checks import n_rows_of, numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import (
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import (
     ValidationRows,
     check_group_arguments,
     check_validation,
@@ -27,18 +27,18 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
-from tailboost.classifiers._known_rows import holds_fitted, noting_seen
-from tailboost.classifiers._parameters import naming_near
+from tailboost.classifiers.parameters import naming_near
 from tailboost.data import Problem, Rows, take
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners._forest import TableForest
+from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_models
-from tailboost.mixture._rated import costs_of
+from tailboost.mixture._rated import costs_of, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
+from tailboost.statements.known_rows import holds_fitted, noting_seen
 from tailboost.targets import restored, storable
 from tailboost.validation import N_FOLDS
 
@@ -49,10 +49,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     Everything is a function of the models' class probabilities on rows that they were not fitted on. Each
     model, and a learned average of their log-probabilities [4]_, gives members to a pool: its answers, its
-    answers under shifted class weights (``argmax_k log p_k + s_k``, [1]_, [2]_, the shifts played by Hedge on
-    the errors of the classes or groups), for a CVaR draws from its probabilities and their powers, and the
-    constants. The best member within the budget then answers; where members may share λ, as for a CVaR, an
-    exact linear program chooses the shares, and few of them get any.
+    answers under weights of the classes, or of the classes in each group (``argmax_a Σ_s p(s|x) Q[s, a]``,
+    [1]_, [2]_, the prices Q played by Hedge on the errors of the units), for a CVaR draws from its
+    probabilities and their powers, and the constants. The best member within the budget then answers; where
+    members may share λ, as for a CVaR, an exact linear program chooses the shares, and few of them get any.
+
+    A group that is not told where it answers is inferred: p(group | x, class) is learned from the features,
+    out of fold, or from the models' probabilities where there are no features, as in `from_probabilities`,
+    in `reweight` to units that were not asked for before, and for images and tables of over 1,000 columns.
 
     Parameters
     ----------
@@ -68,8 +72,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         of a family. None is "worst_class", and with limits the mean error.
     limits : list of Limit, default=()
         What has to hold, from `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``.
-        With limits, or a rate as the objective, thresholds are found by column generation on tallies of the
-        rows, and groups that are not told are inferred from the features, out of fold.
+        With limits, or another rate than the largest error of a class, group or cell, thresholds are found by
+        column generation on tallies of the rows.
     alpha : float in (0, 1], optional
         Tail mass of the CVaR; needed for "cvar", without meaning else.
     max_error : float or dict, optional
@@ -78,7 +82,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         does the one that is least beyond it. A dict names units, None stands for the rest.
     mean_budget : float in [0, 1], optional
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on; or that
-        of a member whose difference from the best is within one standard error: what is tied is free.
+        of a member whose difference from the best is within one standard error: what is tied is free. Where
+        rows may be passed on, the best is the least mean error of rules that pass on as many.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         Rows on which λ is chosen. An int is that many folds: out-of-fold probabilities of all rows; a float
         is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row
@@ -110,7 +115,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         shares for a CVaR and where ``shares=True``: there a draw gains what no member has alone.
     by_group : bool, default=False
         Whether answers may depend on the group, for "worst_group" and "worst_cell" over one column of groups:
-        each group then has a member of its own, and `predict` takes ``groups``. Where the group may not
+        each group then has prices of its own, and `predict` takes ``groups``. Where the group may not
         count in a decision, by law or otherwise, leave it False.
     class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn, times ``sample_weight``: in the fits of the models, so in
@@ -148,8 +153,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         the gap is about the largest error drawn towards the mean, on the rows of the choice, and says how
         much lower members that share λ could bring that. With ``max_error`` it is the gap of the trade-off.
     rates_ : RateTable or None
-        Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
-        them by a choice on the other, its 95 % interval, and the limit.
+        Each rate that is made small or limited, by unit, on the rows of the choice, with an estimate on each
+        half of them by a choice on the other, its 95 % interval, and the limit; None for a CVaR.
     limits_met_ : bool or None
         Whether all limits are kept on the rows of the choice; None without limits.
     objective_ : Objective
@@ -404,11 +409,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
         stated, names = self._stated, getattr(self, "_group_names", None)
-        costs = costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        judged_on, costs = problem.rows, costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        if problem.validation is not None:
+            judged_on = problem.validation[1]
+            given = judged_on.given
+            n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
+            costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
         if stated is not None:  # what is not there is found before anything is fitted
             names = None if groups is None else names
-            told = self.by_group
-            stated.check(stated.strata(problem.rows, self.classes_, names, costs, told=told)[0])
+            strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
+            stated.check(strata)
+            warn_of_noise(stated.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,
@@ -421,18 +432,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             clock=clock,
         )
         judged = self._learned(judged)
-        if stated is None:
-            self._settle(judged)
-        elif problem.validation is not None:
-            given = judged.rows.given
-            used = None if given is None else given.index
-            known = costs_of(costs_val, n_rows_of(X_val), len(self.classes_), used)
-            self._settle_by_rates(stated, judged, problem.validation[0], known)
+        if problem.validation is not None:
+            features, known = problem.validation[0], costs
         else:
             places = _places(problem, judged.rows)
             known = None if costs is None else costs[places]
-            self._settle_by_rates(stated, judged, take(problem.X, places), known)
-        self._warn()
+            features = take(problem.X, places)
+        if stated is None:
+            self._settle(judged, X=features)
+        else:
+            self._settle_by_rates(stated, judged, features, known)
+        self._warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch

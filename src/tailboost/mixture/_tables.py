@@ -15,13 +15,14 @@ from sklearn.frozen import FrozenEstimator
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
 from tailboost.combiners.ensemble import wrong_answers
 from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows, take
 from tailboost.learners.protocols import PreparedProba
 from tailboost.mixture._order import better_order
+from tailboost.thresholds import Singles
 
 # Least probability: a class that a model gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -72,6 +73,8 @@ class LogTable:
         Features of the rows, for members that infer groups from them.
     averages : sequence of Averaging
         Of sources of several models; the mean is even for a source that has none.
+    said : ndarray of shape (K, G, n), optional
+        p(combination of groups | x, y), where that is known otherwise than by a model of all rows.
     """
 
     def __init__(
@@ -82,17 +85,22 @@ class LogTable:
         n_models: int = 0,
         X: Any = None,
         averages: Sequence[Averaging] = (),
+        said: Singles | None = None,
     ) -> None:
         self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
-        self.n_models, self.X, self.averages = n_models, X, averages
-        self._known: dict[Any, Floats] = {}
+        self.n_models, self.X, self.averages, self.said = n_models, X, averages, said
+        self._known: dict[Any, Any] = {}
 
     @classmethod
     def of(
-        cls, tables: Sequence[Floats], groups: Ints | None = None, averages: Sequence[Averaging] = ()
+        cls,
+        tables: Sequence[Floats],
+        groups: Ints | None = None,
+        averages: Sequence[Averaging] = (),
+        said: Singles | None = None,
     ) -> LogTable:
         """Return the table of log-probabilities that are all there."""
-        return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), averages=averages)
+        return cls(len(tables[0]), lambda i: tables[i], groups, len(tables), averages=averages, said=said)
 
     def knowing(self, groups: Ints | None) -> LogTable:
         """Return the table with the groups of the rows."""
@@ -106,7 +114,8 @@ class LogTable:
         """Return the table of some rows, by their numbers."""
         groups = None if self.groups is None else self.groups[rows]
         X = None if self.X is None else take(self.X, rows)
-        return LogTable(len(rows), lambda i: self[(i,)][rows], groups, self.n_models, X, self.averages)
+        said = None if self.said is None else self.said[:, :, rows]
+        return LogTable(len(rows), lambda i: self[(i,)][rows], groups, self.n_models, X, self.averages, said)
 
     def __getitem__(self, source: Source) -> Floats:
         if source not in self._known:
@@ -122,7 +131,7 @@ class LogTable:
                 self._known[source] = total / len(source)
         return self._known[source]
 
-    def derived(self, key: Any, make: Callable[[], Floats]) -> Floats:
+    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what ``make`` computes from this table, computed once for a key."""
         if key not in self._known:
             self._known[key] = make()
@@ -335,11 +344,14 @@ class Judged:
         Their log-probabilities.
     rows : Rows
         The rows, with their groups where there are any.
+    said : float32 ndarray of shape (K, G, n), optional
+        p(combination of groups | x, y) out of fold, where groups are inferred.
     """
 
     models: Models
     logs: tuple[Floats, ...]
     rows: Rows
+    said: Singles | None = None
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> Judged:
@@ -370,7 +382,7 @@ class Judged:
     @property
     def table(self) -> LogTable:
         """The log-probabilities by source."""
-        return LogTable.of(self.logs, self.rows.groups, self.models.averages)
+        return LogTable.of(self.logs, self.rows.groups, self.models.averages, self.said)
 
     def kept(self) -> Judged:
         """Return these: members can be made and asked again."""

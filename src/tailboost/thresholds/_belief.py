@@ -193,6 +193,8 @@ class Belief:
         The combinations of groups, as numbers of values by column.
     told : bool
         Whether the groups of rows to answer are told.
+    by_features : bool
+        Whether groups are inferred from the features of a row, or from what all models say of it.
     models : list of GroupModel
         One for each column of groups that has to be inferred.
     calibrations : dict
@@ -202,6 +204,7 @@ class Belief:
     n_classes: int
     combinations: Ints
     told: bool
+    by_features: bool = True
     models: list[GroupModel] = field(default_factory=list)
     calibrations: dict[int, Calibration] = field(default_factory=dict)
 
@@ -212,7 +215,7 @@ class Belief:
 
     def fit_groups(
         self, X: Any, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
-    ) -> Floats:
+    ) -> Singles:
         """Fit the models of groups, and return what they say out of fold, shape (K, G, n).
 
         Parameters
@@ -252,7 +255,7 @@ class Belief:
             self.models.append(whole)
         return self._joined(of_columns)
 
-    def _joined(self, of_columns: list[Floats]) -> Floats:
+    def _joined(self, of_columns: list[Floats]) -> Singles:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""
         K, _, n = of_columns[0].shape
         found = np.ones((K, len(self.combinations), n))
@@ -261,14 +264,16 @@ class Belief:
         if len(of_columns) > 1:
             for k in range(K):
                 found[k] /= np.maximum(_summed(found[k]), 1e-300)
-        return found
+        return found.astype(np.float32)
 
-    def groups_of(self, X: Any) -> Floats:
+    def groups_of(self, X: Any) -> Singles:
         """Return p(combination | x, y) of new rows, shape (K, G, n)."""
+        if not n_rows_of(X):
+            return np.empty((self.n_classes, len(self.combinations), 0), dtype=np.float32)
         return self._joined([model.predict(X) for model in self.models])
 
     def of(
-        self, source: int, logs: Floats, groups: Floats | None = None, told: Ints | None = None
+        self, source: int, logs: Floats, groups: Singles | None = None, told: Ints | None = None
     ) -> Singles:
         """Return p(s | x) of some rows, shape (S, n).
 
@@ -289,7 +294,7 @@ class Belief:
             joint = calibration.apply(joint)
         return np.ascontiguousarray(joint, dtype=np.float32)
 
-    def joint(self, logs: Floats, groups: Floats | None, told: Ints | None) -> Floats:
+    def joint(self, logs: Floats, groups: Singles | None, told: Ints | None) -> Floats:
         """Return p(s | x) before calibration, shape (S, n)."""
         of_class = _softmax(np.ascontiguousarray(logs.T))
         G = len(self.combinations)
@@ -297,11 +302,11 @@ class Belief:
             return of_class
         if self.told:
             assert told is not None
-            groups = np.broadcast_to(told == np.arange(G)[:, None], (len(of_class), G, len(told)))
+            return (of_class[:, None, :] * (told == np.arange(G)[:, None])).reshape(len(of_class) * G, -1)
         assert groups is not None
         return (of_class[:, None, :] * groups).reshape(len(of_class) * G, -1)
 
-    def calibrate(self, source: int, logs: Floats, groups: Floats, stratum: Ints, share: Floats) -> None:
+    def calibrate(self, source: int, logs: Floats, groups: Singles, stratum: Ints, share: Floats) -> None:
         """Fit the calibration of a source on rows whose strata are known."""
         joint = self.joint(logs, groups, None)
         if len(joint) <= CALIBRATED_STRATA:

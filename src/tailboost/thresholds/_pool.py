@@ -1,17 +1,18 @@
-"""The pool of members, and its growth: best answers to the prices of a program over those seen so far."""
+"""Growth of a pool: best answers to the prices of a program over the members seen so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Floats, Mask
 from tailboost.rates import Objective, error
+from tailboost.thresholds._games import play
+from tailboost.thresholds._members import Pool
 from tailboost.thresholds._program import SLACK, Master, Program, Solved, mixed
-from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, contrasts, decide
+from tailboost.thresholds._tally import Member, Reading, Table, charges, contrasts, decide
 
 # Relative gap at which growth by expected tallies ends, and the most rounds of each kind of growth.
 TOLERANCE, EXPECTED_ROUNDS, COUNTED_ROUNDS = 1e-4, 200, 60
@@ -27,69 +28,8 @@ POLISHED, FACTORS = 12, (0.5, 0.8, 1.25, 2.0)
 IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 3, 0.25
 # Levels of a ratio that are tried, and how near the next one ends the trials.
 LEVELS, SAME_LEVEL = 8, 1e-5
-# Rounds and rate of the player whose iterates seed the pool, and the prices of the mean error beside it.
-HEDGE_ROUNDS, HEDGE_RATE, HEDGE_PRICES = 20, 1.0, (0.0, 0.5)
-
-
-@dataclass
-class Pool:
-    """Members that were made, each with its tally on the judged rows; none answers as another does.
-
-    Parameters
-    ----------
-    table : Table
-        The judged rows.
-    members, tallies : list
-        The members and what they do.
-    """
-
-    table: Table
-    members: list[Member] = field(default_factory=list)
-    tallies: list[Tally] = field(default_factory=list)
-    _number: dict[bytes, int] = field(default_factory=dict)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"table": self.table, "members": self.members, "tallies": self.tallies}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._number = {}
-
-    def copy(self) -> Pool:
-        """Return a pool of the same members, to which others may be added."""
-        return Pool(self.table, list(self.members), list(self.tallies), dict(self._number))
-
-    def add(self, member: Member) -> int:
-        """Return the number of a member that answers as this one does, which is new or was there."""
-        if not self._number:  # as it is in a pool that was stored
-            for number, own in enumerate(self.members):
-                self._number.setdefault(self._key(self.table.answers(own)), number)
-        actions = self.table.answers(member)
-        known = self._number.setdefault(self._key(actions), len(self.members))
-        if known == len(self.members):
-            self.members.append(member)
-            self.tallies.append(self.table.tally(member, actions))
-        return known
-
-    def _key(self, actions: Ints) -> bytes:
-        few = self.table.strata.n_actions == 2
-        return (np.packbits(actions) if few else actions.astype(np.uint16)).tobytes()
-
-    def seed(self, sources: Sequence[int]) -> list[int]:
-        """Add what the sources answer by themselves, and the constants; return their numbers."""
-        strata = self.table.strata
-        plain = error().terms(strata).linear[0][: len(strata.mass)]
-        if strata.defers:
-            plain = plain.copy()
-            plain[:, -1] = 2.0 * np.abs(plain).max()
-        numbers = [self.add(Member.of(source, plain)) for source in sources]
-        for a in range(strata.n_actions):
-            prices = np.zeros((len(strata.mass), strata.n_actions))
-            if a == strata.n_classes:  # who passes every row on still says the labels of the belief
-                prices = plain.copy()
-            prices[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
-            numbers.append(self.add(Member.of(sources[0], prices)))
-        return numbers
+# Rounds of the player whose iterates seed the pool, and the prices of the mean error beside it.
+SEED_ROUNDS, SEED_PRICES = 20, (0.0, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +98,8 @@ def grow(
     small = _thinned(pool, EXPECTED_ROWS)
     seeds = small.seed(sources)[: len(sources)]
     if program.objective.worst:
-        _play(small, program, sources[0])
+        over = program.over(small.table.strata)
+        play(small, over, sources[0], prices=SEED_PRICES, rounds=SEED_ROUNDS, kept=SEED_ROUNDS)
     believed = Reading.believed(len(pool.table.strata.mass))
     within = program.over(small.table.strata)
     if mean_budget is not None and program.strata.defers:
@@ -204,8 +145,7 @@ def _at_its_level(
     """
     growth = solve(program)
     for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
-        read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[0] for i in growth.numbers])
-        level = program.value(read)
+        level = program.value(_solution(pool, growth, reading)[0])
         if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
             break
         program = program.at(level)
@@ -236,9 +176,15 @@ def _within(
     least = min(float(mean.values(reading.of(pool.tallies[i])[1])[0]) for i in seeds)
     if program.strata.defers:
         growth = _solved(pool, _passing_on(program), reading)
-        read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[1] for i in growth.numbers])
-        least = min(least, float(mean.values(read)[0]))
-    return program.with_bound(error() <= least + mean_budget)
+        least = min(least, float(mean.values(_solution(pool, growth, reading)[1])[0]))
+    return program.with_bound(error() <= min(1.0, least + mean_budget))
+
+
+def _solution(pool: Pool, growth: Growth, reading: Reading) -> Floats:
+    """Return the tally of the solution, as read for the objective and for limits, shape (2, W, A)."""
+    used = np.flatnonzero(growth.solved.weights > 0).tolist()
+    tallies = [reading.of(pool.tallies[growth.numbers[i]]) for i in used]
+    return mixed(growth.solved.weights[used], tallies)
 
 
 def _passing_on(program: Program) -> Program:
@@ -280,24 +226,6 @@ def _thinned(pool: Pool, most: int) -> Pool:
     for member in pool.members:
         thin.add(member)
     return thin
-
-
-def _play(pool: Pool, program: Program, source: int) -> None:
-    """Add best answers to what Hedge plays on the units of a largest rate, at several prices of the mean."""
-    rows = program.matrix[program.of == -1]
-    shape = (-1, program.strata.n_actions)
-    n_strata = len(program.strata.mass)
-    mean = error().terms(program.strata).linear[0].reshape(shape)[:n_strata]
-    for price in HEDGE_PRICES:
-        scores = np.zeros(len(rows))
-        for _ in range(HEDGE_ROUNDS):
-            w = np.exp(scores - scores.max())
-            w /= w.sum()
-            duals = np.zeros(len(program.of))
-            duals[program.of == -1] = w
-            prices = (1.0 - price) * program.prices(duals) + price * mean
-            number = pool.add(Member.of(source, prices * pool.table.correction(source)[:, None]))
-            scores += HEDGE_RATE * (rows @ pool.tallies[number].counted.ravel())
 
 
 class _Growing:

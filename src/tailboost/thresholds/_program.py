@@ -178,6 +178,13 @@ class Program:
             found.append(of_units)
         return tuple(found)
 
+    @property
+    def unit_prices(self) -> Floats:
+        """The prices of each rate that a largest one is the largest of, alone, shape (m, S, A)."""
+        own = np.flatnonzero(self.of == -1)
+        nothing = self.prices(np.zeros(len(self.of)))
+        return np.array([self.prices((np.arange(len(self.of)) == j).astype(float)) for j in own]) - nothing
+
     def value(self, tally: Floats) -> float:
         """Return what is made small, in its own units."""
         return self.objective.value(self.objective.rate.terms(self.strata).values(tally))

@@ -15,16 +15,16 @@ from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._steps import final_step, last_step
 from tailboost._typing import Hashes, Ints, Mask
 from tailboost._units import told
-from tailboost.certificates import (
+from tailboost.confidence import Evidence
+from tailboost.statements.certificates import (
     Certificate,
     CertifiedBound,
     Recheck,
     Unit,
     targets_of,
 )
-from tailboost.classifiers._known_rows import EqualRows
-from tailboost.confidence import Evidence
-from tailboost.drift import Drift, Reference, columns_of, level_of
+from tailboost.statements.drift import Drift, Reference, columns_of, level_of
+from tailboost.statements.known_rows import EqualRows
 
 __all__ = ["Watch", "WatchedBatch"]
 

@@ -31,9 +31,7 @@ from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._steps import final_step, label_shares, last_step
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
-from tailboost._units import told, unit_name
-from tailboost.classifiers import SeenRowsError
-from tailboost.classifiers._known_rows import EqualRows, check_equal_rows
+from tailboost._units import can_defer, told, unit_name
 from tailboost.confidence import (
     Evidence,
     band_cvar,
@@ -45,10 +43,11 @@ from tailboost.confidence import (
     tail_band,
 )
 from tailboost.metrics import expected_zero_one_losses
-from tailboost.rate_bounds import RateBound, rate_bounds
 from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, parse
 from tailboost.rates import Objective as RateObjective
 from tailboost.solvers import cvar, worst_case_weights
+from tailboost.statements.known_rows import EqualRows, SeenRowsError, check_equal_rows
+from tailboost.statements.rate_bounds import RateBound, rate_bounds
 from tailboost.targets import allowed_errors
 
 __all__ = [
@@ -1004,7 +1003,8 @@ def answered_rows(
     else:
         given = told(last_step(model), groups)
         final, table = final_step(model, X) if given else (model, X)
-        if any(rate.needs_deferral for rate in rates):
+        # Any rate of a rule that passes rows on is about them: an error counts among the others alone.
+        if can_defer(last_step(model)) or any(rate.needs_deferral for rate in rates):
             last, rows = final_step(model, X)
             deferred = last.defers(rows, **given)
         draws = deferred is None and not one_answers(model) and has_rule(last_step(model), "randomised")

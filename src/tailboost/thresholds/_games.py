@@ -1,0 +1,142 @@
+"""Members beside those of growth: answers to a player of the units' weights, and told groups joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tailboost._typing import Floats, Ints
+from tailboost.rates import Strata, error
+from tailboost.thresholds._members import Pool
+from tailboost.thresholds._program import Program
+from tailboost.thresholds._tally import Member
+
+# Rate of the player.
+RATE = 1.0
+
+
+def play(
+    pool: Pool,
+    program: Program,
+    source: int,
+    *,
+    prices: Sequence[float],
+    rounds: int,
+    kept: int,
+    pseudo_rows: float = 0.0,
+    corrected: bool = True,
+    games: Ints | None = None,
+) -> list[int]:
+    """Add best answers to what Hedge plays on the units of a largest rate, at several prices of the mean.
+
+    Parameters
+    ----------
+    pool : Pool
+        The pool.
+    program : Program
+        Whose objective is the largest rate of a family.
+    source : int
+        Whose belief answers.
+    prices : sequence of float in [0, 1]
+        Shares of the mean error in what is answered: 0 is the largest rate alone.
+    rounds, kept : int
+        Rounds at each price, and how many of the answers join, spread over the rounds.
+    pseudo_rows : float
+        By which a rate of few rows is drawn towards the mean over the units before it is played on.
+    corrected : bool
+        Whether strata count by their true masses where the belief has others for them.
+    games : ndarray of int, shape (m,), optional
+        Number of the game that each unit is played in, of which each weighs what its rows do: groups that are
+        told are games of their own. By default all are in one.
+
+    Returns
+    -------
+    list of int
+        Numbers of the members.
+    """
+    table, strata, rows = pool.table, program.strata, program.matrix[program.of == -1]
+    units = program.unit_prices
+    mean = error().terms(strata).linear[0][: len(strata.mass)]
+    scale = table.correction(source)[:, None] if corrected else 1.0
+    mass, sizes = _sizes(units, strata)
+    doubt = pseudo_rows / (sizes + pseudo_rows)
+    game = np.zeros(len(rows), dtype=np.intp) if games is None else games
+    found: list[int] = []
+    for price in prices:
+        scores, answers = np.zeros(len(rows)), []
+        for _ in range(rounds):
+            w = _shares(scores, game, mass)
+            charged = (1.0 - price) * np.tensordot(w, units, axes=1) + price * mean
+            answers.append(Member.of(source, charged * scale))
+            values = rows @ table.counted(table.answers(answers[-1])).sum(axis=0).ravel()
+            scores += RATE * ((1.0 - doubt) * values + doubt * values.mean())
+        places = np.unique(np.linspace(0, rounds - 1, kept).round().astype(np.intp))
+        found += [pool.add(answers[i]) for i in places]
+    return list(dict.fromkeys(found))
+
+
+def _sizes(units: Floats, strata: Strata) -> tuple[Floats, Floats]:
+    """Return the mass behind the rate of each unit, and how many rows of equal weight it is, shape (m,)."""
+    inside = (units != 0).any(axis=2)
+    squares = inside @ (strata.mass**2 / np.where(strata.size > 0, strata.size, 1.0))
+    mass = inside @ strata.mass
+    return mass, mass**2 / np.where(squares > 0, squares, 1.0)
+
+
+def _shares(scores: Floats, game: Ints, mass: Floats) -> Floats:
+    """Return the weights of the units, which sum to 1 and in each game to the share of its rows."""
+    w = np.zeros(len(scores))
+    for g in range(int(game.max()) + 1):
+        own = np.exp(scores[game == g] - scores[game == g].max())
+        w[game == g] = own / own.sum() * mass[game == g].sum()
+    return w / w.sum()
+
+
+def join_by_group(pool: Pool, program: Program, numbers: Sequence[int], pseudo_rows: float) -> list[int]:
+    """Add members that answer in each told group as the best of some members does there.
+
+    What is answered in a group that is told depends on the prices of its own strata, and a unit lies in one
+    group. So of all combinations with no unit above v, that of least mean error takes in each group the
+    cheapest prices that keep v there; v runs over all values where one of these changes. Where a group cannot
+    keep v it does what it can, and the others go on: which group is worst on other rows is not known.
+
+    Parameters
+    ----------
+    pool : Pool
+        The pool.
+    program : Program
+        Whose objective is the largest error of a group or cell.
+    numbers : sequence of int
+        Members of one source, and constants.
+    pseudo_rows : float
+        Rows by which counts of few rows are doubted.
+
+    Returns
+    -------
+    list of int
+        Numbers of the members.
+    """
+    strata, doubt = program.strata, pool.table.reading(pseudo_rows).objective
+    group, source = strata.combination, pool.members[numbers[0]].source
+    tallies = np.array([pool.tallies[i].blended(doubt) for i in numbers])
+    units = program.matrix[program.of == -1].reshape(-1, len(group), strata.n_actions)
+    mean = error().terms(strata).linear[0]
+    steps, worsts = [], []
+    for g in range(strata.n_combinations):
+        own = group == g
+        inside = units[(units[:, own] != 0).any(axis=(1, 2))][:, own]
+        worst = np.tensordot(tallies[:, own], inside, axes=([1, 2], [1, 2])).max(axis=1)
+        order = np.lexsort((worst, np.tensordot(tallies[:, own], mean[own], axes=2)))
+        before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
+        steps.append(order[worst[order] < before])
+        worsts.append(worst[steps[-1]])
+    found = []
+    for v in np.unique(np.concatenate(worsts))[::-1]:
+        prices = np.empty((len(group), strata.n_actions))
+        for g, (order, worst) in enumerate(zip(steps, worsts, strict=True)):
+            # Steps fall: the first one that is at most v is the cheapest.
+            best = order[min(int(np.count_nonzero(worst > v)), len(order) - 1)]
+            prices[group == g] = pool.members[numbers[best]].prices[group == g]
+        found.append(pool.add(Member(source, prices)))
+    return list(dict.fromkeys(found))
