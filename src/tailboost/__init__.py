@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.game import Stop as Stop
     from tailboost.game import StopKind as StopKind
     from tailboost.game import Trace as Trace
+    from tailboost.groups import GroupColumns as GroupColumns
     from tailboost.mixture import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
     from tailboost.mixture import Rule as Rule
@@ -73,6 +74,7 @@ _MODULES = {
     "confidence": "rows_needed",
     "decisions": "Decisions RandomizedDecision",
     "game": "Stop StopKind Trace",
+    "groups": "GroupColumns",
     "mixture": "InfeasibleLimitsError RobustMixtureClassifier Rule RulePart tune",
     "storage": "load_model save_model",
     "report": "Card Results compare render",
