@@ -167,7 +167,7 @@ def of_ours(
             if budget not in at:
                 point = curve.at(budget)
                 wrong = np.asarray(point.predict(test.X)) != test.y
-                shares = point.predict_proba(test.X)
+                shares = point.predict_shares(test.X)
                 own = shares[np.arange(len(test.y)), np.searchsorted(clf.classes_, test.y)]
                 mean = float(np.clip(curve.mean[0] + budget, curve.mean[0], curve.mean[-1]))
                 at[budget] = {
