@@ -47,7 +47,7 @@ from tailboost.statements.units import UnitTable
 from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
 
 # By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid.
-DEAR = 0.05
+DEAR = 0.1
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -244,9 +244,9 @@ class ProbabilityMixture(MixtureAnswers):
             )
         if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
             warn_user(
-                f"the best rule that keeps the limits on {self._rated.words} has {outcome.program.objective}: "
-                f"{choice.value:.4g}; randomized=True, a draw among several rules, keeps them with "
-                f"{choice.bound:.4g}"
+                f"the best rule that keeps the limits on {self._rated.words} has "
+                f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
+                f"rules, keeps them with {choice.bound:.4g}"
             )
         if outcome.passing is not None and not outcome.passing.gains:
             error, others = outcome.passing.errors
