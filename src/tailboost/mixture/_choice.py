@@ -46,6 +46,9 @@ from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
 from tailboost.statements.units import UnitTable
 from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
 
+# By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid.
+DEAR = 0.1
+
 
 class ProbabilityMixture(MixtureAnswers):
     """A mixture of members that are functions of models' probabilities.
@@ -240,6 +243,12 @@ class ProbabilityMixture(MixtureAnswers):
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
+            )
+        if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
+            warn_user(
+                f"the best rule that keeps the limits on {self._rated.words} has "
+                f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
+                f"rules, keeps them with {choice.bound:.4g}"
             )
         if outcome.passing is not None and not outcome.passing.gains:
             error, others = outcome.passing.errors
