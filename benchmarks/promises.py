@@ -6,7 +6,8 @@
 small: two normal classes, 1,000 rows of one and 20, 50 or 200 of the other; fresh rows are 20,000 of each.
 patients: the diabetes table (`diabetes130.parquet` in DIR, from UCI 296), encounters of persons drawn at
 random, judged on encounters of others; with and without ``split_by``. Three numbers of each class: the
-error on the rows of the choice (`unit_errors_`), the estimate by halves (`unit_estimates_`), and that on fresh rows.
+error on the rows of the choice (`unit_errors_`), the estimate by halves (`unit_estimates_`), and that on
+fresh rows.
 """
 
 from __future__ import annotations

@@ -955,6 +955,19 @@ class TestPassingOn:
         assert "if none were passed on" in text
         assert "error among the answered by class" in text
 
+    def test_curves_of_shares_passed_on(self, deferring, tmp_path):
+        call = (
+            "tradeoff", deferring, "--limited", "largest(answered_error(by=class))",
+            "--objective", "answered_error()", "--passed-on", "0", "--passed-on", "20%",
+        )  # fmt: skip
+        found = json.loads(done(*call, "--json", "--out", tmp_path / "c.csv").stdout)
+        assert [one["passed_on"] for one in found] == [0, 0.2]
+        assert min(found[1]["curve"]["objective"]) <= min(found[0]["curve"]["objective"])
+        written = pd.read_csv(tmp_path / "c.csv")
+        assert written["objective"].tolist() == [x for one in found for x in one["curve"]["objective"]]
+        says = refused("tradeoff", deferring, "--passed-on", "5%")
+        assert "--passed-on: only with --limited" in says
+
     @pytest.mark.filterwarnings("ignore")
     def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):
         csv, out = tmp_path / "new.csv", tmp_path / "out.csv"

@@ -19,6 +19,7 @@ from tailboost import metrics, plotting
 from tailboost.plotting import (
     ClassErrorDisplay,
     CVaRCurveDisplay,
+    DeferralDisplay,
     TradeOffDisplay,
     WeightTrajectoryDisplay,
     WorstCaseDisplay,
@@ -339,6 +340,9 @@ def test_a_trade_off_needs_arrays_that_fit():
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, error=0.1, name="a"),
     "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
+    "DeferralDisplay": lambda: DeferralDisplay(
+        [0, 0.1], [([0.1, 0.2], [0.4, 0.3]), ([0.1, 0.2], [0.3, 0.2])], value="a", limited="b", name="c"
+    ),
     "TradeOffDisplay": lambda: TradeOffDisplay(
         [0.1, 0.2],
         [0.5, 0.3],

@@ -35,7 +35,7 @@ from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
 from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_models
-from tailboost.mixture._rated import costs_of
+from tailboost.mixture._rated import costs_of, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.statements.known_rows import holds_fitted, noting_seen
@@ -82,7 +82,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         does the one that is least beyond it. A dict names units, None stands for the rest.
     mean_budget : float in [0, 1], optional
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on; or that
-        of a member whose difference from the best is within one standard error: what is tied is free.
+        of a member whose difference from the best is within one standard error: what is tied is free. Where
+        rows may be passed on, the best is the least mean error of rules that pass on as many.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         Rows on which λ is chosen. An int is that many folds: out-of-fold probabilities of all rows; a float
         is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row
@@ -408,11 +409,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
         stated, names = self._stated, getattr(self, "_group_names", None)
-        costs = costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        judged_on, costs = problem.rows, costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        if problem.validation is not None:
+            judged_on = problem.validation[1]
+            given = judged_on.given
+            n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
+            costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
         if stated is not None:  # what is not there is found before anything is fitted
             names = None if groups is None else names
-            told = self.by_group
-            stated.check(stated.strata(problem.rows, self.classes_, names, costs, told=told)[0])
+            strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
+            stated.check(strata)
+            warn_of_noise(stated.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,
@@ -426,10 +433,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         )
         judged = self._learned(judged)
         if problem.validation is not None:
-            given = judged.rows.given
-            used = None if given is None else given.index
-            known = costs_of(costs_val, n_rows_of(X_val), len(self.classes_), used)
-            features = problem.validation[0]
+            features, known = problem.validation[0], costs
         else:
             places = _places(problem, judged.rows)
             known = None if costs is None else costs[places]
@@ -438,7 +442,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             self._settle(judged, X=features)
         else:
             self._settle_by_rates(stated, judged, features, known)
-        self._warn()
+        self._warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch

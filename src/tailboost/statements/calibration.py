@@ -355,7 +355,8 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
         plain = model.reweight(limits=list(limits))
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
-            half.setdefault(line.limit, {})[line.unit] = (line.high - line.low) / 2
+            seen = line.value if np.isnan(line.estimate) else line.estimate
+            half.setdefault(line.limit, {})[line.unit] = max(line.high - seen, seen - line.low)
         for factor in TIGHTER:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
             tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]

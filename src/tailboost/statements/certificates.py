@@ -31,7 +31,7 @@ from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._steps import final_step, label_shares, last_step
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
-from tailboost._units import told, unit_name
+from tailboost._units import can_defer, told, unit_name
 from tailboost.confidence import (
     Evidence,
     band_cvar,
@@ -1003,7 +1003,8 @@ def answered_rows(
     else:
         given = told(last_step(model), groups)
         final, table = final_step(model, X) if given else (model, X)
-        if any(rate.needs_deferral for rate in rates):
+        # Any rate of a rule that passes rows on is about them: an error counts among the others alone.
+        if can_defer(last_step(model)) or any(rate.needs_deferral for rate in rates):
             last, rows = final_step(model, X)
             deferred = last.defers(rows, **given)
         draws = deferred is None and not one_answers(model) and has_rule(last_step(model), "randomised")
