@@ -20,7 +20,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.calibration import candidates, level_of
 from tailboost.confidence import (
     Evidence,
     betting_p_value,
@@ -33,6 +32,7 @@ from tailboost.confidence import (
 )
 from tailboost.metrics import class_errors, expected_class_errors
 from tailboost.solvers import cvar, worst_case_weights
+from tailboost.statements.calibration import candidates, level_of
 
 X, Y = make_classification(
     2400, n_features=6, n_informative=4, n_classes=3, weights=[0.5, 0.3, 0.2], class_sep=1.5, random_state=0
@@ -728,8 +728,8 @@ def test_a_calibrated_point_is_a_previous_attempt(mixture):
 
 def test_more_rows_would_not_help_only_where_that_is_shown():
     """Of three rows of a good classifier two may be wrong: nothing is shown by that."""
-    from tailboost.calibration import not_certified
-    from tailboost.certificates import Unit
+    from tailboost.statements.calibration import not_certified
+    from tailboost.statements.certificates import Unit
 
     few, many = np.r_[1.0, 1.0, 0.0], np.r_[np.ones(60), np.zeros(40)]
     for losses, helps in ((few, True), (many, False)):

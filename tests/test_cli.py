@@ -20,8 +20,8 @@ import tailboost
 from tailboost import __version__, cli, datasets
 from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS
 from tailboost.cli._fit import literal, name_labels
-from tailboost.persistence import load_model, save_model
 from tailboost.registry import METHODS
+from tailboost.storage import load_model, save_model
 
 
 @pytest.fixture

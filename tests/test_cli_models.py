@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 from tailboost import cli
 from tailboost.datasets import load_credit_default
-from tailboost.persistence import load_model, read_notes
 from tailboost.registry import METHODS
+from tailboost.storage import load_model, read_notes
 
 SECRET = "a secret for the tests, no other"
 
@@ -808,7 +808,7 @@ class TestNotes:
 
         from sklearn.tree import DecisionTreeClassifier
 
-        from tailboost.persistence import save_model
+        from tailboost.storage import save_model
 
         tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
         path = tmp_path / "t.model"

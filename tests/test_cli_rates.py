@@ -13,8 +13,8 @@ for needed in ("typer", "rich", "jinja2"):
 from typer.testing import CliRunner
 
 from tailboost import RobustMixtureClassifier, cli, rates
-from tailboost.datasets._files import read_raw
-from tailboost.persistence import load_model
+from tailboost.datasets.files import read_raw
+from tailboost.storage import load_model
 
 LIMIT = "gap(selected(yes, by=sex)) <= 12%"
 

@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rate_bounds import limit_bounds, rate_bounds
 from tailboost.rates import Answered
+from tailboost.statements.rate_bounds import limit_bounds, rate_bounds
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])

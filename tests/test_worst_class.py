@@ -727,7 +727,7 @@ def test_interrupted_and_continued(interrupted, combine):
     ],
 )
 def test_models_can_be_stored(tmp_path, params):
-    from tailboost.persistence import load_model, save_model
+    from tailboost.storage import load_model, save_model
 
     X, y = rare(23)
     groups = X[:, 0] > 0 if "units" in params else None

@@ -10,8 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.data import Problem
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners._forest import TableForest
-from tailboost.learners._table import OpenTable
+from tailboost.learners.forest import TableForest
+from tailboost.learners.table import OpenTable
 from tailboost.mixture._fitting import fit_models
 from tailboost.mixture._robust import default_estimators
 from tailboost.validation import Split

@@ -18,15 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import positions
 from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows, labels_of
-from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows, labels_of
+from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
-from tailboost.combiners.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import HistTreeClassifier
 from tailboost.rules.additive import Additive as AdditiveRule
+from tailboost.statements.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee
 from tailboost.validation import HELD_OUT, Scheme
 
 

@@ -19,20 +19,20 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost._units import group_uses
+from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
-from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given, take_names
-from tailboost.classifiers._known_rows import ResubstitutionWarning, noting_seen
-from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
-from tailboost.classifiers._randomized import RandomizedClassifier
 from tailboost.classifiers._target_game import warn_of_targets
-from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers.input import ValidationRows, judged_rows, rows_given, take_names
+from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.randomized import RandomizedClassifier
+from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
-from tailboost.combiners.elsewhere import Elsewhere
-from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import WorstUnit, objective_named
-from tailboost.combiners.units import UnitTable
 from tailboost.data import GroupNames, Rows, n_group_rows
+from tailboost.statements.elsewhere import Elsewhere
+from tailboost.statements.guarantee import Bounds, Guarantee, guarantee
+from tailboost.statements.known_rows import ResubstitutionWarning, noting_seen
+from tailboost.statements.units import UnitTable
 from tailboost.targets import checked_targets
 
 # What serves where no rows are given to `reweight`.

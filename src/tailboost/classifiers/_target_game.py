@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import unit_name
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
+from tailboost.classifiers.plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
-from tailboost.combiners.guarantee import Bound
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.rules.hedge import theory_rounds
+from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
+from tailboost.statements.guarantee import Bound
+from tailboost.statements.units import UnitTable
 from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits
 from tailboost.validation import Scheme
 

@@ -11,24 +11,24 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._typing import Mask
 from tailboost.classifiers._base import Run, with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._mixture import MixtureClassifier, ValidatedMixtureClassifier
-from tailboost.classifiers._plan import Plan, Schedule, tied_by
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import CVaR, Mixture, WorstRow
-from tailboost.combiners.guarantee import (
-    Bounds,
-    entropic_bounds,
-    hedge_game_bounds,
-    mixed_by_program,
-    totally_corrective_bounds,
-)
 from tailboost.data import Problem
 from tailboost.game import Response, Rule, Stop, StopKind, Turn, Units
 from tailboost.learners.protocols import Averaging
 from tailboost.rules.entropic import EntropicLP, entropic_theory
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.rules.lpboost import TotallyCorrectiveLP
+from tailboost.statements.guarantee import (
+    Bounds,
+    entropic_bounds,
+    hedge_game_bounds,
+    mixed_by_program,
+    totally_corrective_bounds,
+)
 from tailboost.validation import CrossFitted, Scheme
 
 # Beyond so many distinct rows AdaLPBoost cross-fits in three folds: the time goes into rounds.

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._typing import Floats
-from tailboost.classifiers._docs import documented
 from tailboost.classifiers._grouped import GroupedBoostClassifier
-from tailboost.classifiers._plan import Plan, Schedule, tied_by
 from tailboost.classifiers._target_game import (
     Aims,
     GameKind,
@@ -21,14 +19,16 @@ from tailboost.classifiers._target_game import (
     target_units,
     with_least_allowed,
 )
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import Ledger, MixtureEnsemble, WorstUnit
-from tailboost.combiners.elsewhere import Elsewhere
-from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
 from tailboost.rules.hedge import Hedge, eta_for
+from tailboost.statements.elsewhere import Elsewhere
+from tailboost.statements.guarantee import Bounds, hedge_game_bounds
+from tailboost.statements.units import UnitTable
 from tailboost.targets import (
     DECIMALS,
     SHRINKAGE,

@@ -68,9 +68,9 @@ from tailboost.cli._shared import (
 from tailboost.cli._tables import errors_kept, print_errors, said_of_groups
 from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 from tailboost.io import preparation
-from tailboost.persistence import check_model_path, save_model
 from tailboost.registry import METHODS, Method
 from tailboost.report.comparison import joint_groups
+from tailboost.storage import check_model_path, save_model
 
 # Seconds between two lines about rounds, where lines are all that can be shown.
 BETWEEN_LINES = 2.0

@@ -34,7 +34,7 @@ from tailboost.cli._shared import (
     tell_json,
     warnings_as_lines,
 )
-from tailboost.persistence import check_model_path, save_model
+from tailboost.storage import check_model_path, save_model
 
 
 def _level(text: str) -> float:

@@ -12,7 +12,9 @@ import numpy as np
 from tailboost._checks import check_same_kind, label_column, positions
 from tailboost._rows import Sketch, hash_rounded_rows, shortest
 from tailboost._typing import Labels
-from tailboost.certificates import (
+from tailboost.dask._collections import Column, partitions
+from tailboost.dask._counting import WEIGHT, added, count, values_of
+from tailboost.statements.certificates import (
     Asked,
     Certificate,
     Scored,
@@ -24,9 +26,7 @@ from tailboost.certificates import (
     rules_of,
     units_listed,
 )
-from tailboost.classifiers._known_rows import EqualRows, check_equal_rows
-from tailboost.dask._collections import Column, partitions
-from tailboost.dask._counting import WEIGHT, added, count, values_of
+from tailboost.statements.known_rows import EqualRows, check_equal_rows
 
 NOT_COUNTED = "Whether rows equal each other was not counted: they lie in partitions."
 

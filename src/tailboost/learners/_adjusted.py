@@ -23,13 +23,13 @@ from tailboost._checks import check_labelled_rows, refuse_frame
 from tailboost._sparse import summed
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant
-from tailboost.learners._forest import ForestSession, TableForest, reweighed
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners._mean import shares
-from tailboost.learners._sklearn import FOR_FITTED, set_seeds, weight_parameter
-from tailboost.learners._table import OpenTable
 from tailboost.learners._threads import N_JOBS
+from tailboost.learners.foreign import FOR_FITTED, set_seeds, weight_parameter
+from tailboost.learners.forest import ForestSession, TableForest, reweighed
+from tailboost.learners.mean import shares
 from tailboost.learners.protocols import Learner, Partitioned, PreparedProba
+from tailboost.learners.table import OpenTable
 
 # Least probability: a class that a forest gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-3

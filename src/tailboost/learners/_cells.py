@@ -20,10 +20,10 @@ from tailboost.learners._adjusted import (
     rows_key,
 )
 from tailboost.learners._base import constant
-from tailboost.learners._forest import N_TREES, ForestSession, TableForest
 from tailboost.learners._hist import HistBoostClassifier
-from tailboost.learners._table import OpenTable
+from tailboost.learners.forest import N_TREES, ForestSession, TableForest
 from tailboost.learners.protocols import Partitioned
+from tailboost.learners.table import OpenTable
 
 # Leaves of the forest that tells the groups of a class apart hold about this many rows: its probabilities are
 # multiplied by weights, not only compared.

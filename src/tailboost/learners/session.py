@@ -13,7 +13,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant, is_constant, last
 from tailboost.learners._predict import is_real, predict_members
 from tailboost.learners._regressor import RegressorSession
-from tailboost.learners._sklearn import SklearnSession, set_seeds
+from tailboost.learners.foreign import SklearnSession, set_seeds
 from tailboost.learners.protocols import Growing, Learner, Session
 
 __all__ = [

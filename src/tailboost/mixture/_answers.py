@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import as_pandas, n_rows_of
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import GROUPS_UNUSED
-from tailboost.classifiers._input import checked_table
-from tailboost.classifiers._known_rows import KnownRows
-from tailboost.classifiers._randomized import RandomizedClassifier, logs
+from tailboost.classifiers.input import checked_table
+from tailboost.classifiers.randomized import RandomizedClassifier, logs
 from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.data import GroupNames, batches, take
 from tailboost.mixture._members import GROUPS_NEEDED
 from tailboost.mixture._rule import Rule
 from tailboost.mixture._tables import LogTable, Models
+from tailboost.statements.known_rows import KnownRows
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -15,24 +15,20 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost._units import group_uses, unit_name
-from tailboost.classifiers._input import (
+from tailboost._warn import warn_user
+from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
     labels_of,
     rows_given,
     take_names,
 )
-from tailboost.classifiers._known_rows import noting_seen
-from tailboost.classifiers._plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
-from tailboost.classifiers._tradeoff import Source, TradeOff, trace
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.ensemble import MixtureEnsemble
-from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
@@ -44,6 +40,10 @@ from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, 
 from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
+from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
+from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
+from tailboost.statements.known_rows import noting_seen
+from tailboost.statements.units import UnitTable
 from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
 
 

@@ -16,10 +16,10 @@ from sklearn.utils.parallel import Parallel, delayed
 from tailboost._checks import positions
 from tailboost._typing import Ints, Mask
 from tailboost.data import Problem, Rows, take
-from tailboost.learners._sklearn import set_seeds, weight_parameter
-from tailboost.learners._table import OpenTable
+from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import Averaging, Partitioned, TableLearner
 from tailboost.learners.session import constant
+from tailboost.learners.table import OpenTable
 from tailboost.mixture._tables import Judged, Models
 from tailboost.validation import Split
 

@@ -11,10 +11,10 @@ from scipy.special import logsumexp
 
 from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.classifiers._plan import LimitBelowNoiseWarning
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
+from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
-from tailboost.learners._table import TableReader
+from tailboost.learners.table import TableReader
 from tailboost.mixture._members import margins_of, ratio_of, source_name
 from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rule import RulePart, log_weights

@@ -18,8 +18,8 @@ from tailboost._checks import n_rows_of, numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import (
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import (
     ValidationRows,
     check_group_arguments,
     check_validation,
@@ -27,11 +27,10 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
-from tailboost.classifiers._known_rows import holds_fitted, noting_seen
-from tailboost.classifiers._parameters import naming_near
+from tailboost.classifiers.parameters import naming_near
 from tailboost.data import Problem, Rows, take
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners._forest import TableForest
+from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
@@ -39,6 +38,7 @@ from tailboost.mixture._fitting import MOST_PARTS, check_estimators, fit_models
 from tailboost.mixture._rated import costs_of, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
+from tailboost.statements.known_rows import holds_fitted, noting_seen
 from tailboost.targets import restored, storable
 from tailboost.validation import N_FOLDS
 

@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
 from tailboost.combiners.ensemble import wrong_answers
 from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost import SeenRowsError, certify
-from tailboost.certificates import Certificate, last_step
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.report import charts
 from tailboost.report.html import page
+from tailboost.statements.certificates import Certificate, last_step
 
 __all__ = ["Card", "Section"]
 
@@ -94,7 +94,7 @@ class Card:
         title, purpose, rows_are : str
             Heading; what the model is for, in the words of who is responsible; what the rows are called.
         notes, versions : mapping, optional
-            What a model file says of how it was made (`tailboost.persistence.read_notes`), and the versions
+            What a model file says of how it was made (`tailboost.storage.read_notes`), and the versions
             of the libraries then.
 
         Returns

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, labels_too_alike, too_many
 from tailboost._typing import Ints
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
 from tailboost.data import Rows, lots
 
 #: What rows that equal known ones are held for: copies that somebody made, or chance where values are few.

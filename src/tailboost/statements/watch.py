@@ -14,7 +14,8 @@ from tailboost._html import text_table
 from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._typing import Hashes, Ints, Mask
 from tailboost._units import told
-from tailboost.certificates import (
+from tailboost.confidence import Evidence
+from tailboost.statements.certificates import (
     Certificate,
     CertifiedBound,
     Recheck,
@@ -23,9 +24,8 @@ from tailboost.certificates import (
     last_step,
     targets_of,
 )
-from tailboost.classifiers._known_rows import EqualRows
-from tailboost.confidence import Evidence
-from tailboost.drift import Drift, Reference, columns_of, level_of
+from tailboost.statements.drift import Drift, Reference, columns_of, level_of
+from tailboost.statements.known_rows import EqualRows
 
 __all__ = ["Watch", "WatchedBatch"]
 

@@ -32,8 +32,6 @@ from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
 from tailboost._units import told, unit_name
-from tailboost.classifiers import SeenRowsError
-from tailboost.classifiers._known_rows import EqualRows, check_equal_rows
 from tailboost.confidence import (
     Evidence,
     band_cvar,
@@ -45,10 +43,11 @@ from tailboost.confidence import (
     tail_band,
 )
 from tailboost.metrics import expected_zero_one_losses
-from tailboost.rate_bounds import RateBound, rate_bounds
 from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, parse
 from tailboost.rates import Objective as RateObjective
 from tailboost.solvers import cvar, worst_case_weights
+from tailboost.statements.known_rows import EqualRows, SeenRowsError, check_equal_rows
+from tailboost.statements.rate_bounds import RateBound, rate_bounds
 from tailboost.targets import allowed_errors
 
 __all__ = [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost._rows import hash_rows
 from tailboost._sparse import summed
 from tailboost._typing import Hashes
-from tailboost.datasets._schema import text
+from tailboost.datasets.schema import text
 
 Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 
@@ -65,8 +65,7 @@ class TableReader:
             _refuse_infinite(table, range(table.shape[1]))
             return table
         table = np.empty(X.shape, dtype=np.float32)
-        for j, categories in enumerate(self.categories_):
-            column = X.iloc[:, j]
+        for j, (categories, (_, column)) in enumerate(zip(self.categories_, X.items(), strict=True)):
             if categories is None:
                 table[:, j] = column.to_numpy(dtype=np.float32, na_value=np.nan)
             else:

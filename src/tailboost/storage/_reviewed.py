@@ -260,7 +260,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost._probe", "ProbeFrame", "ProbeMatrix"),
     **_names("tailboost._rows", "Sketch"),
     **_names("tailboost.io", "TableEncoder"),
-    **_names("tailboost.datasets._schema", "TableSchema"),
+    **_names("tailboost.datasets.schema", "TableSchema"),
     **_names("tailboost.data", "Alike", "Given", "GroupNames", "Rows"),
     **_names("tailboost.game", "Game", "Round", "Stop", "Trace", "Units"),
     **_names("tailboost.targets", "NamedUnits", "Pools", "TargetUnits"),
@@ -269,7 +269,7 @@ OURS: dict[str, Reviewed] = {
     # -- learners
     **_names("tailboost.learners._adjusted", "Adjusted", "LogProbabilities", "LogitAdjustedClassifier"),
     **_names("tailboost.learners._cells", "AdjustedCells", "CellAdjustedClassifier", "CellProbabilities"),
-    **_names("tailboost.learners._forest", "TableForest"),
+    **_names("tailboost.learners.forest", "TableForest"),
     **_names(
         "tailboost.learners._hist",
         "HistBoostClassifier",
@@ -277,10 +277,10 @@ OURS: dict[str, Reviewed] = {
         left_out=frozenset({"_booster"}),
         finish=_boosted_bytes,
     ),
-    **_names("tailboost.learners._mean", "ClassProbabilities", "Ranked"),
-    **_names("tailboost.learners._sklearn", "_OnPresentClasses"),
+    **_names("tailboost.learners.mean", "ClassProbabilities", "Ranked"),
+    **_names("tailboost.learners.foreign", "_OnPresentClasses"),
     **_names("tailboost.learners._stumps", "NumericTable", "StumpClassifier"),
-    **_names("tailboost.learners._table", "BinnedReader", "TableReader"),
+    **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
     # -- nets
     **_names("tailboost.torch._data", "Feed"),
     **_names(
@@ -309,7 +309,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.thresholds._tally", "Member", "Reading", "Table", "Tally"),
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
-    **_names("tailboost.classifiers._plan", "Demand", "Plan"),
+    **_names("tailboost.classifiers.plan", "Demand", "Plan"),
     **_names("tailboost.classifiers._target_game", "Aims", "Outcome"),
     **_names("tailboost.classifiers.adaboost", "AdaBoostClassifier", held_at=_FIT_ONLY),
     **_names(
@@ -332,19 +332,19 @@ OURS: dict[str, Reviewed] = {
     ),
     **_names("tailboost.classifiers.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
-    **_names("tailboost.certificates", "Certificate", "CertifiedBound"),
-    **_names("tailboost.rate_bounds", "RateBound"),
+    **_names("tailboost.statements.certificates", "Certificate", "CertifiedBound"),
+    **_names("tailboost.statements.rate_bounds", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
-    **_names("tailboost.combiners.additive_guarantee", "AdditiveGuarantee", "Cost"),
-    **_names("tailboost.combiners.elsewhere", "Elsewhere", "UnitEstimates"),
+    **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
+    **_names("tailboost.statements.elsewhere", "Elsewhere", "UnitEstimates"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
-    **_names("tailboost.combiners.guarantee", "Bound", "Budget", "Guarantee"),
+    **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
     **_names("tailboost.combiners.ledger", "Ledger"),
     **_names("tailboost.combiners.mixture", "Mixture"),
     **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
     **_names("tailboost.combiners.pool", "Pool"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
-    **_names("tailboost.combiners.units", "UnitLine", "UnitTable"),
+    **_names("tailboost.statements.units", "UnitLine", "UnitTable"),
     **_names("tailboost.combiners.vote", "Tally", "Vote"),
     # -- rules
     **_names("tailboost.rules.adaboost", "AdaBoost"),

@@ -29,10 +29,10 @@ from tailboost._sparse import summed
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost._units import telling_features
+from tailboost._warn import warn_user
 from tailboost.classifiers._columns import learn_columns, read_columns
-from tailboost.classifiers._warn import warn_user
 from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
-from tailboost.learners._sklearn import FOR_FITTED, is_skorch, weight_parameter
+from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
 LIGHT = 0.01
@@ -90,6 +90,11 @@ def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) ->
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
     final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
+    if not hasattr(final, "__sklearn_tags__"):
+        raise TypeError(
+            f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit from "
+            "sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator, in this order"
+        )
     if isinstance(final, FrozenEstimator):
         raise ValueError(
             f"estimator={estimator!r} is frozen, but a learner is fitted anew in every round. To make the "

@@ -12,9 +12,9 @@ import numpy as np
 from tailboost._html import html_details
 from tailboost._typing import Floats
 from tailboost.combiners.additive import Additive
-from tailboost.combiners.guarantee import Bound
-from tailboost.combiners.units import UnitTable
 from tailboost.confidence import clopper_pearson_interval
+from tailboost.statements.guarantee import Bound
+from tailboost.statements.units import UnitTable
 
 ON_TRAINING = "error of predict on the rows fitted on"
 TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own score is positive"

@@ -14,11 +14,9 @@ import numpy as np
 from tailboost._html import html_details
 from tailboost._typing import Floats
 from tailboost._units import GroupUse
-from tailboost.combiners.elsewhere import Elsewhere, highest
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective, WorstUnit
-from tailboost.combiners.units import UnitTable
 from tailboost.combiners.vote import Vote
 from tailboost.game import Game
 from tailboost.rules.entropic import EntropicLP, entropic_theory
@@ -26,6 +24,8 @@ from tailboost.rules.hedge import Hedge
 from tailboost.rules.history import TotallyCorrective
 from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
+from tailboost.statements.elsewhere import Elsewhere, highest
+from tailboost.statements.units import UnitTable
 
 # A value this close to the coin flip's is the coin flip's.
 COIN_TOLERANCE = 1e-7
@@ -175,7 +175,7 @@ class Guarantee:
         where members were fitted on the judged rows. ``units`` has estimates with intervals.
     upper : float or None
         The upper end of a 95 % interval about ``estimate`` or, where nothing was chosen, about ``achieved``
-        (see `tailboost.combiners.elsewhere.highest`); None where there is neither.
+        (see `tailboost.statements.elsewhere.highest`); None where there is neither.
     budget : Budget or None
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str

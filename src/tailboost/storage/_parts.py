@@ -23,9 +23,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from tailboost._store import digest
-from tailboost.persistence._made import MADE, Refused
-from tailboost.persistence._reviewed import DTYPE_FIELDS, PARTIALS, REVIEWED, TYPES, Reviewed
-from tailboost.persistence._trees import TREE, built_trees, packed_trees
+from tailboost.storage._made import MADE, Refused
+from tailboost.storage._reviewed import DTYPE_FIELDS, PARTIALS, REVIEWED, TYPES, Reviewed
+from tailboost.storage._trees import TREE, built_trees, packed_trees
 
 # Kinds of arrays that hold their values themselves; objects and records of objects are none of them.
 KINDS = frozenset("biufcSUmM")

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost._probe import Answers, answers, rows_of
 from tailboost._store import write
-from tailboost.persistence._files import ARRAYS, STRUCTURE, Unreadable, packed, reading, unpacked
-from tailboost.persistence._made import Refused
-from tailboost.persistence._parts import Damaged, Reader, Writer, name_of
-from tailboost.persistence._reviewed import REVIEWED
+from tailboost.storage._files import ARRAYS, STRUCTURE, Unreadable, packed, reading, unpacked
+from tailboost.storage._made import Refused
+from tailboost.storage._parts import Damaged, Reader, Writer, name_of
+from tailboost.storage._reviewed import REVIEWED
 
 # The second is the ending of the files of earlier editions, which scripts may still name.
 SUFFIXES = (".model", ".skops")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.datasets._bunch import import_pandas
-from tailboost.datasets._files import read_raw
+from tailboost.datasets.files import read_raw
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
 

@@ -16,7 +16,11 @@ from tailboost._checks import check_number
 from tailboost._rows import Sketch, fingerprint
 from tailboost._typing import Floats
 from tailboost._units import told
-from tailboost.certificates import (
+from tailboost._warn import warn_user
+from tailboost.combiners import Objective, WorstUnit
+from tailboost.confidence import betting_p_value, binomial_p_value, rows_needed
+from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.statements.certificates import (
     Certificate,
     CertifiedBound,
     Kind,
@@ -32,13 +36,8 @@ from tailboost.certificates import (
     units_of,
     words_of_known,
 )
-from tailboost.classifiers import SeenRowsError
-from tailboost.classifiers._known_rows import EqualRows
-from tailboost.classifiers._warn import warn_user
-from tailboost.combiners import Objective, WorstUnit
-from tailboost.confidence import betting_p_value, binomial_p_value, rows_needed
-from tailboost.rate_bounds import RateBound, limit_bounds
-from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.statements.known_rows import EqualRows, SeenRowsError
+from tailboost.statements.rate_bounds import RateBound, limit_bounds
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
@@ -447,7 +446,7 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
     model : fitted mixture classifier
         With ``tradeoff()``.
     targets : dict
-        Error allowed by (kind, name), as from `tailboost.certificates.targets_of`.
+        Error allowed by (kind, name), as from `tailboost.statements.certificates.targets_of`.
     """
     objective = _aim(model, targets)
     curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])

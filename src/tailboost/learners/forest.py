@@ -14,8 +14,8 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._typing import Floats, Hashes, Ints, Mask
-from tailboost.learners._table import BinnedReader, OpenTable, Table, cuts
 from tailboost.learners._threads import count_threads, predict_in_blocks, sklearn_threads
+from tailboost.learners.table import BinnedReader, OpenTable, Table, cuts
 
 N_TREES = 100
 # "auto" takes so many trees that they see about this many rows together, within these limits: where rows are
