@@ -566,7 +566,7 @@ class TestGroupsAtPrediction:
         done("predict", credit / "m.model", credit / "fresh.csv", "--out", tmp_path / "p.csv")
         written = pd.read_csv(tmp_path / "p.csv", dtype={"prediction": str})
         assert written["prediction"].tolist() == clf.predict(X, groups=groups).tolist()
-        np.testing.assert_allclose(written["share_1"], clf.predict_proba(X, groups=groups)[:, 1], atol=1e-8)
+        np.testing.assert_allclose(written["share_1"], clf.predict_shares(X, groups=groups)[:, 1], atol=1e-8)
         errors = json.loads(done("evaluate", credit / "m.model", credit / "fresh.csv", "--json").stdout)
         assert errors["errors"][0]["error"] == pytest.approx(1 - clf.score(X, y, groups=groups))
         assert "by_group=True" in done("inspect", credit / "m.model").stdout
@@ -954,6 +954,19 @@ class TestPassingOn:
         text = done("evaluate", deferring, csv).stdout
         assert "if none were passed on" in text
         assert "error among the answered by class" in text
+
+    def test_curves_of_shares_passed_on(self, deferring, tmp_path):
+        call = (
+            "tradeoff", deferring, "--limited", "largest(answered_error(by=class))",
+            "--objective", "answered_error()", "--passed-on", "0", "--passed-on", "20%",
+        )  # fmt: skip
+        found = json.loads(done(*call, "--json", "--out", tmp_path / "c.csv").stdout)
+        assert [one["passed_on"] for one in found] == [0, 0.2]
+        assert min(found[1]["curve"]["objective"]) <= min(found[0]["curve"]["objective"])
+        written = pd.read_csv(tmp_path / "c.csv")
+        assert written["objective"].tolist() == [x for one in found for x in one["curve"]["objective"]]
+        says = refused("tradeoff", deferring, "--passed-on", "5%")
+        assert "--passed-on: only with --limited" in says
 
     @pytest.mark.filterwarnings("ignore")
     def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):

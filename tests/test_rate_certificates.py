@@ -330,3 +330,160 @@ def test_calibrated_limits_are_broken_at_most_as_often_as_it_says(scores):
         broken += abs(said["f"] - said["m"]) > 0.12 or missed > 0.45
     assert found > 20
     assert broken / times <= 0.2 + 2 * np.sqrt(0.2 * 0.8 / times)
+
+
+# -- rows passed on ----------------------------------------------------------------------------------------
+
+WIDTHS = {"f": 0.1, "m": 0.05}
+
+
+def passing(n, seed):
+    """Rows of a known chance p of "yes": answered by the likelier label, passed on where p is near a half."""
+    rng = np.random.default_rng(seed)
+    p, sex = rng.random(n), np.array(["f", "m"])[rng.integers(2, size=n)]
+    y, a = NAMES[(rng.random(n) < p).astype(int)], NAMES[(p > 0.5).astype(int)]
+    passed = np.abs(p - 0.5) < np.where(sex == "f", WIDTHS["f"], WIDTHS["m"])
+    return y, a, {"sex": sex}, passed
+
+
+def passing_truth():
+    """Shares passed on and errors among the answered, by integration; both classes are alike."""
+    passed = {g: 2 * c for g, c in WIDTHS.items()}
+    wrong = {g: (0.5 - c) ** 2 for g, c in WIDTHS.items()}
+    answered = {g: wrong[g] / (1 - passed[g]) for g in WIDTHS}
+    mean = sum(passed.values()) / 2, sum(wrong.values()) / sum(1 - share for share in passed.values())
+    every = dict.fromkeys([None, "no", "yes"], mean[0]), dict.fromkeys([None, "no", "yes"], mean[1])
+    return {"deferred": passed | every[0], "answered_error": answered | every[1]}
+
+
+def passing_failures(n, times, delta):
+    """Count how often a bound on errors among the answered and shares passed on, by unit, is false."""
+    truth, wrong, kept = passing_truth(), 0, 0
+    stated = [made(by=by) for made in (rates.deferred, rates.answered_error) for by in ("class", "sex")]
+    false = [
+        rates.deferred(by="sex") <= 2 * WIDTHS["f"] - 1e-9,
+        rates.answered_error(by="class") <= truth["answered_error"]["yes"] - 1e-9,
+    ]
+    for seed in range(times):
+        y, a, groups, passed = passing(n, seed)
+        answered = Answered.of(y, a, groups=groups, deferred=passed, labels=NAMES, known={"sex": ["f", "m"]})
+        wrong += not all(
+            b.lower - 1e-12 <= truth[b.rate.kind][b.unit] <= b.upper + 1e-12
+            for b in rate_bounds(stated, answered, delta)
+        )
+        kept += all(bound.certified is not False for bound in limit_bounds(false, answered, delta))
+    return wrong / times, kept / times
+
+
+def test_the_truth_of_the_rows_passed_on():
+    y, a, groups, passed = passing(100_000, 0)
+    for kind, units in passing_truth().items():
+        for by in (None, "class", "sex"):
+            seen = rates.measure(getattr(rates, kind)(by=by), y, a, groups=groups, deferred=passed)
+            assert seen == pytest.approx({unit: units[unit] for unit in seen}, abs=8e-3)
+
+
+@pytest.mark.parametrize("n", [60, 300])
+def test_bounds_among_the_answered_rarely_fail(n):
+    times, delta = 60, 0.2
+    for share in passing_failures(n, times, delta):
+        assert share <= delta + 2 * np.sqrt(delta * (1 - delta) / times)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [40, 400])
+def test_bounds_among_the_answered_fail_at_most_as_often_as_they_say(n):
+    times, delta = 2000, 0.05
+    for share in passing_failures(n, times, delta):
+        assert share <= delta + 2 * np.sqrt(delta * (1 - delta) / times)
+
+
+@pytest.fixture(scope="module")
+def queue():
+    """A mixture that passes rows on, and a source of fresh rows."""
+
+    def rows(n, seed):
+        rng = np.random.default_rng(seed)
+        sex, y = rng.integers(2, size=n), rng.integers(2, size=n)
+        score = 1.2 * (2 * y - 1) + (1.0 + 0.5 * sex) * rng.normal(size=n)
+        X = np.column_stack([score, 4 * sex + rng.normal(size=n)])
+        return X, NAMES[y], {"sex": np.array(["f", "m"])[sex]}
+
+    X, y, _ = rows(400, 20_000)
+    model = LogisticRegression().fit(X, y)
+    X, y, groups = rows(1500, 20_001)
+    limits = [rates.answered_error(by="class") <= 0.15, rates.deferred(by="sex") <= 0.25]
+    mix = tb.tune(model, X, y, groups=groups, objective=rates.deferred(), limits=limits)
+    return mix, rows
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
+    mix, rows = queue
+    X, y, groups = rows(800, 1)
+    answers, passed = mix.predict(X), mix.defers(X)
+    assert 0 < passed.sum() < 400
+    alone = tb.certify(mix, X, y, groups=groups, rates=["answered_error(by=class)", "error()"])
+    for bound in alone.rates:
+        counted = rates.measure(bound.rate, y, answers, groups=groups, deferred=passed)
+        assert bound.estimate == pytest.approx(counted[bound.unit])
+    assert [b.n for b in alone.rates[:2]] == [int((~passed & (y == k)).sum()) for k in NAMES]
+    both = tb.certify(mix, X, y, groups=groups)
+    assert [str(b.rate) for b in both.rates] == [
+        "share passed on", *2 * ["error among the answered by class"], *2 * ["share passed on by sex"]
+    ]  # fmt: skip
+    unlimited = tb.certify(mix.reweight(objective="error", limits=[rates.error() <= 0.9]), X, y)
+    assert unlimited.rates[0].n == 800
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_targets_among_the_answered_within_a_share_passed_on(queue):
+    mix, rows = queue
+    X, y, groups = rows(6000, 2)
+    point = tb.calibrate(mix, X, y, groups=groups)
+    assert point.certificate_.certified
+    assert {(b.rate.kind, b.upper) for b in point.certificate_.rates} == {
+        ("answered_error", 0.15), ("deferred", 0.25),
+    }  # fmt: skip
+    assert point.can_defer
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue, monkeypatch):
+    """2,000 samples of calibration rows; the choices that are tried are made once, as they do not depend on
+    them."""
+    import copy
+
+    from tailboost.statements import calibration
+
+    mix, rows = queue
+    points = list(calibration._tightened(mix, mix.limits))
+    monkeypatch.setattr(calibration, "_tightened", lambda model, limits: (copy.copy(p) for p in points))
+    X, y, groups = rows(200_000, 99)
+    errors, passed = [], []
+    for point in points:
+        seen = {"groups": groups, "deferred": point.defers(X)}
+        both = (rates.answered_error(by="class"), rates.deferred(by="sex"))
+        for rate, found in zip(both, (errors, passed), strict=True):
+            found.append(max(rates.measure(rate, y, point.predict(X), **seen).values()))
+    # The hardest case: one of the points breaks a limit by next to nothing.
+    target = sorted(errors)[len(errors) // 2]
+    limits = [rates.answered_error(by="class") <= target - 1e-4, rates.deferred(by="sex") <= 0.25]
+    broken = {
+        id(point.ensemble_): error > target - 1e-4 or share > 0.25
+        for point, error, share in zip(points, errors, passed, strict=True)
+    }
+    times, false, certified = 2000, 0, 0
+    for seed in range(times):
+        cal = rows(1500, 30_000 + seed)
+        try:
+            point = tb.calibrate(copy.copy(mix), cal[0], cal[1], limits=limits, groups=cal[2])
+        except tb.NotCertifiedError:
+            continue
+        certified += 1
+        false += broken[id(point.ensemble_)]
+    assert any(broken.values())
+    assert certified > times / 10
+    assert false / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)
+    print(f"{false} of {times} false, {certified} certified")

@@ -155,3 +155,46 @@ def test_on_noise_it_is_said_that_nobody_gains():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="passing rows on gains nothing")
         judged(objective="error", limits=[rates.deferred() <= 0.1])
+
+
+def test_one_fit_gives_the_curves_of_all_shares_passed_on():
+    mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
+    kept = mix._rated
+    curves = mix.tradeoff(
+        rates.largest(rates.answered_error(by="class")),
+        rates.answered_error(),
+        n_points=2,
+        passed_on=(0, 0.1),
+    )
+    assert curves.shares == (0.0, 0.1)
+    for share, curve in curves:
+        limited, _ = curve.predicted(P, Y, groups=GROUPS)
+        assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
+        for point in curve:
+            assert point.classifier._rated is kept  # no members are made anew for another share
+            assert point.classifier.limits_met_
+            assert point.classifier.defers_from(P).mean() <= share + 0.03  # groups are inferred out of fold
+    least = [min(point.value for point in curve) for _, curve in curves]
+    assert least[1] < least[0]
+    assert "At most 0.1 of the rows passed on" in str(curves)
+    for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
+        with pytest.raises(ValueError, match="passed_on must be"):
+            mix.tradeoff(GOAL, rates.answered_error(), passed_on=shares)
+    with pytest.raises(ValueError, match="needs two rates"):
+        mix.tradeoff(passed_on=(0, 0.1))
+
+
+def test_the_picture_has_a_line_for_each_share():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    from tailboost.plotting import DeferralDisplay
+
+    mix = judged(objective="error", limits=[rates.deferred() <= 0.1])
+    display = DeferralDisplay.from_estimator(
+        mix, P, Y, limited=rates.largest(rates.answered_error(by="class")), objective=rates.answered_error(),
+        passed_on=(0, 0.05), n_points=2,
+    )  # fmt: skip
+    assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
+    assert display.ax_.get_xlabel() == "error among the answered"
+    plt.close("all")
+    with pytest.raises(ValueError, match="1 shares, but 2 curves"):
+        DeferralDisplay([0], [([0], [1]), ([0], [1])], value="a", limited="b")

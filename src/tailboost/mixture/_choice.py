@@ -33,7 +33,7 @@ from tailboost.data import Given, GroupNames, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._average import averaging
-from tailboost.mixture._curve import RateCurve, curve
+from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
 from tailboost.mixture._members import POWERS, SHOWN, Margins, Tempered, losses_of
 from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
@@ -473,8 +473,8 @@ class ProbabilityMixture(MixtureAnswers):
         return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
 
     def tradeoff(
-        self, budgets: Any = None, objective: Any = None, *, n_points: int = 9
-    ) -> TradeOff | RateCurve:
+        self, budgets: Any = None, objective: Any = None, *, n_points: int = 9, passed_on: Any = None
+    ) -> TradeOff | RateCurve | DeferralCurves:
         """Return what a lower worst error costs in mean error, or one rate in another, without training.
 
         Parameters
@@ -487,10 +487,12 @@ class ProbabilityMixture(MixtureAnswers):
             With a rate: what is made small within its limits; the mean error by default.
         n_points : int, default=9
             With a rate: how many limits are tried.
+        passed_on : sequence of float in [0, 1), optional
+            With a rate: a curve for each of these shares of rows that may be passed on to a person.
 
         Returns
         -------
-        TradeOff or RateCurve
+        TradeOff, RateCurve or DeferralCurves
             On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
             ``predicted(X, y)`` what `predict` does on other rows. Of two rates a `RateCurve`, whose ``at``
             takes a limit.
@@ -502,7 +504,16 @@ class ProbabilityMixture(MixtureAnswers):
         """
         check_is_fitted(self)
         if isinstance(budgets, (Rate, Largest, Spread)):
+            if passed_on is not None:
+                return deferral_curves(
+                    self, budgets, error() if objective is None else objective, n_points, passed_on
+                )
             return curve(self, budgets, error() if objective is None else objective, n_points)
+        if passed_on is not None:
+            raise ValueError(
+                "passed_on needs two rates: tradeoff(rates.largest(rates.answered_error(by='class')), "
+                "rates.answered_error(), passed_on=...)"
+            )
         if self._outcome is not None:
             raise ValueError(
                 "tradeoff needs two rates where rates were made small: "

@@ -34,7 +34,7 @@ from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
-from tailboost.mixture._fitting import MOST_PARTS, check_estimators, fit_models
+from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.mixture._rated import costs_of, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
@@ -82,7 +82,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         does the one that is least beyond it. A dict names units, None stands for the rest.
     mean_budget : float in [0, 1], optional
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on; or that
-        of a member whose difference from the best is within one standard error: what is tied is free.
+        of a member whose difference from the best is within one standard error: what is tied is free. Where
+        rows may be passed on, the best is the least mean error of rules that pass on as many.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         Rows on which λ is chosen. An int is that many folds: out-of-fold probabilities of all rows; a float
         is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row
@@ -116,10 +117,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Whether answers may depend on the group, for "worst_group" and "worst_cell" over one column of groups:
         each group then has prices of its own, and `predict` takes ``groups``. Where the group may not
         count in a decision, by law or otherwise, leave it False.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn, times ``sample_weight``: in the fits of the models, so in
+        `predict_proba`, and in what a mean is over, as of ``mean_budget``. The error of a class is the same.
+    max_time : float, optional
+        Seconds after which no further estimator is begun, and one that is not fitted for all folds is left
+        out, with a warning; the first is always fitted. The choice on their probabilities comes after.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
         Seeds the folds and the estimators that have no seed of their own.
+    verbose : int, default=0
+        Above 0 each fit and its seconds are printed.
 
     Attributes
     ----------
@@ -159,6 +168,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     Warns
     -----
+    FitInterruptedWarning
+        Names the estimators that ``max_time`` left out.
     BoundNotMetWarning
         Names the units whose error of `predict` is above ``max_error``, on the rows of the choice or by the
         estimate, and by how much.
@@ -218,8 +229,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "include_constants": ["boolean"],
         "randomized": ["boolean", StrOptions({"auto"})],
         "by_group": ["boolean"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     @naming_near
@@ -240,8 +254,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         include_constants: bool = True,
         randomized: bool | str = "auto",
         by_group: bool = False,
+        class_weight: Any = None,
+        max_time: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.estimators = _pairs(estimators)
         self.objective = objective
@@ -257,8 +274,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.include_constants = include_constants
         self.randomized = randomized
         self.by_group = by_group
+        self.class_weight = class_weight
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     # -- parameters ----------------------------------------------------------------------------------
 
@@ -359,14 +379,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ValueError, TypeError
             If an argument is not as described, or an estimator cannot take part; nothing is fitted then.
         """
+        clock = Clock.of(self.max_time, bool(self.verbose))
         X, y = unpack(X, y)
         check_parameters(self, groups)
         estimators = self._chosen_estimators()
         self._check_names(estimators)
-        check_estimators(estimators, sample_weight is not None)
+        weighted = sample_weight is not None or self.class_weight is not None
+        check_estimators(estimators, weighted)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        problem = read_problem(self, self, X, y, sample_weight, groups, None)
+        problem = read_problem(self, self, X, y, sample_weight, groups, self.class_weight)
         if split_by is not None:
             problem.split_by = numbered(split_by, "split_by", problem.n_given)[problem.used]
             if (problem.split_by == problem.split_by[0]).all():
@@ -404,9 +426,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             problem,
             self.classes_,
             cv=N_FOLDS if self.cv is None else self.cv,
-            weighted=sample_weight is not None,
+            weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
+            clock=clock,
         )
         judged = self._learned(judged)
         if problem.validation is not None:

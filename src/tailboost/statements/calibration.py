@@ -175,7 +175,7 @@ def calibrate(
         Groups of the rows, for targets of groups or cells; a model whose answers depend on them is told them.
     rule : {"predict", "randomised"}, default="predict"
         Whose errors the targets are about: those of ``predict``, by exact binomial tests, or of the
-        randomised rule whose label distribution is ``predict_proba``, by betting.
+        randomised rule whose label distribution is ``predict_shares``, by betting.
     previous : NotCertifiedError, Certificate or calibrated classifier, optional
         What the attempt before this one ended in, for any targets.
     units : list or dict of lists, optional
