@@ -212,7 +212,7 @@ def test_bounds_are_those_of_the_rows(mixture, certificate):
         bound = certificate.bound("class", k)
         assert bound.estimate == pytest.approx(error)
         assert bound.upper == clopper_pearson_upper(int(wrong[y == k].sum()), bound.n, 0.05 / 5 / 6)
-    for k, error in expected_class_errors(y, mixture.predict_proba(X[FRESH])).items():
+    for k, error in expected_class_errors(y, mixture.predict_shares(X[FRESH])).items():
         bound = certificate.bound("class", k, "randomised")
         assert bound.estimate == pytest.approx(error)
         assert bound.upper > bound.estimate
@@ -231,12 +231,12 @@ def test_one_answering_member_has_one_rule(mixture):
     """Nothing is drawn, so that both rules are `predict`: all of the confidence is for its bounds."""
     alone = clone(mixture).set_params(randomized=False).fit(X[TRAIN], Y[TRAIN])
     assert np.count_nonzero(alone.estimator_weights_) == 1
-    assert np.array_equal(alone.predict_proba(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
+    assert np.array_equal(alone.predict_shares(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
     cert = tb.certify(alone, X[FRESH], Y[FRESH], alphas=[0.5])
     every = {"class": [0, 1, 2]}
     answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], units=every)
     assert cert.bounds == answers.bounds
-    assert "'predict' is also what 'predict_proba' draws: one member has the whole share." in cert.notes
+    assert "'predict' is also what 'predict_shares' draws: one member has the whole share." in cert.notes
     # A calibration may have been about the rule that draws: it can still be rechecked.
     point = tb.calibrate(alone, X[FRESH], Y[FRESH], 0.9, rule="randomised")
     assert not point.certificate_.recheck(X[LATER], Y[LATER]).contradicted

@@ -566,7 +566,7 @@ class TestGroupsAtPrediction:
         done("predict", credit / "m.model", credit / "fresh.csv", "--out", tmp_path / "p.csv")
         written = pd.read_csv(tmp_path / "p.csv", dtype={"prediction": str})
         assert written["prediction"].tolist() == clf.predict(X, groups=groups).tolist()
-        np.testing.assert_allclose(written["share_1"], clf.predict_proba(X, groups=groups)[:, 1], atol=1e-8)
+        np.testing.assert_allclose(written["share_1"], clf.predict_shares(X, groups=groups)[:, 1], atol=1e-8)
         errors = json.loads(done("evaluate", credit / "m.model", credit / "fresh.csv", "--json").stdout)
         assert errors["errors"][0]["error"] == pytest.approx(1 - clf.score(X, y, groups=groups))
         assert "by_group=True" in done("inspect", credit / "m.model").stdout

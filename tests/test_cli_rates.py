@@ -163,12 +163,12 @@ def test_names_are_those_of_the_table(files):
             "--limit: forest has no limits; take robustmixture",
         ),
         (["--limit", "error() <= .001"], "no mixture of decision rules keeps"),
-        (["--dask", "--limit", "error() <= .1"], "for a table in memory"),
+        (["--limit", "error() <= 30"], "a share lies between 0 and 1, got 30; write 0.3 for 30 %"),
     ],
 )
 def test_what_cannot_be_is_refused(files, arguments, words):
     args = ["fit", files / "train.csv", "--target", "repaid", "--model", files / "x.model", *arguments]
-    if "--method" not in arguments and "--dask" not in arguments:
+    if "--method" not in arguments:
         args += ["--set", 'estimators=[("one", "tree")]']
     assert re.search(words, refused(*args))
     assert not (files / "x.model").exists()

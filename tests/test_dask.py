@@ -296,7 +296,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
             Pd, lazy["y"], groups=lazy[["site", "side"]], **params
         )
         labels = mix.predict_from(Pd).compute()
-        shares = mix.predict_proba_from(dict(zip(P, blocks(4, *P.values()), strict=True)))
+        shares = mix.predict_shares_from(dict(zip(P, blocks(4, *P.values()), strict=True)))
         assert shares.shape == (N, 3)
         shares = shares.compute()
     told = table[["site", "side"]]
@@ -305,7 +305,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     local = mix.to_local()
     assert type(local) is tb.RobustMixtureClassifier
     np.testing.assert_array_equal(labels, local.predict_from(P))
-    np.testing.assert_array_equal(shares, local.predict_proba_from(P))
+    np.testing.assert_array_equal(shares, local.predict_shares_from(P))
     tb.save_model(local, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict_from(P), labels)

@@ -142,7 +142,7 @@ def fitted():
     return mix, X[600:], y[600:], {"sex": sex[600:]}
 
 
-@pytest.mark.filterwarnings("ignore:.*noise")
+@pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning")
 def test_a_models_own_limits_are_certified_by_default(fitted):
     mix, X, y, groups = fitted
     cert = tb.certify(mix, X, y, groups=groups)
@@ -273,7 +273,7 @@ def scores():
     return tb.tune(model, X, y, groups=groups, limits=limits), rows
 
 
-@pytest.mark.filterwarnings("ignore:.*noise", "ignore:this model was calibrated")
+@pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning", "ignore:this model was calibrated")
 def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     mix, rows = scores
     X, y, groups = rows(3000, 1)

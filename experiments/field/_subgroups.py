@@ -46,7 +46,7 @@ def _four(table: Table, columns: tuple[tuple[str, Any], ...]) -> Any:
     (a, first), (b, second) = columns
 
     def is_first(column: str, value: Any) -> Any:
-        values = np.asarray(table.groups[column])
+        values = np.asarray(table.groups[column], dtype=str if isinstance(value, str) else None)
         return np.char.lower(values) == value.lower() if isinstance(value, str) else values == value
 
     return 2 * is_first(a, first) + is_first(b, second)

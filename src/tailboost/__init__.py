@@ -64,8 +64,9 @@ _MODULES = {
     "statements.certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
     " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
-    " OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning SeenRowsError SmallUnitsWarning"
-    " SoftMarginBoostClassifier TradeOff VadaBoostClassifier WorstClassBoostClassifier",
+    " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
+    " SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff VadaBoostClassifier"
+    " WorstClassBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",

@@ -14,7 +14,7 @@ from tailboost.classifiers.cvar import (
 from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.group import GroupDROBoostClassifier
 from tailboost.classifiers.oco import OCOBoostClassifier
-from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning
+from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.tradeoff import TradeOff
 from tailboost.classifiers.variance import (
     EBBoostClassifier,
@@ -34,6 +34,7 @@ __all__ = [
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
+    "LimitBelowNoiseWarning",
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "ResubstitutionWarning",

@@ -226,6 +226,21 @@ class AdditiveClassifier(BaseBoostClassifier):
         """
         return self._softmax(self.decision_function(X))
 
+    def predict_shares(self, X: Any) -> Floats:
+        """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
+
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
 

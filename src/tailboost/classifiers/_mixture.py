@@ -314,8 +314,28 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
     # -- prediction ----------------------------------------------------------------------------------
 
-    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
-        """Yield ``predict_proba`` after 1, 2, … rounds, λ solved anew on each prefix.
+    def predict_proba(self, X: Any) -> Floats:
+        """Return P(y | x): the λ-average of the members' class probabilities, constants left out.
+
+        Where constants have all of λ the other members count alike. They are the members' own probabilities:
+        of members that a game trained on reweighted rows those of such rows, and of members that answer
+        labels alone their votes. What is answered is `predict`, how often `predict_shares`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1.
+        """
+        check_is_fitted(self)
+        return self.ensemble_.probabilities(self._checked(X))
+
+    def staged_predict_shares(self, X: Any) -> Iterator[Floats]:
+        """Yield ``predict_shares`` after 1, 2, … rounds, λ solved anew on each prefix.
 
         Parameters
         ----------
@@ -325,7 +345,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         Yields
         ------
         ndarray of shape (n, K)
-            The last is that of ``predict_proba``.
+            The last is that of ``predict_shares``.
         """
         check_is_fitted(self)
         answers = list(self.ensemble_.answers(self._checked(X)))
@@ -346,7 +366,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         ndarray of shape (n,)
             The last is that of ``predict``.
         """
-        for shares in self.staged_predict_proba(X):
+        for shares in self.staged_predict_shares(X):
             yield self.classes_[shares.argmax(axis=1)]
 
 

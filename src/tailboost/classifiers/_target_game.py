@@ -466,7 +466,7 @@ def reachable(combiner: Vote | Mixture, target: float) -> str:
             f"no mean_budget meets all targets there: the {combiner.objective} is brought to "
             f"{worst.min():.3g}, not to {target:.3g}"
         )
-    right, who = met[0], "the mixture (predict_proba)" if combiner.randomized else "predict"
+    right, who = met[0], "the mixture (predict_shares)" if combiner.randomized else "predict"
     # The objective is convex in λ: on the way from the point before it is no higher than the straight line.
     needed = (
         mean[right]

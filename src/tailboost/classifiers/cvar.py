@@ -111,7 +111,7 @@ class AdaLPBoostClassifier(_CVaRClassifier):
 
     The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α, so one fit serves every α (`reweight`,
     `alpha_path`). The promise is about the randomised classifier whose label distribution is
-    `predict_proba`, not about `predict`. Where λ is chosen on the losses that drove the player (out-of-fold
+    `predict_shares`, not about `predict`. Where λ is chosen on the losses that drove the player (out-of-fold
     losses or those of training), its CVaR is at most ``V + log(1/α)/(ηT) + η/8`` there, V being the mean
     weighted loss of the rounds: `guarantee_` prints that bound, and none where λ was chosen on other rows.
 
@@ -258,7 +258,7 @@ class LPBoostClassifier(_CVaRClassifier):
 
     Its weights are the maximiser of ``min_s ⟨w, ℓ^s⟩`` under ``w_i ≤ p_i/α`` that is closest to ``p``.
     No rate of convergence is known; `RegularizedLPBoostClassifier` has one. The promise is about the
-    randomised classifier whose label distribution is `predict_proba`, not about `predict`. For the choice
+    randomised classifier whose label distribution is `predict_shares`, not about `predict`. For the choice
     of α see `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps
     those trained for this one.
 
@@ -344,7 +344,7 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
 
     Training CVaR_α ≤ g + δ once ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` with ``β = max{(2/δ) log(1/α), 1/2}``,
     g the largest weighted loss the learner returned; `guarantee_` says whether T and β are large enough.
-    The promise is about the randomised classifier whose label distribution is `predict_proba`.
+    The promise is about the randomised classifier whose label distribution is `predict_shares`.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
 
     Round 1 is the balanced model (every group weighs the same); plain ERM joins the pool of the mixture, and
     so do the constants. Group losses are measured on the validation rows, and drive both the player and λ.
-    The promise is about the randomised classifier whose label distribution is `predict_proba`.
+    The promise is about the randomised classifier whose label distribution is `predict_shares`.
 
     Parameters
     ----------

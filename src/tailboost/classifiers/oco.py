@@ -57,7 +57,7 @@ class OCOBoostClassifier(MixtureClassifier):
     estimators_ : list
         The voters in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
-        1/T each; `predict_proba` gives the shares of the votes.
+        1/T each; `predict_shares` gives the shares of the votes.
     {{n_iter_ … guarantee_}}
     {{n_features_in_}}
 

@@ -23,6 +23,10 @@ class SmallUnitsWarning(UserWarning):
     """Classes, groups or cells have too few rows to steer a fit by themselves; the message counts them."""
 
 
+class LimitBelowNoiseWarning(UserWarning):
+    """A limit on a rate is tighter than so few rows can show; the message names the unit and its rows."""
+
+
 @dataclass(frozen=True)
 class Demand:
     """The weighted loss at which a learner stops growing.

@@ -35,12 +35,16 @@ class RandomizedClassifier(ClassifierMixin):
     def _checked(self, X: Any) -> Any:
         """Check rows to predict."""
 
+    @abstractmethod
     def predict_proba(self, X: Any) -> Floats:
+        """Return P(y | x), shape (n, K)."""
+
+    def predict_shares(self, X: Any) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.
 
-        This is **not** P(y | x): it says how often each label would be drawn. Guarantees about the mixture
-        are about this distribution; the expected zero-one loss of a row is 1 − its share of the true label.
-        For calibrated probabilities wrap the classifier in ``CalibratedClassifierCV``.
+        This is **not** P(y | x), which `predict_proba` estimates: it says how often each label would be
+        drawn. Guarantees about the mixture are about this distribution; the expected zero-one loss of a row
+        is 1 − its share of the true label.
 
         Parameters
         ----------
@@ -55,7 +59,7 @@ class RandomizedClassifier(ClassifierMixin):
         return self._scores(X)
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a label that no member of positive share answers.
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
 
         Parameters
         ----------
@@ -71,8 +75,9 @@ class RandomizedClassifier(ClassifierMixin):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest share: deterministic, row by row.
 
-        Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member with the
-        least mean loss.
+        It need not be the label of the largest probability: rules that spare a class or a group answer it
+        earlier. Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member
+        with the least mean loss.
 
         Parameters
         ----------
@@ -88,7 +93,7 @@ class RandomizedClassifier(ClassifierMixin):
         return self.classes_[shares.argmax(axis=1)]
 
     def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people.
+        """Draw a label for every row from ``predict_shares``: for study, never for decisions about people.
 
         Parameters
         ----------

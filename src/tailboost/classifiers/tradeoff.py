@@ -45,7 +45,7 @@ class TradeOff:
     Each point is the mixture of least objective among those whose mean error is at most its own; between two
     neighbours ``steered``, which λ minimises, is a straight line and ``worst`` is no higher than one. It is
     exact **on the rows λ is chosen on** and about the randomised classifier whose label distribution is
-    `predict_proba`; `predicted` says what `predict` does on any rows. Where members do not share λ
+    `predict_shares`; `predicted` says what `predict` does on any rows. Where members do not share λ
     (``shared`` is False) each point is one member, `predict` answers as it does, and a budget between two
     points gives the cheaper one: the curve is a staircase. Made by ``tradeoff()`` of a classifier.
 
@@ -271,7 +271,7 @@ class TradeOff:
         seen = "; members were fitted on these rows and err less there than on fresh ones"
         chosen = f"; λ minimises {self.chosen_by}" if self.chosen_by else ""
         few = "" if len(self) <= SHOWN else f"; {SHOWN} of {len(self)} points are shown"
-        of = "the randomised classifier (predict_proba)" if self.shared else "one member, and so of predict"
+        of = "the randomised classifier (predict_shares)" if self.shared else "one member, and so of predict"
         return (
             f"worst: {self.objective}, of {of}, on {self.judged_on}"
             f"{chosen}{seen if self.fitted else ''}; fresh rows differ, see predicted(X, y){few}"

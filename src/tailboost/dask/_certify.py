@@ -11,6 +11,7 @@ import numpy as np
 
 from tailboost._checks import check_same_kind, label_column, positions
 from tailboost._rows import Sketch, hash_rounded_rows, shortest
+from tailboost._steps import final_step, last_step
 from tailboost._typing import Labels
 from tailboost.dask._collections import Column, partitions
 from tailboost.dask._counting import WEIGHT, added, count, values_of
@@ -19,9 +20,7 @@ from tailboost.statements.certificates import (
     Certificate,
     Scored,
     certificate_of,
-    final_step,
     groups_of_fit,
-    last_step,
     rule_losses,
     rules_of,
     units_listed,

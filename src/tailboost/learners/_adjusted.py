@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import (
@@ -104,6 +105,11 @@ class Adjusted:
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
         return (table + self.log_weight).argmax(axis=1)
+
+    def predict_proba_table(self, table: Floats) -> Floats:
+        """Return the models' class probabilities, without the weights of the classes, shape (n, K)."""
+        P: Floats = softmax(table, axis=1)
+        return P
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""

@@ -105,6 +105,13 @@ class AdjustedCells:
             scores[:, k] = (table[:, mine] * self.factor[mine]).sum(axis=1)
         return scores.argmax(axis=1)
 
+    def predict_proba_table(self, table: Floats) -> Floats:
+        """Return the models' class probabilities, without the weights of the cells, shape (n, K)."""
+        P = np.zeros((len(table), self.n_classes))
+        for k in range(self.n_classes):
+            P[:, k] = table[:, self.table_.class_of == k].sum(axis=1)
+        return P / P.sum(axis=1, keepdims=True)
+
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from tailboost._typing import Floats, Ints, Mask
@@ -131,6 +132,16 @@ class _OnPresentClasses:
 
     def predict(self, X: Any) -> Ints:
         return self.present[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
+
+    @property
+    def classes_(self) -> Ints:
+        """The class number of each column of the probabilities."""
+        return self.present
+
+    @available_if(lambda self: hasattr(self.model, "predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probabilities of the classes that it saw, shape (n, len(classes_))."""
+        return self.model.predict_proba(X)
 
 
 class SklearnSession:

@@ -124,6 +124,10 @@ class Ranked:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
         return ranked(table, self.rank)
 
+    def predict_proba_table(self, table: Floats) -> Floats:
+        """Return the mean probabilities, whatever the rank, shape (n, K)."""
+        return table / table.sum(axis=1, keepdims=True)
+
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))

@@ -23,7 +23,7 @@ from tailboost.classifiers.input import (
     rows_given,
     take_names,
 )
-from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning
+from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
@@ -36,7 +36,7 @@ from tailboost.mixture._average import averaging
 from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
 from tailboost.mixture._members import POWERS, SHOWN, Margins, Tempered, losses_of
 from tailboost.mixture._pool import Kinds, sources
-from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of
+from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
 from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
@@ -44,7 +44,7 @@ from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.statements.known_rows import noting_seen
 from tailboost.statements.units import UnitTable
-from tailboost.thresholds import ROUNDING, RateLine, RateTable
+from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -228,7 +228,12 @@ class ProbabilityMixture(MixtureAnswers):
             limit = limits[number]
             values = limit.rate.terms(outcome.program.strata).values(outcome.tally)
             alone = not self._sharing and choice.drawn[number] <= ROUNDING
-            way = "; randomized=True, a draw among several rules, keeps it there" if alone else ""
+            way = (
+                f"; randomized=True, a draw among several rules, keeps it there, with {self.objective_} of "
+                f"{choice.bound:.4g} (this rule: {choice.value:.4g})"
+                if alone
+                else ""
+            )
             warn_user(
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
@@ -248,17 +253,22 @@ class ProbabilityMixture(MixtureAnswers):
                 f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
                 SmallUnitsWarning,
             )
+        said = {str(limit) for limit in limits if below_noise(limit, self._rated.table.strata) is not None}
         for line in table:
-            if line.unit == GAP and (line.high - line.low) / 2 > line.bound:
+            seen = line.value if np.isnan(line.estimate) else line.estimate
+            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
+            if noisy and line.limit not in said:
                 warn_user(
                     f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
                     f"{self._rated.words}; on fresh rows the gap may well be larger than the limit",
-                    SmallUnitsWarning,
+                    LimitBelowNoiseWarning,
                 )
 
-    def _warn(self) -> None:
-        """Warn of what the choice found."""
+    def _warn(self, *, forewarned: bool = False) -> None:
+        """Warn of what the choice found, and of limits below their noise unless that was said before."""
         if self._outcome is not None:
+            if not forewarned:
+                warn_of_noise(self._outcome.program.limits, self._rated.table.strata)
             self._warn_of_limits()
             return
         aim = self._aim

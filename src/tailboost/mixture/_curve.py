@@ -182,13 +182,14 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
                 points.append(RatePoint(limit, *reached(mix), mix))
             except InfeasibleLimitsError:
                 continue
-    return RateCurve(tuple(_undominated(points)), one, other, classifier)
+    sign = 1.0 if tightest <= loosest else -1.0
+    return RateCurve(tuple(_undominated(points, sign)), one, other, classifier)
 
 
-def _undominated(points: list[RatePoint]) -> list[RatePoint]:
-    """Return the points that are cheaper than all tighter ones."""
+def _undominated(points: list[RatePoint], sign: float) -> list[RatePoint]:
+    """Return the points that are cheaper than all tighter ones, from the loosest to the tightest."""
     kept: list[RatePoint] = []
-    for point in reversed(points):
+    for point in sorted(points, key=lambda point: (sign * point.limited, point.value)):
         if not kept or point.value < kept[-1].value:
             kept.append(point)
     return kept[::-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -11,6 +11,8 @@ from scipy.special import logsumexp
 
 from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._warn import warn_user
+from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
 from tailboost.mixture._members import margins_of, ratio_of, source_name
@@ -30,6 +32,7 @@ from tailboost.thresholds import (
     Singles,
     Table,
     Tally,
+    below_noise,
     charges,
     decide,
     grow,
@@ -177,7 +180,10 @@ class Stated:
             numbers, columns = numbers[:, kept], tuple(every[j] for j in kept)
             values = tuple(names.values[j] for j in kept)
         if self.needs_costs and costs is None:
-            raise ValueError("cost() without a matrix is a mean of costs of the rows: give costs= to fit")
+            raise ValueError(
+                "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and costs_val= "
+                "with X_val"
+            )
         strata, stratum = Strata.of(
             rows.y,
             numbers,
@@ -193,6 +199,13 @@ class Stated:
     def check(self, strata: Strata) -> None:
         """Raise ValueError where something that is spoken of is not there."""
         Program.of_rates(strata, self.objective, self.limits)
+
+
+def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
+    """Warn of limits that so few rows cannot show to be kept, whatever is chosen."""
+    for limit in limits:
+        if (why := below_noise(limit, strata)) is not None:
+            warn_user(why, LimitBelowNoiseWarning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -666,7 +679,7 @@ class Outcome:
     worth: tuple[Floats, ...] | None = None
 
 
-def costs_of(costs: Any, n: int, K: int, used: Ints | None) -> Floats | None:
+def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:
     """Return costs of answers as checked numbers, of the rows that are used.
 
     Raises
@@ -679,12 +692,12 @@ def costs_of(costs: Any, n: int, K: int, used: Ints | None) -> Floats | None:
     try:
         found = np.asarray(costs, dtype=np.float64)
     except (TypeError, ValueError) as failure:
-        raise ValueError(f"costs must be numbers: {failure}") from None
+        raise ValueError(f"{name} must be numbers: {failure}") from None
     if found.shape != (n, K):
         raise ValueError(
-            f"costs must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
+            f"{name} must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
         )
     found = found if used is None else found[used]
     if not np.isfinite(found).all():
-        raise ValueError("costs must be finite numbers")
+        raise ValueError(f"{name} must be finite numbers")
     return found

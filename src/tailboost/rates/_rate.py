@@ -496,9 +496,13 @@ class Limit:
 def _number(rate: Rate, bound: Any) -> float:
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
         raise TypeError(f"{rate!r}: a bound must be a number or a dict of numbers by unit, got {bound!r}")
-    if not np.isfinite(float(bound)):
+    value = float(bound)
+    if not np.isfinite(value):
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
-    return float(bound)
+    if rate.kind != "cost" and not 0.0 <= value <= 1.0:
+        percent = f"; write {value / 100:g} for {value:g} %" if 1.0 < value <= 100.0 else ""
+        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:g}{percent}")
+    return value
 
 
 def _plain(value: Any) -> Any:

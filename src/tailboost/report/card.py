@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost import SeenRowsError, certify
+from tailboost._steps import last_step
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.report import charts
 from tailboost.report.html import page
-from tailboost.statements.certificates import Certificate, last_step
+from tailboost.statements.certificates import Certificate
 
 __all__ = ["Card", "Section"]
 

@@ -175,7 +175,7 @@ def calibrate(
         Groups of the rows, for targets of groups or cells; a model whose answers depend on them is told them.
     rule : {"predict", "randomised"}, default="predict"
         Whose errors the targets are about: those of ``predict``, by exact binomial tests, or of the
-        randomised rule whose label distribution is ``predict_proba``, by betting.
+        randomised rule whose label distribution is ``predict_shares``, by betting.
     previous : NotCertifiedError, Certificate or calibrated classifier, optional
         What the attempt before this one ended in, for any targets.
     units : list or dict of lists, optional
@@ -355,7 +355,8 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
         plain = model.reweight(limits=list(limits))
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
-            half.setdefault(line.limit, {})[line.unit] = (line.high - line.low) / 2
+            seen = line.value if np.isnan(line.estimate) else line.estimate
+            half.setdefault(line.limit, {})[line.unit] = max(line.high - seen, seen - line.low)
         for factor in TIGHTER:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
             tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.pipeline import Pipeline
 
 from tailboost._checks import (
     as_pandas,
@@ -30,6 +29,7 @@ from tailboost._checks import (
 )
 from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch, hash_rounded_rows
+from tailboost._steps import final_step, label_shares, last_step
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
 from tailboost._units import can_defer, told, unit_name
 from tailboost.confidence import (
@@ -98,7 +98,7 @@ class CertifiedBound:
         Which: the label, the group, the (class, group) pair; α of a "cvar", the radius of a "shift"; for
         "worst" "class", "group" or "cell"; None for the mean. A group of a table is a pair (column, value).
     rule : {"predict", "randomised"}
-        Whether of ``predict``, or of the randomised rule whose label distribution is ``predict_proba``.
+        Whether of ``predict``, or of the randomised rule whose label distribution is ``predict_shares``.
     estimate : float or None
         The same of the rows at hand; None where there are none.
     upper : float
@@ -537,20 +537,6 @@ class Scored:
         return same if met == columns else None
 
 
-def last_step(model: Any) -> Any:
-    """Return the classifier at the end of a search or a pipeline."""
-    return final_step(model, None)[0]
-
-
-def final_step(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the classifier at the end of a search or a pipeline, and the rows (if any) as they reach it."""
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
-    if not isinstance(model, Pipeline):
-        return model, X
-    return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
-
-
 def scored_rows(
     model: Any,
     X: Any,
@@ -670,7 +656,7 @@ def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule, grou
         model, X = final_step(model, X)
     if rule == "predict":
         return _zero_one(y, np.asarray(model.predict(X, **given)))
-    return expected_zero_one_losses(y, model.predict_proba(X, **given), labels=classes)
+    return expected_zero_one_losses(y, label_shares(model, X, **given), labels=classes)
 
 
 def _as_table(X: Any) -> Any:
@@ -1022,7 +1008,7 @@ def answered_rows(
             last, rows = final_step(model, X)
             deferred = last.defers(rows, **given)
         draws = deferred is None and not one_answers(model) and has_rule(last_step(model), "randomised")
-        answers = shares_of(final, table, given) if draws else np.asarray(final.predict(table, **given))
+        answers = label_shares(final, table, **given) if draws else np.asarray(final.predict(table, **given))
     named: dict[Any, list[Any]] = {}
     if groups is not None:
         for name in scored.groups or scored.groups_of_fit or []:
@@ -1044,12 +1030,6 @@ def answered_rows(
         found = f"{answered.costs.min():g} to {answered.costs.max():g}"
         raise ValueError(f"cost_range={cost_range!r}: there are costs from {found}")
     return replace(answered, strata=replace(answered.strata, cost_range=(low, high)))
-
-
-def shares_of(model: Any, X: Any, given: dict[str, Any]) -> Floats:
-    """Return how a mixture that draws shares its answers to rows among the labels, shape (n, K)."""
-    shares = getattr(model, "predict_shares", None) or model.predict_proba
-    return np.asarray(shares(X, **given), dtype=np.float64)
 
 
 def _certificate_of_rates(
@@ -1240,9 +1220,11 @@ def _notes(scored: Scored, units: Sequence[Unit], kinds: Sequence[str], model: A
         "that have rows, and the rules."
     )
     if "randomised" in scored.losses:
-        notes.append("'randomised' is the rule that draws a label by predict_proba; 'predict' is the argmax.")
+        notes.append(
+            "'randomised' is the rule that draws a label by predict_shares; 'predict' is the argmax."
+        )
     elif one_answers(model):
-        notes.append("'predict' is also what 'predict_proba' draws: one member has the whole share.")
+        notes.append("'predict' is also what 'predict_shares' draws: one member has the whole share.")
     return tuple(notes)
 
 

@@ -304,7 +304,7 @@ class Guarantee:
     def _about(self) -> str:
         if not self.draws:
             return "predict answers as this member does, so that it speaks about predict"
-        who = "the randomised classifier whose label distribution is predict_proba"
+        who = "the randomised classifier whose label distribution is predict_shares"
         return f"it speaks about {who}, not about predict"
 
     @property

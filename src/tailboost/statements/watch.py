@@ -12,6 +12,7 @@ import numpy as np
 from tailboost._checks import as_pandas, check_length, check_number, n_rows_of
 from tailboost._html import text_table
 from tailboost._rows import Sketch, hash_rounded_rows
+from tailboost._steps import final_step, last_step
 from tailboost._typing import Hashes, Ints, Mask
 from tailboost._units import told
 from tailboost.confidence import Evidence
@@ -20,8 +21,6 @@ from tailboost.statements.certificates import (
     CertifiedBound,
     Recheck,
     Unit,
-    final_step,
-    last_step,
     targets_of,
 )
 from tailboost.statements.drift import Drift, Reference, columns_of, level_of
@@ -445,7 +444,7 @@ def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
     model, rows = (model, X) if not given else final_step(model, X)
     classes = [str(label) for label in model.classes_]
     if hasattr(model, "predict_proba"):
-        scores = np.asarray(model.predict_proba(rows, **given))
+        scores = np.asarray(model.predict_proba(rows))
         first = 1 if len(classes) == 2 else 0
         for k in range(first, min(len(classes), MOST_SCORES)):
             columns[f"score of {classes[k]}"] = scores[:, k]

@@ -304,7 +304,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.thresholds._belief", "Belief", "Calibration", "GroupModel"),
     **_names("tailboost.thresholds._choice", "Choice"),
     **_names("tailboost.thresholds._lines", "RateLine", "RateTable"),
-    **_names("tailboost.thresholds._pool", "Pool"),
+    **_names("tailboost.thresholds._members", "Pool"),
     **_names("tailboost.thresholds._program", "Program"),
     **_names("tailboost.thresholds._tally", "Member", "Reading", "Table", "Tally"),
     # -- classifiers

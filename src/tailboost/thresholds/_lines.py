@@ -247,6 +247,59 @@ def rate_lines(
     return lines
 
 
+# A gap or ratio is called below its noise where it is so even if rates were as little noisy as these.
+CALM_GAP, CALM_RATIO = 0.1, 0.5
+
+
+def below_noise(limit: Limit, strata: Strata) -> str | None:
+    """Say why so few rows as there are cannot show that a limit is kept; None where they may.
+
+    That is before anything is answered: one unit, or the smallest two of a gap or ratio, are taken for as
+    easy to measure as they may be.
+    """
+    if limit.rate.is_ratio or limit.rate.kind == "cost":  # their rows depend on the answers, or their range
+        return None
+    terms, tally = limit.terms(strata), np.zeros((len(strata.mass), strata.n_actions))
+    tally[:, 0] = strata.mass
+    sizes = _sizes(terms, strata, tally if strata.mean_costs is None else np.concatenate([tally, 0 * tally]))
+    there = np.flatnonzero(sizes > 0)
+    order = there[np.argsort(sizes[there], kind="stable")]
+    absent = [unit_name(terms.names[i]) for i in np.flatnonzero(sizes <= 0)]
+    if limit.compares:
+        if len(order) < 2:
+            more = f"; {', '.join(absent[:FEW])} has no rows" if absent else ""
+            return f"{limit}: there is one unit with rows, so that nothing is compared{more}"
+        small, other = order[0], order[1]
+        spread = SPREAD * np.sqrt(1 / sizes[small] + 1 / sizes[other])
+        if limit.form == "gap":
+            p, allowed = CALM_GAP, limit.bound
+            noise = spread * np.sqrt(p * (1 - p))
+        else:
+            p, allowed = CALM_RATIO, 1.0 - limit.bound
+            noise = spread * np.sqrt((1 - p) / p)
+        if noise <= allowed:
+            return None
+        names = [f"{unit_name(terms.names[i])} has {sizes[i]:,.0f} rows" for i in (small, other)]
+        return (
+            f"{limit}: {' and '.join(names)}, between which the {limit.form} is not known to better than "
+            f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"
+        )
+    bounds = limit.bounds(terms.names)
+    if lacking := [unit_name(terms.names[i]) for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]:
+        return f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
+    for i in order:
+        room = bounds[i] if limit.from_above else 1.0 - bounds[i]
+        seen = 1.0 - 0.05 ** (1.0 / sizes[i])
+        if not np.isnan(room) and seen > room > 0:
+            reached = seen if limit.from_above else 1.0 - seen
+            return (
+                f"{limit}: {unit_name(terms.names[i]) if terms.names[i] is not None else 'the whole'} has "
+                f"{sizes[i]:,.0f} rows, of which even the best answers show no more than "
+                f"{'≤' if limit.from_above else '≥'} {reached:.2g} (95 %)"
+            )
+    return None
+
+
 def _sizes(terms: RateTerms, strata: Strata, tally: Floats) -> Floats:
     """Return how many rows of equal weight each rate counts among, shape (m,)."""
     n_strata = len(strata.mass)
