@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.game import Stop as Stop
     from tailboost.game import StopKind as StopKind
     from tailboost.game import Trace as Trace
+    from tailboost.groups import GroupColumns as GroupColumns
     from tailboost.mixture import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
     from tailboost.mixture import Rule as Rule
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.statements.certificates import certify as certify
     from tailboost.statements.guarantee import Bound as Bound
     from tailboost.statements.guarantee import Guarantee as Guarantee
+    from tailboost.statements.rate_bounds import RateBound as RateBound
     from tailboost.statements.watch import Watch as Watch
     from tailboost.statements.watch import WatchedBatch as WatchedBatch
     from tailboost.storage import load_model as load_model
@@ -64,6 +66,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "statements.calibration": "NotCertifiedError Shortfall calibrate",
     "statements.certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
+    "statements.rate_bounds": "RateBound",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
     " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
     " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
@@ -75,6 +78,7 @@ _MODULES = {
     "confidence": "rows_needed",
     "decisions": "Decisions RandomizedDecision",
     "game": "Stop StopKind Trace",
+    "groups": "GroupColumns",
     "mixture": "InfeasibleLimitsError RobustMixtureClassifier Rule RulePart tune",
     "storage": "load_model save_model",
     "report": "Card Results compare render",

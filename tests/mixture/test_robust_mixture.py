@@ -26,8 +26,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
+from tailboost._largest import expected_largest
 from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallUnitsWarning
-from tailboost.combiners.objective import expected_largest
 
 X, Y = load_breast_cancer(return_X_y=True)
 TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)
