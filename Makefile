@@ -8,7 +8,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
 READY_MIN := $(VENV_MIN)/.ready
 
-.PHONY: demo test test-experiments test-min test-gpu slow fuzz lint docs package ci clean
+.PHONY: demo test test-experiments test-min test-gpu slow fuzz lint docs dist ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -53,10 +53,12 @@ docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python tools/check_links.py docs/_build/html
 
-package: $(READY)  ## wheel and source, checked as a package index would
+dist: $(READY)  ## wheel and source, checked as a package index would, and the wheel tried in empty environments
+	rm -rf dist
 	$(BIN)/python -m pip install --quiet build twine
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python tools/try_wheel.py dist/*.whl
 
 ci: test lint
 

@@ -33,10 +33,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.calibration import candidates, level_of, not_certified, passes
-from tailboost.certificates import Unit, rule_losses
 from tailboost.confidence import betting_upper, clopper_pearson_upper
 from tailboost.robustness import empirical_bernstein_bound
+from tailboost.statements.calibration import candidates, level_of, not_certified, passes
+from tailboost.statements.certificates import Unit, rule_losses
 
 try:
     import mapie

@@ -1,12 +1,10 @@
-"""Boosting on a Dask cluster: growth with the rows, what travels, and the cost beside plain XGBoost.
+"""Thresholds on the probabilities of models that a Dask cluster fitted: errors and processor seconds.
 
-    python benchmarks/cluster.py [--rows 100000 1000000] [--workers 2] [--repeat 1] [--ours] [--memory 900MB]
-        [--out FILE]
+    python benchmarks/cluster.py [--rows 1000000] [--workers 2] [--parts 4] [--out FILE]
 
-Rows × 30 columns are made where they lie, in blocks of at most 100,000. A fifth is held out, so every round
-fits two models. Seconds under "processor" are those of the workers' processes, which other programs on the
-machine change less than wall-clock seconds; "plain" is ``xgboost.dask`` with as many trees on the same rows.
-Dask kills workers that exceed the memory they are given.
+The rows are made where they lie: 20 columns, three classes of which one is rare, four groups. Four fifths fit
+one model by ``xgboost.dask`` and ``--parts`` more, each from an equal share of these rows in one task; the
+last fifth judges. Errors are those on 200,000 other rows, seconds those of the client and the workers.
 """
 
 from __future__ import annotations
@@ -15,122 +13,99 @@ import argparse
 import json
 import time
 
+import dask
 import dask.array as da
 import numpy as np
+import xgboost
 from dask.distributed import Client, LocalCluster
 from xgboost import dask as dxgb
 
+import tailboost as tb
 import tailboost.dask as td
-from tailboost.learners import HistBoostClassifier
 
-COLUMNS, TREES, ROUNDS = 30, 10, 2
-BLOCK = 100_000
+COLUMNS, BLOCK, K = 20, 50_000, 3
+MODEL = {"n_estimators": 50, "max_depth": 5, "max_bin": 256, "tree_method": "hist"}
+CHOICES = {
+    "cvar .7": {"objective": "cvar", "alpha": 0.7, "shares": False, "n_thresholds": 8},
+    "worst class": {},
+    "worst group": {"objective": "worst_group"},
+}
 
 
-def block(shape, number):
-    """Make the columns and the label of one block, from its number alone."""
+def block(n, number):
+    """Make the columns, labels and groups of one block, from its number alone."""
     rng = np.random.default_rng(number)
-    X = rng.normal(size=shape).astype(np.float32)
-    score = X[:, :5].sum(axis=1) + np.sin(3 * X[:, 5]) * 2 + rng.logistic(size=len(X), scale=0.5)
-    X[:, -1] = score > 0
-    return X
-
-
-def data(n):
-    """Return (X, y) of n rows."""
-    size = min(BLOCK, -(-n // 4))
-    table = da.map_blocks(
-        lambda block_info=None: block(block_info[None]["chunk-shape"], block_info[None]["chunk-location"][0]),
-        chunks=(da.core.normalize_chunks(size, (n,))[0], (COLUMNS + 1,)),
-        dtype=np.float32,
-        meta=np.empty((0, 0), np.float32),
+    X = rng.normal(size=(n, COLUMNS)).astype(np.float32)
+    g = rng.choice(4, n, p=[0.6, 0.25, 0.1, 0.05])
+    X[:, 10] = g + rng.normal(scale=0.7, size=n)  # the group is half visible
+    cos, sin = np.cos(g / 2), np.sin(g / 2)
+    score = np.column_stack(
+        [
+            X[:, 0] * cos + X[:, 1] * sin + 1 + 0.8 * np.sin(2 * X[:, 4]),
+            X[:, 1] * cos - X[:, 0] * sin + 0.6 + X[:, 2] * X[:, 3],
+            X[:, 2] + X[:, 5] / 2 - 1.2 + 0.6 * (g == 3),
+        ]
     )
-    return table[:, :-1], table[:, -1].astype(np.int64)
+    noise = rng.gumbel(size=score.shape) * (0.4 + 0.8 * (X[:, 6] > 0.5))[:, None]
+    return np.column_stack([X, (1.2 * score + noise).argmax(axis=1), g]).astype(np.float32)
 
 
-def processor(client):
-    """Return the processor seconds of the workers so far, together."""
-    return sum(client.run(time.process_time).values())
+def data(n, first=0):
+    """Return (X, y, groups) of n rows as Dask arrays."""
 
+    def make(block_info=None):
+        own = block_info[None]
+        return block(own["chunk-shape"][0], first + own["chunk-location"][0])
 
-def largest():
-    """Return the largest memory of this process so far, in MB (Linux)."""
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024
-
-
-def peak(client):
-    """Return the largest memory of a worker so far, in MB."""
-    return max(client.run(largest).values())
-
-
-def ours(client, X, y, n):
-    """Fit and measure."""
-    clf = td.AdaLPBoostClassifier(
-        HistBoostClassifier(n_estimators=TREES), n_estimators=ROUNDS, alpha=0.3, validation=0.2,
-        n_iter_no_change=None, random_state=0,
-    )  # fmt: skip
-    own, cpu, wall = time.process_time(), processor(client), time.perf_counter()
-    clf.fit(X, y, client=client)
-    wall, cpu, own = time.perf_counter() - wall, processor(client) - cpu, time.process_time() - own
-    rounds = clf.progress_
-    return {
-        "wall": wall,
-        "processor": cpu,
-        "client_processor": own,
-        "round_seconds": float(np.mean([p.seconds for p in rounds])),
-        "share_not_xgboost": float(1 - sum(p.learning for p in rounds) / sum(p.seconds for p in rounds)),
-        "table_lines_per_round": [p.combinations for p in rounds],
-        "bytes_per_round": [p.combinations * 32 + p.model_bytes for p in rounds],
-        "lambda": clf.estimator_weights_.tolist(),
-    }
-
-
-def plain(client, X, y, n):
-    """Train as many trees by XGBoost alone."""
-    own, cpu, wall = time.process_time(), processor(client), time.perf_counter()
-    matrix = dxgb.DaskQuantileDMatrix(client, X, y, max_bin=256)
-    params = {"tree_method": "hist", "max_depth": 5, "objective": "binary:logistic", "eta": 0.3}
-    dxgb.train(client, params, matrix, num_boost_round=TREES * ROUNDS * 2)
-    wall, cpu, own = time.perf_counter() - wall, processor(client) - cpu, time.process_time() - own
-    return {"wall": wall, "processor": cpu, "client_processor": own}
-
-
-def measure(n, n_workers, memory, which):
-    """Measure in a cluster of its own, so that the largest memory is that of this fit."""
-    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
-    options |= {"memory_limit": memory}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        client.run(lambda: __import__("tailboost.dask"))  # not what is measured
-        X, y = data(n)
-        before = peak(client)
-        return which(client, X, y, n) | {"idle_worker_mb": before, "peak_worker_mb": peak(client)}
+    chunks = (da.core.normalize_chunks(BLOCK, (n,))[0], (COLUMNS + 2,))
+    table = da.map_blocks(make, chunks=chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    return table[:, :COLUMNS], *(table[:, COLUMNS + j].astype(np.int64) for j in range(2))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--ours", action="store_true", help="leave plain XGBoost out")
-    parser.add_argument("--memory", default="auto", help="limit of each worker, such as 900MB")
+    parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--out")
     args = parser.parse_args()
+    test, labels, sites = dask.compute(*data(200_000, first=10**6), scheduler="sync")
+    options = {"n_workers": args.workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     results = []
-    for n in args.rows:
-        for repeat in range(args.repeat):
-            for which in (ours,) if args.ours else (ours, plain):
-                found = {
-                    "rows": n,
-                    "workers": args.workers,
-                    "memory": args.memory,
-                    "what": which.__name__,
-                    "repeat": repeat,
-                }
-                found |= measure(n, args.workers, args.memory, which)
-                print(
-                    {k: v if not isinstance(v, float) else round(v, 3) for k, v in found.items()}, flush=True
-                )
-                results.append(found)
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+
+        def spent():
+            return time.process_time() + sum(client.run(time.process_time).values())
+
+        def entry(name, answers, seconds):
+            errors = {
+                "error": float(np.mean(answers != labels)),
+                "worst_class": float(tb.metrics.worst_class_error(labels, answers)),
+                "worst_group": float(tb.metrics.worst_group_error(labels, answers, sites)),
+            }
+            results.append({"rows": args.rows, "what": name, "processor": seconds, **errors})
+            print({k: round(v, 4) if isinstance(v, float) else v for k, v in results[-1].items()}, flush=True)
+
+        X, y, groups = data(args.rows)
+        fit = 4 * args.rows // 5
+        start = spent()
+        model = dxgb.DaskXGBClassifier(**MODEL)
+        model.client = client
+        booster = model.fit(X[:fit], y[:fit]).get_booster()
+        P = {"all": model.predict_proba(X[fit:]).persist()}
+        seen = {"all": np.asarray(booster.inplace_predict(test))}
+        entry("xgboost.dask", seen["all"].argmax(axis=1), spent() - start)
+        size = fit // max(args.parts, 1)
+        learn = dask.delayed(lambda Z, t: xgboost.XGBClassifier(n_jobs=1, **MODEL).fit(Z, t))
+        parts = [learn(X[j * size : (j + 1) * size], y[j * size : (j + 1) * size]) for j in range(args.parts)]
+        for j, part in enumerate(client.gather(client.compute(parts))):
+            shape = {"chunks": (X[fit:].chunks[0], (K,)), "dtype": np.float32}
+            own = X[fit:].map_blocks(part.predict_proba, meta=np.empty((0, K), np.float32), **shape)
+            P[f"part {j}"], seen[f"part {j}"] = own.persist(), part.predict_proba(test)
+        for name, choice in CHOICES.items():
+            told = {"groups": groups[fit:]} if choice.get("objective") == "worst_group" else {}
+            mix = td.RobustMixtureClassifier.from_probabilities(P, y[fit:], **told, **choice)
+            entry(f"{name}, {len(P)} models", mix.to_local().predict_from(seen), spent() - start)
     if args.out:
         with open(args.out, "w") as file:
             json.dump(results, file, indent=1)

@@ -40,7 +40,7 @@ import tailboost as tb
 from tailboost.solvers import minimize_cvar_mixture
 
 TREES = {
-    "RobustMixtureClassifier": {"n_estimators": 100, "max_depth": 4, "learning_rate": 0.1},
+    "RobustMixtureClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
     "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 5, "learning_rate": 0.2},
     "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
     "GroupDROBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},

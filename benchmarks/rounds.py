@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners._table import OpenTable
+from tailboost.learners.table import OpenTable
 
 
 def table(n: int, d: int, K: int, seed: int = 0) -> tuple[Any, Any]:

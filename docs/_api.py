@@ -32,7 +32,7 @@ MODULES = {
     "report": "Comparisons and reports",
     "confidence": "Confidence bounds",
     "decisions": "Decisions by a draw",
-    "persistence": "Model files",
+    "storage": "Model files",
     "io": "Tables",
     "registry": "Methods by name",
 }

@@ -178,7 +178,11 @@ FOR_GROUPS = (
 def opponents(bench: Bench) -> Iterator[tuple[str, Answers]]:
     """Yield every opponent's title and answers; those for groups last, if there are groups."""
     found = {title: bench.probabilities(title, make) for title, make in single(bench).items()}
-    found |= {title: _average([found[of] for of in models]) for title, models in AVERAGES.items()}
+    found |= {
+        # A model may have left our mixture since the averages were named.
+        title: _average([found[of] for of in models if of in found])
+        for title, models in AVERAGES.items()
+    }
     for title, p in found.items():
         yield title, p.plain
         yield f"{title}, tuned", _tuned(bench, p)

@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 CALLS = {
     "cvar.py": ["--only", "digits", "--splits", "1"],
     "certificates.py": ["--only", "worst", "--repeats", "20"],
+    "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "fits.py": ["--quick", "--who", "AdaLPBoostClassifier"],
     "rounds.py": ["--quick"],
     "solvers.py": ["--quick", "--only", "path", "--alone"],

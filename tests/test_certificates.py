@@ -20,7 +20,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.calibration import candidates, level_of
 from tailboost.confidence import (
     Evidence,
     betting_p_value,
@@ -33,6 +32,7 @@ from tailboost.confidence import (
 )
 from tailboost.metrics import class_errors, expected_class_errors
 from tailboost.solvers import cvar, worst_case_weights
+from tailboost.statements.calibration import candidates, level_of
 
 X, Y = make_classification(
     2400, n_features=6, n_informative=4, n_classes=3, weights=[0.5, 0.3, 0.2], class_sep=1.5, random_state=0
@@ -212,7 +212,7 @@ def test_bounds_are_those_of_the_rows(mixture, certificate):
         bound = certificate.bound("class", k)
         assert bound.estimate == pytest.approx(error)
         assert bound.upper == clopper_pearson_upper(int(wrong[y == k].sum()), bound.n, 0.05 / 5 / 6)
-    for k, error in expected_class_errors(y, mixture.predict_proba(X[FRESH])).items():
+    for k, error in expected_class_errors(y, mixture.predict_shares(X[FRESH])).items():
         bound = certificate.bound("class", k, "randomised")
         assert bound.estimate == pytest.approx(error)
         assert bound.upper > bound.estimate
@@ -231,12 +231,12 @@ def test_one_answering_member_has_one_rule(mixture):
     """Nothing is drawn, so that both rules are `predict`: all of the confidence is for its bounds."""
     alone = clone(mixture).set_params(randomized=False).fit(X[TRAIN], Y[TRAIN])
     assert np.count_nonzero(alone.estimator_weights_) == 1
-    assert np.array_equal(alone.predict_proba(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
+    assert np.array_equal(alone.predict_shares(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
     cert = tb.certify(alone, X[FRESH], Y[FRESH], alphas=[0.5])
     every = {"class": [0, 1, 2]}
     answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], units=every)
     assert cert.bounds == answers.bounds
-    assert "'predict' is also what 'predict_proba' draws: one member has the whole share." in cert.notes
+    assert "'predict' is also what 'predict_shares' draws: one member has the whole share." in cert.notes
     # A calibration may have been about the rule that draws: it can still be rechecked.
     point = tb.calibrate(alone, X[FRESH], Y[FRESH], 0.9, rule="randomised")
     assert not point.certificate_.recheck(X[LATER], Y[LATER]).contradicted
@@ -728,8 +728,8 @@ def test_a_calibrated_point_is_a_previous_attempt(mixture):
 
 def test_more_rows_would_not_help_only_where_that_is_shown():
     """Of three rows of a good classifier two may be wrong: nothing is shown by that."""
-    from tailboost.calibration import not_certified
-    from tailboost.certificates import Unit
+    from tailboost.statements.calibration import not_certified
+    from tailboost.statements.certificates import Unit
 
     few, many = np.r_[1.0, 1.0, 0.0], np.r_[np.ones(60), np.zeros(40)]
     for losses, helps in ((few, True), (many, False)):

@@ -12,6 +12,7 @@ import sklearn
 from conftest import MIXTURES, OURS, VALIDATED, RecordingClassifier, having, make, noisy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -23,6 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import FitInterruptedWarning
+from tailboost._steps import label_shares
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.metrics import cvar_zero_one_loss, expected_group_errors, make_cvar_scorer
 from tailboost.solvers import minimize_cvar_mixture
@@ -60,14 +62,17 @@ def test_predictions(name, learner, K):
     for alpha in (0.1, 0.6):
         clf = make(name, LEARNERS[learner], n_estimators=5, alpha=alpha, random_state=0).fit(X, labels)
         fresh = np.random.default_rng(0).normal(size=(60, 4))
-        P = clf.predict_proba(fresh)
-        assert P.min() >= 0
-        np.testing.assert_allclose(P.sum(axis=1), 1, rtol=0, atol=1e-9)
+        for ask in (clf.predict_proba, clf.predict_shares):
+            P = ask(fresh)
+            assert P.min() >= 0
+            np.testing.assert_allclose(P.sum(axis=1), 1, rtol=0, atol=1e-9)
+            np.testing.assert_array_equal(np.vstack([ask(row[None]) for row in fresh]), P)
+            np.testing.assert_array_equal(ask(fresh[::-1])[::-1], P)
         np.testing.assert_array_equal(clf.predict(fresh), clf.classes_[P.argmax(axis=1)])
-        one_by_one = np.vstack([clf.predict_proba(row[None]) for row in fresh])
-        np.testing.assert_array_equal(one_by_one, P)
-        np.testing.assert_array_equal(clf.predict_proba(fresh[::-1])[::-1], P)
-        stages = list(clf.staged_predict_proba(fresh))
+        additive = not hasattr(clf, "reweight")
+        if additive:
+            P = clf.predict_proba(fresh)
+        stages = list(clf.staged_predict_proba(fresh) if additive else clf.staged_predict_shares(fresh))
         assert len(stages) == clf.n_iter_
         np.testing.assert_array_equal(stages[-1], P)
         np.testing.assert_array_equal(list(clf.staged_predict(fresh))[-1], clf.predict(fresh))
@@ -80,9 +85,27 @@ def test_shares_are_those_of_the_members(name):
     shares = sum(
         w * np.eye(3)[m.predict(X)] for w, m in zip(clf.estimator_weights_, clf.estimators_, strict=True)
     )
-    np.testing.assert_allclose(clf.predict_proba(X), shares, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(clf.predict_shares(X), shares, rtol=0, atol=1e-12)
     assert clf.estimator_weights_.sum() == pytest.approx(1, abs=1e-12)
     assert set(clf.predict(X)) <= {5, 6, 7}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("alpha", [0.1, 0.6])
+def test_probabilities_are_those_of_the_members_without_constants(name, alpha):
+    X, y = noisy(3, n=80, K=3)
+    clf = make(name, TREE, n_estimators=4, alpha=alpha, random_state=0).fit(X, y + 5)
+    informed = [not isinstance(m, DummyClassifier) for m in clf.estimators_]
+    share = clf.estimator_weights_ * informed
+    if not share.any():  # a coin flip says nothing of a row, but the members do
+        share = np.array(informed, dtype=float)
+    P = sum(
+        w * m.predict_proba(X)
+        for w, m, known in zip(share / share.sum(), clf.estimators_, informed, strict=True)
+        if known
+    )
+    np.testing.assert_allclose(clf.predict_proba(X), P, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(clf.predict_log_proba(X), np.log(clf.predict_proba(X)))
 
 
 @pytest.mark.parametrize("name", VALIDATED)
@@ -91,9 +114,9 @@ def test_stages_solve_anew_on_each_prefix(name):
     X, y = noisy(4, n=90)
     params = {"alpha": 0.4, "random_state": 0, "n_iter_no_change": None, "validation": "cv"}
     clf = make(name, TREE, n_estimators=4, **params).fit(X, y)
-    for t, stage in enumerate(clf.staged_predict_proba(X), start=1):
+    for t, stage in enumerate(clf.staged_predict_shares(X), start=1):
         np.testing.assert_array_equal(
-            stage, make(name, TREE, n_estimators=t, **params).fit(X, y).predict_proba(X)
+            stage, make(name, TREE, n_estimators=t, **params).fit(X, y).predict_shares(X)
         )
 
 
@@ -107,7 +130,7 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     clf = make("adalpboost", LEARNERS[learner], n_estimators=5, alpha=0.1, random_state=seed).fit(X, y)
     assert clf.guarantee_.is_coin_flip
     assert "coin flip" in clf.guarantee_.verdict
-    np.testing.assert_allclose(clf.predict_proba(X), 0.5, atol=1e-9)
+    np.testing.assert_allclose(clf.predict_shares(X), 0.5, atol=1e-9)
     best = clf.estimators_[clf.combiner_.pool.ledger.by_mean_loss()[0]]
     np.testing.assert_array_equal(clf.predict(X), best.predict(X))
     assert len(np.unique(clf.predict(X))) == 2
@@ -119,7 +142,7 @@ def test_draws_follow_the_shares_and_are_reproducible():
     clf = make("averageboost", TREE, n_estimators=4).fit(X, np.array(["a", "b", "c"])[y])
     row = np.repeat(X[:1], 20_000, axis=0)
     drawn = clf.predict_randomized(row, random_state=0)
-    share = clf.predict_proba(X[:1])[0]
+    share = clf.predict_shares(X[:1])[0]
     seen = np.array([np.mean(drawn == label) for label in clf.classes_])
     np.testing.assert_allclose(seen, share, atol=4 * np.sqrt(0.25 / 20_000))
     np.testing.assert_array_equal(drawn, clf.predict_randomized(row, random_state=0))
@@ -183,14 +206,14 @@ def test_frames_with_categories_and_missing_values(name, K):
         frame, y
     )
     assert list(clf.feature_names_in_) == list(frame.columns)
-    P = clf.predict_proba(frame)
+    P = clf.predict_shares(frame)
     assert np.isfinite(P).all()
-    one_by_one = np.vstack([clf.predict_proba(frame.iloc[[i]]) for i in range(20)])
+    one_by_one = np.vstack([clf.predict_shares(frame.iloc[[i]]) for i in range(20)])
     np.testing.assert_array_equal(one_by_one, P[:20])
     # A category not seen in fit is a missing value; a column of none but such is refused.
     some = np.arange(len(frame)) % 2 == 0
     odd, gone = (frame.assign(city=frame["city"].astype(object).where(some, c)) for c in ("Atlantis", None))
-    np.testing.assert_array_equal(clf.predict_proba(odd), clf.predict_proba(gone))
+    np.testing.assert_array_equal(clf.predict_shares(odd), clf.predict_shares(gone))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -229,10 +252,10 @@ def test_sparse_tables(kind, learner):
     clf = make("adalpboost", LEARNERS[learner], n_estimators=3, validation="cv", random_state=0).fit(
         kind(X), y
     )
-    P = clf.predict_proba(kind(X))
-    np.testing.assert_array_equal(P, np.vstack([clf.predict_proba(kind(X[i : i + 1])) for i in range(150)]))
+    P = clf.predict_shares(kind(X))
+    np.testing.assert_array_equal(P, np.vstack([clf.predict_shares(kind(X[i : i + 1])) for i in range(150)]))
     # A sparse model reads a dense row with the same entries alike.
-    np.testing.assert_array_equal(P, clf.predict_proba(X))
+    np.testing.assert_array_equal(P, clf.predict_shares(X))
     if learner == "tree":
         dense = make("adalpboost", TREE, n_estimators=3, validation="cv", random_state=0).fit(X, y)
         np.testing.assert_array_equal(dense.predict(X), clf.predict(X))
@@ -267,7 +290,7 @@ def test_grid_search_over_alpha_and_pipeline():
     grid = {"adalpboostclassifier__alpha": [0.2, 0.6, 1.0]}
     search = GridSearchCV(pipeline, grid, scoring=make_cvar_scorer(0.6), cv=3, error_score="raise").fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    score = -cvar_zero_one_loss(y, search.predict_proba(X), 0.6)
+    score = -cvar_zero_one_loss(y, label_shares(search, X), 0.6)
     assert search.score(X, y) == pytest.approx(score, abs=1e-12)
 
 
@@ -375,7 +398,7 @@ class Recorder:
 
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
         if context.task_name == "round":
-            self.rounds.append(fitted_estimator.predict_proba(X))
+            self.rounds.append(fitted_estimator.predict_shares(X))
             self.kept.append(fitted_estimator)
         return self.stop_after is not None and len(self.rounds) >= self.stop_after
 
@@ -388,7 +411,7 @@ def test_callbacks_see_every_round_as_a_fitted_classifier(name):
     recorder = Recorder()
     clf = make(name, TREE, **params).set_callbacks(recorder).fit(X, y)
     assert len(recorder.rounds) == 4
-    for seen, stage in zip(recorder.rounds, clf.staged_predict_proba(X), strict=True):
+    for seen, stage in zip(recorder.rounds, clf.staged_predict_shares(X), strict=True):
         np.testing.assert_array_equal(seen, stage)
     for t, kept in enumerate(recorder.kept, start=1):  # later rounds do not reach them
         assert len(kept.trace_) == kept.n_iter_ == t
@@ -447,12 +470,12 @@ def test_interrupt_keeps_finished_rounds(name, interrupted):
     assert clf.n_iter_ == 2
     assert "interrupted" in clf.trace_.stop_reason
     whole = make(name, TREE, **(params | {"n_estimators": 2})).fit(X, y)
-    np.testing.assert_array_equal(clf.predict_proba(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_proba(X))
     np.testing.assert_array_equal(clf.estimator_weights_, whole.estimator_weights_)
     # and it can be continued
     clf.set_params(warm_start=True, n_estimators=4).fit(X, y)
     whole = make(name, TREE, **(params | {"n_estimators": 4})).fit(X, y)
-    np.testing.assert_array_equal(clf.predict_proba(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_proba(X))
 
 
 @pytest.mark.parametrize("name", having("estimator", OURS))
@@ -515,7 +538,8 @@ class FailingTree(DecisionTreeClassifier):
 def everything(clf, X):
     """Return what users see of a fitted classifier."""
     seen = {"n_iter": clf.n_iter_, "rounds": len(clf.trace_), "members": len(clf.estimators_)}
-    seen["stages"] = np.array(list(clf.staged_predict_proba(X))).tolist()
+    staged = clf.staged_predict_shares if hasattr(clf, "reweight") else clf.staged_predict_proba
+    seen["stages"] = np.array(list(staged(X))).tolist()
     seen["guarantee"] = str(clf.guarantee_)
     if hasattr(clf, "reweight"):
         seen["reweighted"] = clf.reweight(objective="worst_class").estimator_weights_.tolist()
@@ -689,7 +713,7 @@ def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
     clf = make(name, TREE, n_estimators=5, alpha=0.4, random_state=0, n_iter_no_change=None)
     clf.fit(X[:100], y[:100], X_val=X_val, y_val=y_val, sample_weight_val=weight)
     best = minimize_cvar_mixture(losses_of(clf, X_val, y_val), 0.4, weight)
-    ours = cvar_zero_one_loss(y_val, clf.predict_proba(X_val), 0.4, sample_weight=weight)
+    ours = cvar_zero_one_loss(y_val, clf.predict_shares(X_val), 0.4, sample_weight=weight)
     assert ours == pytest.approx(best.value, abs=1e-8)
     assert clf.guarantee_.achieved == pytest.approx(best.value, abs=1e-8)
     assert "50 rows of X_val" in clf.guarantee_.judged_on
@@ -713,7 +737,7 @@ def test_group_lambda_is_the_minimax_of_shrunk_group_errors():
     wrong = losses_of(clf, X, y)
     errors = np.array([[w[groups == g].mean() for g in clf.groups_] for w in wrong])
     best = minimize_cvar_mixture(doubted(errors, np.unique(groups, return_counts=True)[1]), 1 / 3)
-    per_group = expected_group_errors(y, clf.predict_proba(X), groups)
+    per_group = expected_group_errors(y, clf.predict_shares(X), groups)
     shrunk = doubted(np.array(list(per_group.values())), np.unique(groups, return_counts=True)[1])
     assert shrunk.max() == pytest.approx(best.value, abs=1e-5)
     assert clf.guarantee_.achieved == pytest.approx(max(per_group.values()), abs=1e-8)
@@ -727,14 +751,14 @@ def test_reweight_on_the_losses_kept(name):
     clf = make(name, TREE, n_estimators=4, random_state=0, validation="train", n_iter_no_change=None).fit(
         X, y
     )
-    before, P = clf.get_params(), clf.predict_proba(X)
+    before, P = clf.get_params(), clf.predict_shares(X)
     wrong = losses_of(clf, X, y)
     alphas = [0.05, 0.3, 0.7, 1.0]
     for alpha, path in zip(alphas, clf.alpha_path(alphas), strict=True):
         tail = clf.reweight(alpha=alpha)
         fresh = minimize_cvar_mixture(wrong, alpha)
         assert tail.guarantee_.achieved == pytest.approx(fresh.value, abs=1e-8)
-        assert cvar_zero_one_loss(y, tail.predict_proba(X), alpha) == pytest.approx(fresh.value, abs=1e-8)
+        assert cvar_zero_one_loss(y, tail.predict_shares(X), alpha) == pytest.approx(fresh.value, abs=1e-8)
         np.testing.assert_allclose(tail.estimator_weights_, fresh.mixture, atol=1e-7)
         np.testing.assert_allclose(path, fresh.mixture, atol=1e-7)
         assert tail.get_params().get("alpha", alpha) == alpha
@@ -743,7 +767,7 @@ def test_reweight_on_the_losses_kept(name):
     errors = np.array([[w[y == k].mean() for k in range(3)] for w in wrong])
     assert worst.guarantee_.achieved == pytest.approx(minimize_cvar_mixture(errors, 1 / 3).value, abs=1e-8)
     assert clf.get_params() == before
-    np.testing.assert_array_equal(clf.predict_proba(X), P)
+    np.testing.assert_array_equal(clf.predict_shares(X), P)
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -753,25 +777,25 @@ def test_reweight_on_given_rows(name):
     weight = 1.0 + np.arange(90) % 4
     groups = np.array(["north", "south", "west"])[np.arange(90) % 3]
     clf = make(name, TREE, n_estimators=4, random_state=0).fit(X, y)
-    P = clf.predict_proba(X)
+    P = clf.predict_shares(X)
     wrong = losses_of(clf, fresh, labels)
     given = {"sample_weight": weight}
     tail = clf.reweight(fresh, labels, alpha=0.6, **given)
     best = minimize_cvar_mixture(wrong, 0.6, weight).value
-    assert cvar_zero_one_loss(labels, tail.predict_proba(fresh), 0.6, sample_weight=weight) == pytest.approx(
+    assert cvar_zero_one_loss(labels, tail.predict_shares(fresh), 0.6, sample_weight=weight) == pytest.approx(
         best
     )
     mean = [
         [np.average(w[groups == g], weights=weight[groups == g]) for g in np.unique(groups)] for w in wrong
     ]
     fair = clf.reweight(fresh, labels, objective="worst_group", groups=groups, **given)
-    errors = expected_group_errors(labels, fair.predict_proba(fresh), groups, sample_weight=weight)
+    errors = expected_group_errors(labels, fair.predict_shares(fresh), groups, sample_weight=weight)
     sizes = [weight[m].sum() ** 2 / (weight[m] @ weight[m]) for m in (groups == g for g in np.unique(groups))]
     least = minimize_cvar_mixture(doubted(np.array(mean), np.array(sizes)), 1 / 3).value
     drawn = doubted(np.array(list(errors.values())), np.array(sizes))
     assert drawn.max() == pytest.approx(least, abs=1e-5)
     np.testing.assert_array_equal(fair.groups_, np.unique(groups))
-    np.testing.assert_array_equal(clf.predict_proba(X), P)
+    np.testing.assert_array_equal(clf.predict_shares(X), P)
     again = fair.reweight(objective="worst_class")  # on the rows given last
     assert "90 rows given to reweight" in again.guarantee_.judged_on
 
@@ -795,7 +819,7 @@ def test_smallest_tables(name, K):
     y = np.arange(K)
     for learner in (TREE, HistTreeClassifier(), None):
         clf = make(name, learner, n_estimators=3, random_state=0).fit(X, y)
-        assert np.isfinite(clf.predict_proba(X)).all()
+        assert np.isfinite(clf.predict_shares(X)).all()
         if name in MIXTURES:
             assert np.isfinite(clf.guarantee_.achieved)
 
@@ -814,7 +838,7 @@ def test_all_weight_on_one_fold(name, seed, learner):
         warnings.simplefilter("ignore", UserWarning)
         clf = make(name, learner, random_state=seed, **params).fit(X, y)
     assert clf.n_iter_ == 8
-    assert np.isfinite(clf.predict_proba(X)).all()
+    assert np.isfinite(clf.predict_shares(X)).all()
 
 
 @pytest.mark.parametrize(
@@ -840,7 +864,7 @@ def test_ten_thousand_rounds(recorder):
     clf = make("averageboost", recorder, n_estimators=10_000, eta=1.0).fit(X, y)
     assert clf.n_iter_ == 10_000
     assert np.isfinite(clf.trace_.weighted_loss).all()
-    assert np.isfinite(clf.predict_proba(X)).all()
+    assert np.isfinite(clf.predict_shares(X)).all()
     assert clf.estimator_weights_.sum() == pytest.approx(1)
 
 

@@ -20,8 +20,8 @@ import tailboost
 from tailboost import __version__, cli, datasets
 from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS
 from tailboost.cli._fit import literal, name_labels
-from tailboost.persistence import load_model, save_model
 from tailboost.registry import METHODS
+from tailboost.storage import load_model, save_model
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ class TestFitAndPredict:
         features = pd.read_csv(csv)
         np.testing.assert_array_equal(answers["prediction"], fitted.predict(features))
         np.testing.assert_allclose(
-            answers[["share_bad", "share_good"]], fitted.predict_proba(features), atol=1e-9
+            answers[["share_bad", "share_good"]], fitted.predict_shares(features), atol=1e-9
         )
         assert (answers["prediction"] == table["outcome"]).mean() > 0.6
 

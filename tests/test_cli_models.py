@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 from tailboost import cli
 from tailboost.datasets import load_credit_default
-from tailboost.persistence import load_model, read_notes
 from tailboost.registry import METHODS
+from tailboost.storage import load_model, read_notes
 
 SECRET = "a secret for the tests, no other"
 
@@ -566,7 +566,7 @@ class TestGroupsAtPrediction:
         done("predict", credit / "m.model", credit / "fresh.csv", "--out", tmp_path / "p.csv")
         written = pd.read_csv(tmp_path / "p.csv", dtype={"prediction": str})
         assert written["prediction"].tolist() == clf.predict(X, groups=groups).tolist()
-        np.testing.assert_allclose(written["share_1"], clf.predict_proba(X, groups=groups)[:, 1], atol=1e-8)
+        np.testing.assert_allclose(written["share_1"], clf.predict_shares(X, groups=groups)[:, 1], atol=1e-8)
         errors = json.loads(done("evaluate", credit / "m.model", credit / "fresh.csv", "--json").stdout)
         assert errors["errors"][0]["error"] == pytest.approx(1 - clf.score(X, y, groups=groups))
         assert "by_group=True" in done("inspect", credit / "m.model").stdout
@@ -808,7 +808,7 @@ class TestNotes:
 
         from sklearn.tree import DecisionTreeClassifier
 
-        from tailboost.persistence import save_model
+        from tailboost.storage import save_model
 
         tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
         path = tmp_path / "t.model"
@@ -927,19 +927,46 @@ def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
 class TestPassingOn:
     @pytest.fixture
     def deferring(self, csv, tmp_path):
-        import tailboost as tb
+        result = done(
+            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
+            "--method", "robustmixture", "--set", 'estimators=[("trees", "extra")]', "--group", "city",
+            "--limit", "deferred() <= 30%", "--limit", "deferred(by=city) <= .4",
+            "--model", tmp_path / "d.model",
+        )  # fmt: skip
+        assert "price" in result.stdout
+        return tmp_path / "d.model"
+
+    def test_evaluate_shows_errors_among_the_answered_and_shares_passed_on(self, deferring, csv):
         from tailboost import rates
 
-        done(
-            "fit", csv, "--target", "outcome", "--drop", "born", "--id", "person", "--drop", "w",
-            "--method", "robustmixture", "--set", 'estimators=[("trees", "extra")]',
-            "--model", tmp_path / "m.model",
+        model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
+        answers, passed = model.predict(rows), model[-1].defers(model[:-1].transform(rows))
+        found = json.loads(done("evaluate", deferring, csv, "--json").stdout)["rates"]
+        seen = {(line["rate"], str(line["unit"])): line["value"] for line in found}
+        for by in (None, "class", "group"):
+            for rate in (rates.answered_error(by=by), rates.deferred(by=by)):
+                counted = rates.measure(
+                    rate, rows["outcome"], answers, groups={"city": rows["city"]}, deferred=passed
+                )
+                assert {str(u): seen[str(rate), str(u)] for u in counted} == {
+                    str(u): pytest.approx(v) for u, v in counted.items()
+                }
+        text = done("evaluate", deferring, csv).stdout
+        assert "if none were passed on" in text
+        assert "error among the answered by class" in text
+
+    def test_curves_of_shares_passed_on(self, deferring, tmp_path):
+        call = (
+            "tradeoff", deferring, "--limited", "largest(answered_error(by=class))",
+            "--objective", "answered_error()", "--passed-on", "0", "--passed-on", "20%",
         )  # fmt: skip
-        model = load_model(tmp_path / "m.model")
-        last = model.steps[-1][0]
-        model.set_params(**{last: model[-1].reweight(limits=[rates.deferred() <= 0.3])})
-        tb.save_model(model, tmp_path / "d.model")
-        return tmp_path / "d.model"
+        found = json.loads(done(*call, "--json", "--out", tmp_path / "c.csv").stdout)
+        assert [one["passed_on"] for one in found] == [0, 0.2]
+        assert min(found[1]["curve"]["objective"]) <= min(found[0]["curve"]["objective"])
+        written = pd.read_csv(tmp_path / "c.csv")
+        assert written["objective"].tolist() == [x for one in found for x in one["curve"]["objective"]]
+        says = refused("tradeoff", deferring, "--passed-on", "5%")
+        assert "--passed-on: only with --limited" in says
 
     @pytest.mark.filterwarnings("ignore")
     def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):

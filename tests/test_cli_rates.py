@@ -13,8 +13,8 @@ for needed in ("typer", "rich", "jinja2"):
 from typer.testing import CliRunner
 
 from tailboost import RobustMixtureClassifier, cli, rates
-from tailboost.datasets._files import read_raw
-from tailboost.persistence import load_model
+from tailboost.datasets.files import read_raw
+from tailboost.storage import load_model
 
 LIMIT = "gap(selected(yes, by=sex)) <= 12%"
 
@@ -163,12 +163,12 @@ def test_names_are_those_of_the_table(files):
             "--limit: forest has no limits; take robustmixture",
         ),
         (["--limit", "error() <= .001"], "no mixture of decision rules keeps"),
-        (["--dask", "--limit", "error() <= .1"], "for a table in memory"),
+        (["--limit", "error() <= 30"], "a share lies between 0 and 1, got 30; write 0.3 for 30 %"),
     ],
 )
 def test_what_cannot_be_is_refused(files, arguments, words):
     args = ["fit", files / "train.csv", "--target", "repaid", "--model", files / "x.model", *arguments]
-    if "--method" not in arguments and "--dask" not in arguments:
+    if "--method" not in arguments:
         args += ["--set", 'estimators=[("one", "tree")]']
     assert re.search(words, refused(*args))
     assert not (files / "x.model").exists()
@@ -192,3 +192,17 @@ def test_the_trade_off_of_two_rates(files, model):
 def test_a_file_is_predicted_and_decided_on(files, model):
     done("predict", model, files / "fresh.csv", "--out", files / "a.csv")
     assert set(pd.read_csv(files / "a.csv").prediction) == {"yes", "no"}
+
+
+def test_certify_bounds_the_limits_of_the_fit_and_rates_asked_for(files, model):
+    said = json.loads(done("certify", model, files / "fresh.csv", "--json").stdout)
+    own = done("certify", model, files / "fresh.csv").stdout
+    assert [line["target"] for line in said["rates"]] == [None, None, None, 0.12, 0.5]
+    assert "≤ 0.12" in own
+    asked = ["--rate", "precision(yes) >= .6", "--rate", "cost()", "--costs", files / "amounts.csv"]
+    both = json.loads(
+        done("certify", model, files / "fresh.csv", *asked, "--cost-range", "0,40", "--json").stdout
+    )
+    assert [line["rate"] for line in both["rates"]] == ["precision('yes')", "cost()"]
+    assert "cost_range" in refused("certify", model, files / "fresh.csv", *asked)
+    assert "two numbers" in refused("certify", model, files / "fresh.csv", "--cost-range", "1")

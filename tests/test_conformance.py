@@ -24,6 +24,13 @@ def small(method):
 
 def explained(estimator):
     """Name the checks that an estimator cannot pass, and why."""
+    mixtures = tuple(method.factory for method in OURS if method.randomized)
+    # As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
+    moved = {"check_classifiers_train": "predict answers by shares, predict_proba estimates P(y | x)"}
+    return _by_weights(estimator) | (moved if isinstance(estimator, mixtures) else {})
+
+
+def _by_weights(estimator):
     if isinstance(estimator, GroupDROBoostClassifier | WorstClassBoostClassifier):
         reason = "without groups the classes are the groups, and each counts alike whatever class_weight says"
         return {"check_class_weight_classifiers": reason}

@@ -462,12 +462,12 @@ class TestAMixtureOfAnyModels:
             decided.u, [by_the_book(SECRET, CONTEXT, b"t" + name.encode()) for name in ids]
         )
         assert (mix.estimator_weights_[decided.member] > 0).all()
-        # Over all u the labels come as often as predict_proba says.
+        # Over all u the labels come as often as predict_shares says.
         every = np.flatnonzero(mix.estimator_weights_)
         each = np.array([mix.predict_with(X, np.full(150, m)) for m in every])
         np.testing.assert_array_equal(decided.y, each[np.searchsorted(every, decided.member), np.arange(150)])
         share = np.array([mix.estimator_weights_[every] @ (each == label) for label in mix.classes_]).T
-        np.testing.assert_allclose(share, mix.predict_proba(X), atol=1e-8)
+        np.testing.assert_allclose(share, mix.predict_shares(X), atol=1e-8)
 
     def test_one_draw_cannot_settle_members_that_draw_themselves(self, iris):
         X, y = iris

@@ -98,7 +98,7 @@ def test_oco_plays_the_rounds_of_its_theorem_whatever_the_weights_sum_to(total):
         X, y, sample_weight=np.full(300, total / 300)
     )
     assert clf.n_iter_ == math.ceil(2 * math.log(300) / 0.3**2)
-    share = clf.predict_proba(X)[np.arange(300), y]
+    share = clf.predict_shares(X)[np.arange(300), y]
     assert share.min() > 0.5
     (promise,) = clf.guarantee_.promised
     assert 1 - share.min() <= promise.bound + 1e-12
@@ -132,7 +132,7 @@ def test_the_programs_mixture_has_a_bound_of_its_own(seed):
             assert (promise.bound is None) == (clf.n_iter_ < 6)
         if clf.validation == "train":
             mixture = clf if level == alpha else clf.reweight(alpha=level)
-            truth = 1 - mixture.predict_proba(X)[np.arange(80), y]
+            truth = 1 - mixture.predict_shares(X)[np.arange(80), y]
             assert own.achieved == pytest.approx(
                 cvar_by_program(truth, level, weight / weight.sum()), abs=1e-7
             )
@@ -186,7 +186,7 @@ def test_no_promise_is_false_for_light_or_uneven_weights():
             clf = tb.AverageBoostClassifier(
                 Adversary(rng.choice([0.05, 0.2, 0.4])), n_estimators=T, eta="theory", random_state=0
             ).fit(X, y, sample_weight=w * mean / w.mean())
-            largest = (1 - clf.predict_proba(X)[np.arange(n), y]).max()
+            largest = (1 - clf.predict_shares(X)[np.arange(n), y]).max()
             (promise,) = clf.guarantee_.promised
             false += largest > promise.bound + 1e-9
     assert false == 0
@@ -214,7 +214,7 @@ def test_outliers_left_out_are_named_and_counted(make):
         include_constants=False, random_state=0,
     ).fit(X, y)  # fmt: skip
     found = clf.guarantee_
-    loss = np.sort(1 - clf.predict_proba(X)[np.arange(400), y])
+    loss = np.sort(1 - clf.predict_shares(X)[np.arange(400), y])
     assert found.achieved_on_all == pytest.approx(loss[200:].mean(), abs=1e-9)
     assert found.achieved < found.achieved_on_all - 0.1
     assert found.dropped == 0.25

@@ -9,8 +9,8 @@ import pytest
 from sklearn.datasets import make_classification
 
 import tailboost as tb
-from tailboost.combiners.guarantee import Bound
-from tailboost.combiners.units import MOST_LINES, UnitTable
+from tailboost.statements.guarantee import Bound
+from tailboost.statements.units import MOST_LINES, UnitTable
 
 
 @pytest.fixture(scope="module")

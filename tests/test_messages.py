@@ -11,8 +11,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import metrics
-from tailboost.certificates import certify
 from tailboost.learners.named import named_learner
+from tailboost.statements.certificates import certify
 
 X, Y = noisy(0)
 SEX = np.where(np.arange(len(Y)) % 3, "f", "m")
@@ -112,3 +112,22 @@ def test_a_comparison_is_of_methods():
 
     with pytest.raises(TypeError, match=r"methods must hold names or Method objects, got GaussianNB\(\)"):
         compare(X, Y, methods=[GaussianNB()])
+
+
+def test_a_learner_that_is_none_is_said_once():
+    class Duck:
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X), dtype=int)
+
+    with pytest.raises(
+        TypeError, match=r"^estimator=.* is no estimator of scikit-learn: let its class inherit"
+    ):
+        tb.WorstClassBoostClassifier(Duck()).fit(X, Y)
+
+
+def test_a_measure_is_named_where_it_is():
+    with pytest.raises(AttributeError, match=r"it is tailboost\.metrics\.worst_class_error"):
+        tb.worst_class_error  # noqa: B018

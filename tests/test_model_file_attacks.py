@@ -32,10 +32,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost._store import Lock, digest, write_sealed
-from tailboost.checkpoints import Checkpoints, _Kept
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.persistence import _made, _parts, _reviewed, load_model, save_model
-from tailboost.persistence._files import packed
+from tailboost.storage import _made, _parts, _reviewed, load_model, save_model
+from tailboost.storage._files import packed
+from tailboost.storage.checkpoints import Checkpoints, _Kept
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
@@ -257,13 +257,14 @@ class TestCalls:
             "builtins.eval", "os.system", "posix.system", "subprocess.Popen", "builtins.open",
             "functools.partial",
             "operator.methodcaller", "joblib.memory.Memory", "pathlib.PosixPath", "tailboost._store.Lock",
-            "tailboost.checkpoints.Checkpoints", "tailboost.checkpoints._Kept", "tailboost.cli.main",
-            "tailboost.cli._models.StoredModel", "tailboost.dask._kept.KeptModels",
-            "tailboost.dask._worker.Part",
-            "tailboost.dask._classifiers.WorstClassBoostClassifier", "experiments.trials.Trials",
+            "tailboost.storage.checkpoints.Checkpoints", "tailboost.storage.checkpoints._Kept",
+            "tailboost.cli.main",
+            "tailboost.cli._models.StoredModel", "tailboost.dask._mixture.RobustMixtureClassifier",
+            "tailboost.dask._tally.Tally",
+            "experiments.trials.Trials",
             "tailboost.validation.CrossFitted", "tailboost.mixture._fitting._Fitter",
             "tailboost.torch._learner.TorchSession",
-            "tailboost.persistence._models.os.system", "tailboost.persistence.load_model",
+            "tailboost.storage._models.os.system", "tailboost.storage.load_model",
             "tailboost.nothing.there",
             "sklearn.model_selection._search.GridSearchCV",
             "sklearn.utils.metaestimators._AvailableIfDescriptor",
@@ -593,12 +594,11 @@ class TestList:
         machinery = (
             "_store",
             "_output",
-            "checkpoints",
             "cli",
             "dask",
             "reproduce",
             "report",
-            "persistence",
+            "storage",
             "validation",
         )
         assert not [n for n in _reviewed.REVIEWED if n.startswith(tuple(f"tailboost.{m}" for m in machinery))]

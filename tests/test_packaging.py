@@ -22,13 +22,26 @@ def test_all_is_for_users():
     extras = project["optional-dependencies"]
     (everything,) = extras.pop("all")
     inside = set(re.fullmatch(r"tailboost\[(.*)\]", everything)[1].split(","))
-    assert inside == set(extras) - {"test", "lint", "docs", "experiments"}
+    assert inside == set(extras) - {"test", "lint", "docs", "experiments", "field"}
 
 
 def test_the_wheel_has_the_package_alone():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/tailboost"]}
     assert (ROOT / "experiments" / "__init__.py").exists()
+
+
+def test_the_version_stands_in_one_place():
+    import tailboost
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert "version" not in project["project"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/tailboost/__init__.py"
+    release = runpy.run_path(str(ROOT / "tools" / "release.py"))
+    assert release["version"]() == tailboost.__version__
+    assert not [said for said in release["problems"](f"v{tailboost.__version__}") if "CITATION" in said]
+    assert len(release["problems"]("v99")) >= 2
 
 
 def test_minima_of_a_project():

@@ -26,8 +26,8 @@ pd = pytest.importorskip("pandas")
 import tailboost as tb
 from tailboost.io import TableEncoder
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier
-from tailboost.learners._forest import TableForest  # frames need a forest that reads them
-from tailboost.persistence import ModelVersionWarning, load_model, save_model
+from tailboost.learners.forest import TableForest  # frames need a forest that reads them
+from tailboost.storage import ModelVersionWarning, load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))
@@ -368,7 +368,7 @@ class TestForgery:
         save_model(model, path)
         files = parts(path.read_bytes())
         structure = json.loads(files["parts.json"])
-        number = structure["classes"].index("tailboost.datasets._schema.TableSchema")
+        number = structure["classes"].index("tailboost.datasets.schema.TableSchema")
         (state,) = (part[2][0] for part in structure["parts"] if part[:2] == ["object", number])
         schema = json.loads(state[1])
         schema["columns"][0] |= change

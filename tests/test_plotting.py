@@ -19,6 +19,7 @@ from tailboost import metrics, plotting
 from tailboost.plotting import (
     ClassErrorDisplay,
     CVaRCurveDisplay,
+    DeferralDisplay,
     TradeOffDisplay,
     WeightTrajectoryDisplay,
     WorstCaseDisplay,
@@ -71,7 +72,7 @@ def test_curve_holds_the_metric(case):
     display = CVaRCurveDisplay.from_estimator(
         case.clf, case.X, case.y, alphas=ALPHAS, sample_weight=case.weight, show_predict=True
     )
-    expected = metrics.cvar_curve(case.y, case.clf.predict_proba(case.X), ALPHAS, sample_weight=case.weight)
+    expected = metrics.cvar_curve(case.y, case.clf.predict_shares(case.X), ALPHAS, sample_weight=case.weight)
     np.testing.assert_allclose(display.line_.get_xdata(), ALPHAS)
     np.testing.assert_allclose(display.line_.get_ydata(), expected)
     error = zero_one_loss(case.y, case.clf.predict(case.X), sample_weight=case.weight)
@@ -83,7 +84,7 @@ def test_curve_holds_the_metric(case):
 
 def test_curve_from_predictions_is_the_same(case):
     a = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y)
-    b = CVaRCurveDisplay.from_predictions(case.y, case.clf.predict_proba(case.X), name="again")
+    b = CVaRCurveDisplay.from_predictions(case.y, case.clf.predict_shares(case.X), name="again")
     np.testing.assert_array_equal(a.values, b.values)
     assert b.predict_line_ is None
     assert labels_of(b.ax_)[0] == "again"
@@ -144,7 +145,7 @@ def test_curve_refuses_what_does_not_fit(parts, message):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("response_method", ["predict", "predict_proba"])
+@pytest.mark.parametrize("response_method", ["predict", "predict_shares"])
 def test_bars_hold_the_metric(case, grouped, response_method):
     answer = getattr(case.clf, response_method)(case.X)
     groups = case.groups if grouped else None
@@ -208,7 +209,7 @@ def test_intervals_are_exact_binomial(case):
 
 
 def test_what_is_no_count_has_no_interval(case):
-    shares = case.clf.predict_proba(case.X)
+    shares = case.clf.predict_shares(case.X)
     answer = case.clf.predict(case.X)
     labels = case.clf.classes_
     assert not ClassErrorDisplay.from_predictions(case.y, shares, labels=labels).intervals
@@ -339,6 +340,9 @@ def test_a_trade_off_needs_arrays_that_fit():
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, error=0.1, name="a"),
     "ClassErrorDisplay": lambda: ClassErrorDisplay({"a": 0.1, "b": 0.3}, mean=0.2),
+    "DeferralDisplay": lambda: DeferralDisplay(
+        [0, 0.1], [([0.1, 0.2], [0.4, 0.3]), ([0.1, 0.2], [0.3, 0.2])], value="a", limited="b", name="c"
+    ),
     "TradeOffDisplay": lambda: TradeOffDisplay(
         [0.1, 0.2],
         [0.5, 0.3],

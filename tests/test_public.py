@@ -14,10 +14,11 @@ from tailboost.classifiers import __all__ as classifiers
 from tailboost.registry import METHODS
 
 MODULES = [
-    "tailboost", "tailboost.calibration", "tailboost.certificates", "tailboost.checkpoints",
+    "tailboost", "tailboost.statements.calibration", "tailboost.statements.certificates",
+    "tailboost.storage.checkpoints",
     "tailboost.combiners", "tailboost.confidence", "tailboost.datasets", "tailboost.decisions",
     "tailboost.game", "tailboost.rates",
-    "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.persistence", "tailboost.plotting",
+    "tailboost.io", "tailboost.learners", "tailboost.metrics", "tailboost.storage", "tailboost.plotting",
     "tailboost.registry", "tailboost.report", "tailboost.robustness", "tailboost.rules", "tailboost.solvers",
 ]  # fmt: skip
 

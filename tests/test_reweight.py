@@ -41,7 +41,7 @@ def fit(**given):
 
 
 def worst(clf, X, y, groups):
-    return max(expected_group_errors(y, clf.predict_proba(X), groups).values())
+    return max(expected_group_errors(y, clf.predict_shares(X), groups).values())
 
 
 # -- rows that were fitted on ------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_the_estimate_is_nearer_to_fresh_rows():
             2400, 8, n_informative=5, n_classes=4, weights=shares, flip_y=0.1, random_state=seed
         )
         clf = tb.WorstClassBoostClassifier(TREE, random_state=0).fit(X[:300], y[:300])
-        true = max(expected_class_errors(y[300:], clf.predict_proba(X[300:])).values())
+        true = max(expected_class_errors(y[300:], clf.predict_shares(X[300:])).values())
         gaps.append([true - clf.guarantee_.achieved, true - clf.guarantee_.estimate])
     said, estimated = np.mean(gaps, axis=0)
     assert said > 0  # more was promised than came true
@@ -265,7 +265,7 @@ FACES = {
 @pytest.mark.parametrize("clf", FACES.values(), ids=FACES)
 def test_log_probabilities_and_staged_scores(clf):
     clf.fit(X, Y)
-    P = clf.predict_proba(FRESH)
+    P = clf.predict_shares(FRESH)
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(FRESH)), P, atol=1e-12)
     assert np.isneginf(clf.predict_log_proba(FRESH)[P == 0]).all()
     weight = np.random.default_rng(0).random(3000)
@@ -333,7 +333,7 @@ def test_tables_with_text_from_other_libraries(make):
     else:
         table = Foreign(frame)
     clf, same = (tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(t, Y) for t in (table, frame))
-    np.testing.assert_array_equal(clf.predict_proba(table), same.predict_proba(frame))
+    np.testing.assert_array_equal(clf.predict_shares(table), same.predict_proba(frame))
     assert clf.feature_names_in_.tolist() == ["size", "name"]
     assert clf.seen_share(table) == 1.0
 

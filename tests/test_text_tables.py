@@ -3,7 +3,7 @@
 import numpy as np
 
 from tailboost._html import html_table, text_table
-from tailboost.combiners.units import UnitTable
+from tailboost.statements.units import UnitTable
 
 HEADS = ["name", "rows", "by"]
 ROWS = [["a", "1,000", "this"], ["longer", "7", ""]]

@@ -20,7 +20,7 @@ pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 import tailboost as tb
-from tailboost.persistence import load_model, save_model
+from tailboost.storage import load_model, save_model
 from tailboost.torch import TorchClassifier, nets
 from tailboost.torch._data import Feed
 from tailboost.torch._learner import TorchSession

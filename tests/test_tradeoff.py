@@ -162,7 +162,7 @@ def test_predicted_is_what_predict_of_each_point_does(free):
         answers = clf.predict(FRESH)
         assert mean[i] == pytest.approx((answers != LABELS).mean())
         assert worst[i] == pytest.approx(max(class_errors(LABELS, answers).values()))
-        P = clf.predict_proba(FRESH)
+        P = clf.predict_shares(FRESH)
         assert r_worst[i] == pytest.approx(max(expected_class_errors(LABELS, P).values()))
         true = np.searchsorted(clf.classes_, LABELS)
         assert r_mean[i] == pytest.approx(1 - P[np.arange(len(true)), true].mean())
@@ -191,7 +191,7 @@ def test_groups():
     fresh_groups = np.resize(G, len(FRESH))
     _, worst = curve.predicted(FRESH, LABELS, groups=fresh_groups, randomized=True)
     last = curve.at(1.0)
-    errors = expected_group_errors(LABELS, last.predict_proba(FRESH), fresh_groups)
+    errors = expected_group_errors(LABELS, last.predict_shares(FRESH), fresh_groups)
     assert worst[-1] == pytest.approx(max(errors.values()), abs=1e-6)
     with pytest.raises(ValueError, match="needs groups"):
         curve.predicted(FRESH, LABELS)

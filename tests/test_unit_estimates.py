@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates, fold_correlation
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 from tailboost.learners import HistTreeClassifier
+from tailboost.statements.elsewhere import Elsewhere, UnitEstimates, fold_correlation
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

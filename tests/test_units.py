@@ -18,7 +18,7 @@ from tailboost.data import GroupNames, Rows
 from tailboost.game import Units, shrunk
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.learners._cells import AdjustedCells, CellAdjustedClassifier
-from tailboost.learners._forest import (  # the rule has no public name
+from tailboost.learners.forest import (  # the rule has no public name
     LEAVES_PER_CLASS,
     SMALLEST_LEAF,
     smallest_leaf,

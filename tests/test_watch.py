@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tailboost as tb
-from tailboost.drift import Reference
 from tailboost.report import render_watch
+from tailboost.statements.drift import Reference
 
 
 class Ruler:

@@ -107,7 +107,7 @@ def test_the_game_is_the_papers_loop(seed):
     share = np.zeros((len(y), 5))
     for member in clf.estimators_[:kept]:
         share[np.arange(len(y)), member.predict(X)] += 1 / kept
-    np.testing.assert_allclose(clf.predict_proba(X), share, atol=1e-12)
+    np.testing.assert_allclose(clf.predict_shares(X), share, atol=1e-12)
     top = np.sort(share, axis=1)
     clear = top[:, -1] > top[:, -2] + 1e-9
     np.testing.assert_array_equal(clf.predict(X)[clear], share.argmax(axis=1)[clear])
@@ -259,7 +259,7 @@ def test_attributes_are_about_what_they_say(class_loss, combine, max_error):
         n_estimators=6,
     )
     predicted = tb.metrics.class_errors(names, clf.predict(X))
-    expected = tb.metrics.expected_class_errors(names, clf.predict_proba(X), labels=clf.classes_)
+    expected = tb.metrics.expected_class_errors(names, clf.predict_shares(X), labels=clf.classes_)
     np.testing.assert_allclose(clf.unit_errors_, list(predicted.values()), atol=1e-9)
     np.testing.assert_allclose(clf.expected_unit_errors_, list(expected.values()), atol=1e-9)
     promised = clf.unit_errors_
@@ -401,7 +401,7 @@ def test_a_class_with_one_row_trains_but_is_not_measured():
         # What is as bad as a coin over the two classes measured meets nothing, not even .9.
         assert clf.bound_met_ == (np.nanmax(clf.unit_errors_) < 0.5)
         assert clf.unit_weights_[0, 2] == pytest.approx(1 / 3)
-        assert np.isfinite(clf.predict_proba(X)).all()
+        assert np.isfinite(clf.predict_shares(X)).all()
 
 
 def test_a_class_absent_from_the_validation_set():
@@ -713,7 +713,7 @@ def test_interrupted_and_continued(interrupted, combine):
         clf = fit(X, y, interrupted(3 if combine == "vote" else 4), n_estimators=4, **settings)
     assert clf.n_iter_ == 2
     clf.set_params(warm_start=True).fit(X, y)
-    np.testing.assert_array_equal(clf.predict_proba(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_proba(X))
     np.testing.assert_array_equal(clf.unit_errors_, whole.unit_errors_)
 
 
@@ -727,14 +727,14 @@ def test_interrupted_and_continued(interrupted, combine):
     ],
 )
 def test_models_can_be_stored(tmp_path, params):
-    from tailboost.persistence import load_model, save_model
+    from tailboost.storage import load_model, save_model
 
     X, y = rare(23)
     groups = X[:, 0] > 0 if "units" in params else None
     clf = fit(X, y, groups=groups, **({"estimator": BOOST, "n_estimators": 3} | params))
     save_model(clf, tmp_path / "model.model")
     again = load_model(tmp_path / "model.model")
-    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_shares(X))
     assert again.get_params()["max_error"] == clf.max_error
     np.testing.assert_array_equal(again.unit_errors_, clf.unit_errors_)
 

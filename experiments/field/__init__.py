@@ -1,5 +1,7 @@
 """The field's benchmark: public tables with published results, and who else answers on the same score."""
 
-from experiments.field import _curves, _limits, _published, _subgroups
+from experiments.field import _classes, _curves, _limits, _many, _published, _subgroups
 
-EXPERIMENTS = tuple(module.EXPERIMENT for module in (_published, _limits, _curves, _subgroups))
+EXPERIMENTS = tuple(
+    module.EXPERIMENT for module in (_published, _limits, _many, _curves, _subgroups, _classes)
+)

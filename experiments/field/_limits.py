@@ -18,7 +18,7 @@ from experiments.field._tables import TABLES
 from tailboost.learners import HistBoostClassifier
 
 # At most so many rows to choose on, and test rows.
-TRAIN_ROWS, TEST_ROWS = 40_000, 100_000
+TRAIN_ROWS, TEST_ROWS = 40_000, 60_000
 GOALS = (
     *(Goal("odds", level) for level in (0.05, 0.02, 0.01)), Goal("parity", 0.02), Goal("ratio", 0.8),
 )  # fmt: skip
@@ -58,6 +58,8 @@ def play(settings: Settings, name: str) -> Report:
         for seed in seeds:
             case = _Lazy(partial(_case, settings, table, column, unseen, seed))
             key = {"case": title, "seed": seed}
+            if settings.late and key | {"opponent": "score"} not in cells:
+                continue
             plain = cells.get(key | {"opponent": "score"}, partial(_plain, case))
             runs = found.setdefault(title, {})
             runs.setdefault("score", []).append(plain)
@@ -147,7 +149,8 @@ def _means(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> dict[str,
     return means
 
 
-def _both(pair: Sequence[float], digits: int = 4) -> str:
+def with_half(pair: Sequence[float], digits: int = 4) -> str:
+    """Write a mean and half its interval, where there is one."""
     mean, half = pair
     return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
 
@@ -157,7 +160,7 @@ def _text(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> str:
     for title, of in _means(found).items():
         plain = of["score"]
         words = {"error": "mean error", "gap": "gap of the odds", "ratio": "approval ratio"}
-        says = [f"{_both(plain[name])} {word}" for name, word in words.items()]
+        says = [f"{with_half(plain[name])} {word}" for name, word in words.items()]
         parts.append(f"## {title}\n\nThe score at one half: {', '.join(says)}; {plain['splits']} splits.")
         goals = dict.fromkeys(key.split(" | ")[1] for key in of if " | " in key)
         for goal in goals:
@@ -169,7 +172,7 @@ def _text(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> str:
                     told = "told" if OPPONENTS[who].told else "not told"
                     missed = f"{run['unreached']} of {run['splits']}" if run["unreached"] else ""
                     rows.append(
-                        [who, told, _both(run["error"]), _both(run[ABOUT[kind]]),
+                        [who, told, with_half(run["error"]), with_half(run[ABOUT[kind]]),
                          f"{run['seconds'][0]:.2f}", f"{run['ready']:.2f}", str(run["splits"]), missed]
                     )  # fmt: skip
             header = ["", "group", "mean error", ABOUT[kind], "seconds", "made ready", "splits", "unreached"]

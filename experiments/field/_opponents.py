@@ -98,7 +98,7 @@ class Ours:
                 train.y[rows],
                 groups={column: case.groups[rows]},
                 limits=[rates.error(by="cell") <= 1.0],
-                groups_at_prediction=told,
+                by_group=told,
                 random_state=case.seed,
             )
         self.mix = case.kept[told]

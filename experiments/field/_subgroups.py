@@ -46,7 +46,7 @@ def _four(table: Table, columns: tuple[tuple[str, Any], ...]) -> Any:
     (a, first), (b, second) = columns
 
     def is_first(column: str, value: Any) -> Any:
-        values = np.asarray(table.groups[column])
+        values = np.asarray(table.groups[column], dtype=str if isinstance(value, str) else None)
         return np.char.lower(values) == value.lower() if isinstance(value, str) else values == value
 
     return 2 * is_first(a, first) + is_first(b, second)
@@ -99,7 +99,10 @@ def play(settings: Settings, name: str) -> Report:
         runs = [
             cells.get({"table": title, "seed": seed}, partial(_cell, settings, title, seed))
             for seed in range(settings.repeats)
+            if not settings.late or {"table": title, "seed": seed} in cells
         ]
+        if not runs:
+            continue
         found[title] = {"rows": runs[0]["rows"], "splits": len(runs)}
         for who in [key for key in runs[0] if key != "rows"]:
             found[title][who] = {

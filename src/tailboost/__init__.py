@@ -20,23 +20,12 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost import robustness as robustness
     from tailboost import solvers as solvers
     from tailboost import torch as torch
-    from tailboost.calibration import NotCertifiedError as NotCertifiedError
-    from tailboost.calibration import Shortfall as Shortfall
-    from tailboost.calibration import calibrate as calibrate
-    from tailboost.certificates import Certificate as Certificate
-    from tailboost.certificates import CertifiedBound as CertifiedBound
-    from tailboost.certificates import Recheck as Recheck
-    from tailboost.certificates import RecheckedBound as RecheckedBound
-    from tailboost.certificates import certify as certify
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.combiners import AdditiveEnsemble as AdditiveEnsemble
     from tailboost.combiners import CVaR as CVaR
     from tailboost.combiners import MixtureEnsemble as MixtureEnsemble
     from tailboost.combiners import WorstRow as WorstRow
     from tailboost.combiners import WorstUnit as WorstUnit
-    from tailboost.combiners.additive_guarantee import AdditiveGuarantee as AdditiveGuarantee
-    from tailboost.combiners.guarantee import Bound as Bound
-    from tailboost.combiners.guarantee import Guarantee as Guarantee
     from tailboost.confidence import rows_needed as rows_needed
     from tailboost.decisions import Decisions as Decisions
     from tailboost.decisions import RandomizedDecision as RandomizedDecision
@@ -45,34 +34,49 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.game import Trace as Trace
     from tailboost.mixture import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.mixture import RobustMixtureClassifier as RobustMixtureClassifier
+    from tailboost.mixture import Rule as Rule
+    from tailboost.mixture import RulePart as RulePart
     from tailboost.mixture import tune as tune
-    from tailboost.persistence import load_model as load_model
-    from tailboost.persistence import save_model as save_model
+    from tailboost.report import Card as Card
     from tailboost.report import Results as Results
     from tailboost.report import compare as compare
     from tailboost.report import render as render
-    from tailboost.watch import Watch as Watch
-    from tailboost.watch import WatchedBatch as WatchedBatch
+    from tailboost.statements.additive_guarantee import AdditiveGuarantee as AdditiveGuarantee
+    from tailboost.statements.calibration import NotCertifiedError as NotCertifiedError
+    from tailboost.statements.calibration import Shortfall as Shortfall
+    from tailboost.statements.calibration import calibrate as calibrate
+    from tailboost.statements.certificates import Certificate as Certificate
+    from tailboost.statements.certificates import CertifiedBound as CertifiedBound
+    from tailboost.statements.certificates import Recheck as Recheck
+    from tailboost.statements.certificates import RecheckedBound as RecheckedBound
+    from tailboost.statements.certificates import certify as certify
+    from tailboost.statements.guarantee import Bound as Bound
+    from tailboost.statements.guarantee import Guarantee as Guarantee
+    from tailboost.statements.watch import Watch as Watch
+    from tailboost.statements.watch import WatchedBatch as WatchedBatch
+    from tailboost.storage import load_model as load_model
+    from tailboost.storage import save_model as save_model
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "calibration": "NotCertifiedError Shortfall calibrate",
-    "certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
+    "statements.calibration": "NotCertifiedError Shortfall calibrate",
+    "statements.certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
     " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
-    " OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning SeenRowsError SmallUnitsWarning"
-    " SoftMarginBoostClassifier TradeOff VadaBoostClassifier WorstClassBoostClassifier",
+    " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
+    " SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff VadaBoostClassifier"
+    " WorstClassBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
-    "combiners.additive_guarantee": "AdditiveGuarantee",
-    "combiners.guarantee": "Bound Guarantee",
+    "statements.additive_guarantee": "AdditiveGuarantee",
+    "statements.guarantee": "Bound Guarantee",
     "confidence": "rows_needed",
     "decisions": "Decisions RandomizedDecision",
     "game": "Stop StopKind Trace",
-    "mixture": "InfeasibleLimitsError RobustMixtureClassifier tune",
-    "persistence": "load_model save_model",
-    "report": "Results compare render",
-    "watch": "Watch WatchedBatch",
+    "mixture": "InfeasibleLimitsError RobustMixtureClassifier Rule RulePart tune",
+    "storage": "load_model save_model",
+    "report": "Card Results compare render",
+    "statements.watch": "Watch WatchedBatch",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
 _PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "rates", "robustness", "solvers")
@@ -92,6 +96,9 @@ def __getattr__(name: str) -> object:
     elif not name.startswith("_") and find_spec(f"tailboost.{name}"):
         found = import_module(f"tailboost.{name}")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # Of the packages the one with measures alone is looked through: loading all takes seconds.
+        there = not name.startswith("_") and hasattr(import_module("tailboost.metrics"), name)
+        hint = f"; it is tailboost.metrics.{name}" if there else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = found
     return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from tailboost._checks import n_rows_of
+from tailboost._steps import label_shares
 from tailboost._units import answers_by_group
 
 MOST_ROWS = 32
@@ -187,7 +188,7 @@ class Answers:
     labels : list of int
         Predicted labels as positions in ``classes_``.
     shares : list of list of float, or None
-        Rows of ``predict_proba``, where the model has it.
+        Rows of ``predict_shares``, else of ``predict_proba``, where the model has one.
     """
 
     labels: list[int]
@@ -232,7 +233,6 @@ def answers(model: Any, rows: Any) -> Answers:
     if answers_by_group(classifier):  # each group in turn
         given = {"groups": classifier.example_groups(n_rows_of(rows))}
     labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
-    shares = (
-        classifier.predict_proba(rows, **given).tolist() if hasattr(classifier, "predict_proba") else None
-    )
+    drawn = hasattr(classifier, "predict_proba") or hasattr(classifier, "predict_shares")
+    shares = label_shares(classifier, rows, **given).tolist() if drawn else None
     return Answers(labels, shares)

@@ -19,6 +19,11 @@ from tailboost._typing import Floats, Hashes, Ints
 MOST_KEPT = 50_000
 # Among fresh rows no larger share equals known ones by chance, give or take the error of a sample.
 CHANCE, STANDARD_ERRORS = 0.05, 3.0
+# Of tables whose rows repeat by nature, 1 in 100 at most has a share known by so many standard errors above
+# what its own repeats tell; the share of those refused by their labels is at most that by chance.
+NATURAL_ERRORS, LABELS_LEVEL = 4.0, 0.001
+# Contents by which labels are compared: more would only take time.
+MOST_COMPARED = 2000
 # Bits of the mantissa by which numbers are known again, from so many broken numbers in a row on: the more
 # there are, the coarser each may be, and the more of them would be changed by a file with fewer digits.
 BITS = ((1, 20), (2, 16), (3, 14), (8, 12), (32, 10), (200, 7))
@@ -331,6 +336,18 @@ class Sketch:
         known = self.knows(hashes)
         return too_many(int(known.sum()), len(known))
 
+    def unnatural(self, known: int, sampled: int) -> bool:
+        """Whether more rows are known than there are by nature, of rows that nobody copied.
+
+        A row that is drawn anew equals one of n with the chance that one of these equals another: what is 1
+        less the share of those that occur once (Good and Turing).
+        """
+        share = max(CHANCE, self.repeated)
+        spread = max(share * (1 - share), CHANCE * (1 - CHANCE)) * (
+            1 / max(1, sampled) + 1 / max(1, len(self.kept))
+        )
+        return bool(sampled) and known / sampled > share + NATURAL_ERRORS * float(np.sqrt(spread))
+
     def overlaps(self, other: Sketch) -> bool:
         """Whether more rows of another sketch are known than `too_many` allows."""
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
@@ -345,6 +362,48 @@ def too_many(known: int, sampled: int) -> bool:
     if not sampled:
         return False
     return known / sampled > CHANCE + STANDARD_ERRORS * float(np.sqrt(CHANCE * (1 - CHANCE) / sampled))
+
+
+def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_classes: int) -> bool:
+    """Whether the labels of two tables agree, content by content, more than independent draws of them do.
+
+    Where rows are equal by nature, any split of the labels of one content among the two tables is as likely
+    as any other. Copies have the same labels in both. The sum of squared differences of the counts, each by
+    the number of its rows, is held against 999 splits at random: at most one in a thousand tables of
+    independent rows is said to be copied, at any number of rows.
+
+    Parameters
+    ----------
+    contents, labels : pair of ndarrays
+        Number of the content and of the label of each row of either table.
+    n_classes : int
+        K.
+    """
+    common = np.intersect1d(*contents)[:MOST_COMPARED]
+    counts = []
+    for content, label in zip(contents, labels, strict=True):
+        inside = np.isin(content, common)
+        place = np.searchsorted(common, content[inside]) * n_classes + label[inside]
+        counts.append(np.bincount(place, minlength=len(common) * n_classes).reshape(-1, n_classes))
+    here, there = counts
+    left, to_draw = (here + there)[None], here.sum(axis=1)[None]
+    n, m = here.sum(axis=1), there.sum(axis=1)
+
+    def differences(drawn: Ints) -> Floats:
+        # Of one content: a split of its labels has the differences of its counts from the shares of all.
+        return np.asarray(
+            (((drawn - (here + there) * (n / (n + m))[:, None]) ** 2).sum(axis=-1) / (n * m)).sum(axis=-1)
+        )
+
+    rng, draws = np.random.default_rng(0), round(1 / LABELS_LEVEL) - 1
+    rest = np.repeat((n + m)[None], draws, axis=0)
+    needed, drawn = np.repeat(to_draw, draws, axis=0), []
+    for k in range(n_classes):
+        own = np.repeat(left[:, :, k], draws, axis=0)
+        rest = rest - own
+        drawn.append(rng.hypergeometric(own, rest, needed))
+        needed = needed - drawn[-1]
+    return bool((differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9).all()) and len(common) > 0
 
 
 def together(

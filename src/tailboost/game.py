@@ -51,8 +51,6 @@ class Units:
     shrinkage : ndarray of shape (m,) or None
         Share by which the loss of each unit that drives the player is drawn towards the mean over the units
         (see `shrunk`): 1 for nothing known, 0 (or None) for as measured.
-    finest : float or None
-        What `count` is where a unit stands for several rows that nothing tells apart.
     """
 
     base: Floats
@@ -63,7 +61,6 @@ class Units:
     loss_index: Ints | None = None
     loss_share: Floats | None = None
     shrinkage: Floats | None = None
-    finest: float | None = None
 
     @classmethod
     def samples(cls, sample_weight: Floats, rows: NDArray[np.bool_] | None = None) -> Units:
@@ -116,8 +113,6 @@ class Units:
         distribution over the units from p, and with the sum of the weights in its place bounds are false for
         weights below 1.
         """
-        if self.finest is not None:
-            return self.finest
         least = float(self.base[self.base > 0].min())  # a weight may be too small for its share
         return float(len(self.base)) if least == self.base.max() else 1.0 / least
 
@@ -272,9 +267,6 @@ class Response:
         Its losses on the rows whose losses drive the player.
     answers : ndarray of shape (n_judged,)
         The class numbers it predicts for the rows that decide the combination.
-    w : ndarray of shape (m,), optional
-        The player's weights of this round on finer units, where the oracle had to put these into the game:
-        the answer tells rows apart that were one unit before.
     probabilities : ndarray of shape (n_judged, K), optional
         Class probabilities behind the answers, summed over the rounds whose models answer together.
     """
@@ -282,7 +274,6 @@ class Response:
     member: Any
     losses: NDArray[Any]
     answers: Ints
-    w: Floats | None = None
     probabilities: NDArray[np.float32] | None = None
 
 
@@ -564,7 +555,7 @@ def play(
                 if isinstance(answer, Stop):
                     stop = answer
                 else:
-                    game.advance(turn.w if answer.w is None else answer.w, answer, take, round_began)
+                    game.advance(turn.w, answer, take, round_began)
                     if observe(game, answer):
                         words = f"stopped by a callback after round {turn.t}"
                         stop = Stop(StopKind.CALLBACK, words)

@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.datasets import TableSchema
-from tailboost.datasets._schema import refuse_arrays
+from tailboost.datasets.schema import refuse_arrays
 
 if TYPE_CHECKING:
     import pandas as pd

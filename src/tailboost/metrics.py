@@ -27,6 +27,7 @@ from tailboost._checks import (
     positions,
     relative_weights,
 )
+from tailboost._steps import label_shares
 from tailboost._typing import Floats, Ints, Labels
 
 __all__ = [
@@ -427,7 +428,7 @@ def make_cvar_scorer(alpha: float) -> CVaRScorer:
 
 
 class CVaRScorer(BaseEstimator):
-    """−CVaR of the expected zero-one loss of ``predict_proba``, made by `make_cvar_scorer`.
+    """−CVaR of the expected zero-one loss of ``predict_shares``, made by `make_cvar_scorer`.
 
     The columns are named by the classifier's ``classes_``, so a test fold may lack a class. It is a metadata
     consumer: ``set_score_request(sample_weight=True)`` asks for the weights of the test rows.
@@ -445,7 +446,7 @@ class CVaRScorer(BaseEstimator):
 
     def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Score a fitted classifier: −CVaR, greater is better."""
-        shares = estimator.predict_proba(X)
+        shares = label_shares(estimator, X)
         return -cvar_zero_one_loss(
             y, shares, self.alpha, sample_weight=sample_weight, labels=estimator.classes_
         )
@@ -459,7 +460,7 @@ def make_worst_class_scorer(*, expected: bool = False) -> WorstClassScorer:
     Parameters
     ----------
     expected : bool, default=False
-        Whether to score the randomised rule with the label distribution ``predict_proba``, not ``predict``.
+        Whether to score the randomised rule with the label distribution ``predict_shares``, not ``predict``.
 
     Returns
     -------
@@ -499,7 +500,7 @@ class WorstClassScorer(BaseEstimator):
     Parameters
     ----------
     expected : bool, default=False
-        Whether the error is 1 − ``predict_proba`` of the true class, not that of ``predict``.
+        Whether the error is 1 − ``predict_shares`` of the true class, not that of ``predict``.
     """
 
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
@@ -513,7 +514,7 @@ class WorstClassScorer(BaseEstimator):
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
         return -_worst(
             expected_class_errors(
-                y, estimator.predict_proba(X), sample_weight=sample_weight, labels=estimator.classes_
+                y, label_shares(estimator, X), sample_weight=sample_weight, labels=estimator.classes_
             )
         )
 

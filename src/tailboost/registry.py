@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tailboost._near import did_you_mean
+from tailboost._steps import label_shares
 from tailboost._typing import Floats
 from tailboost.baselines import (
     CoinFlip,
@@ -54,7 +55,7 @@ class Method:
     ours : bool
         Whether it is a classifier of tailboost; the others are baselines.
     randomized : bool
-        Whether ``predict_proba`` is the label distribution of a randomised rule.
+        Whether ``predict_shares`` is the label distribution of a randomised rule.
     by_classes : bool
         Whether classes are the groups, also where the rows have groups that ``fit`` would take.
     takes_groups : bool
@@ -133,7 +134,7 @@ class Method:
         ndarray of shape (n, K)
         """
         if self.randomized:
-            return np.asarray(model.predict_proba(X), dtype=np.float64)
+            return label_shares(model, X)
         return (np.asarray(model.predict(X))[:, None] == classes).astype(np.float64)
 
 

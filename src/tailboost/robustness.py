@@ -13,6 +13,7 @@ from scipy.stats import chi2
 from sklearn.utils import column_or_1d
 
 from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
+from tailboost._steps import label_shares
 from tailboost._typing import Floats, Labels
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.rules.margin_loss import MARGIN_LOSSES
@@ -227,14 +228,15 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
     Parameters
     ----------
     classifier : fitted classifier
-        With ``classes_``, ``predict`` and, but for the zero-one loss, ``predict_proba``.
+        With ``classes_``, ``predict`` and, but for the zero-one losses, ``predict_proba``.
     X, y : array-like of shape (n, d), (n,)
         Rows and their labels.
     loss : {"zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"}
-        "zero_one" is that of ``predict``, "expected_zero_one" 1 − p[true label], the others are losses of the
-        margin: an additive classifier's own, else ``log p_y`` less the mean of ``log p_k`` over the classes
-        (for two classes ½ log of the odds), the scores whose softmax are the probabilities. A probability
-        below 1e-15 counts as 1e-15.
+        "zero_one" is that of ``predict``, "expected_zero_one" 1 − the share of the true label (of
+        ``predict_shares``, else ``predict_proba``), the others are losses of the margin: an additive
+        classifier's own, else ``log p_y`` less the mean of ``log p_k`` over the classes (of two ½ log
+        of the odds), the scores whose softmax are the probabilities. A probability below 1e-15 counts as
+        1e-15.
 
     Returns
     -------
@@ -252,7 +254,7 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
     labels = column_or_1d(y)
     check_length(labels, "y", n_rows_of(X))
     if loss in ("zero_one", "expected_zero_one"):
-        answers = classifier.predict(X) if loss == "zero_one" else classifier.predict_proba(X)
+        answers = classifier.predict(X) if loss == "zero_one" else label_shares(classifier, X)
         positions(labels, classifier.classes_, "y")  # text beside numbers would count as wrong in silence
         if loss == "zero_one":
             return (np.asarray(answers) != labels).astype(np.float64)

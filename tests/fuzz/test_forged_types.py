@@ -22,8 +22,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 attacks = pytest.importorskip("test_model_file_attacks")
 damage = pytest.importorskip("test_persistence")
 
-from tailboost.persistence import _made, _reviewed, load_model, save_model
-from tailboost.persistence._files import packed
+from tailboost.storage import _made, _reviewed, load_model, save_model
+from tailboost.storage._files import packed
 
 pytestmark = pytest.mark.fuzz
 PART = "forged types"
@@ -41,8 +41,9 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost._store.Lock",
     "subprocess.Popen",
-    "tailboost.checkpoints._Kept", "tailboost.checkpoints.Checkpoints", "joblib.memory.Memory", "numpy.load",
-    "tailboost.dask._kept.KeptModels", "tailboost.cli._models.StoredModel",
+    "tailboost.storage.checkpoints._Kept", "tailboost.storage.checkpoints.Checkpoints",
+    "joblib.memory.Memory", "numpy.load",
+    "tailboost.dask._tally.Tally", "tailboost.cli._models.StoredModel",
     "tailboost.validation.CrossFitted",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ damage = pytest.importorskip("test_persistence")  # where a few hundred of these
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
-from tailboost.persistence import save_model
+from tailboost.storage import save_model
 
 pytestmark = pytest.mark.fuzz
 PART = "model files"

@@ -17,7 +17,7 @@ from tailboost.registry import METHODS
 xgboost = pytest.importorskip("xgboost")
 stored = pytest.importorskip("test_persistence")  # what reads and writes the records of model files
 
-from tailboost.persistence import ModelVersionWarning, load_model, save_model
+from tailboost.storage import ModelVersionWarning, load_model, save_model
 
 pytestmark = pytest.mark.fuzz
 PART = "versions"

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 import tailboost as tb
 from tailboost.learners import LogitAdjustedClassifier
 from tailboost.learners import _forest as forests  # the sizes of samples and trees are no parameters
-from tailboost.learners._forest import ForestSession, TableForest
-from tailboost.learners._table import OpenTable
+from tailboost.learners.forest import ForestSession, TableForest
+from tailboost.learners.table import BinnedReader, OpenTable, cuts
 
 K = 3
 
@@ -21,8 +21,8 @@ def rows(seed, n=300):
     return X, y
 
 
-def session(X, y, part=None):
-    opened = ForestSession(TableForest(), OpenTable.of(X), y, classes=y)
+def session(X, y, part=None, **params):
+    opened = ForestSession(TableForest(**params), OpenTable.of(X), y, classes=y)
     if part is not None:
         opened.leave_out(part)
     return opened
@@ -86,15 +86,16 @@ def test_other_weights_other_trees():
     np.testing.assert_array_equal(opened.fit(one).predict_proba(X), before)
 
 
+@pytest.mark.parametrize("params", [{}, {"best_cuts": 0.5, "prior": 0.05, "n_trees": 50}])
 @pytest.mark.parametrize("most", [20_000, 60])
-def test_a_weight_is_repetition_and_order_means_nothing(most, monkeypatch):
+def test_a_weight_is_repetition_and_order_means_nothing(most, params, monkeypatch):
     monkeypatch.setattr(forests, "MOST_ROWS", most)
     X, y = rows(4)
     _, content = np.unique(X, axis=0, return_inverse=True)
     part = content.ravel() % 5  # equal rows lie in one part; NumPy 2.0 gives a column
     weight = np.random.default_rng(0).integers(1, 4, len(y))
     many = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
-    one, two = session(X, y, part), session(X[many], y[many], part[many])
+    one, two = session(X, y, part, **params), session(X[many], y[many], part[many], **params)
     for j in (None, 0, 3):
         a = one.fit(weight.astype(float), 0, None if j is None else part != j)
         b = two.fit(np.ones(len(many)), 0, None if j is None else part[many] != j)
@@ -132,6 +133,59 @@ def test_a_class_that_some_trees_did_not_see():
     P = forest.predict_proba(X)
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     assert P[0, 2] > 0.4  # four fifths of the trees know it and say 1
+
+
+def holes(seed, n, d=6):
+    """Numbers with missing values, a column of few values, and one that is constant where it is known."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=n) > 0.9).astype(int) + (X[:, 2] > 1)
+    X[:, 3] = rng.integers(0, 3, n)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 5] = np.where(rng.random(n) < 0.5, 1.0, np.nan)
+    return X, y
+
+
+def test_trees_of_best_cuts_are_the_peers_on_bins():
+    """Grown on numbers of bins, they read values: the answers are those of scikit-learn's on the bins."""
+    X, y = holes(0, 1200)
+    fitted, fresh = slice(0, 800), slice(800, None)
+    forest = TableForest(n_trees=20, best_cuts=1.0, leaf_rows=3.0).fit(X[fitted], y[fitted])
+    read = OpenTable.of(X[fitted])
+    bins = BinnedReader(read.reader, cuts(read.table, forests.CUT_BINS, read.hashes))
+    (ours,) = forest.batches_
+    peer = RandomForestClassifier(20, bootstrap=False).set_params(
+        random_state=ours.random_state, min_weight_fraction_leaf=ours.min_weight_fraction_leaf
+    )
+    peer.fit(bins.transform(X[fitted]), y[fitted], np.ones(800))
+    expected = peer.predict_proba(bins.transform(X[fresh]))
+    np.testing.assert_allclose(forest.predict_proba(X[fresh]), expected, atol=1e-12)
+
+
+def test_half_of_the_trees_cut_best_and_the_prior_is_the_shares():
+    X, y = holes(1, 500)
+    weight = np.random.default_rng(0).integers(1, 3, 500).astype(float)
+    params = {"n_trees": 10, "best_cuts": 0.5}
+    plain = TableForest(**params).fit(X, y, weight)
+    assert [type(batch).__name__ for batch in plain.batches_] == [
+        "ExtraTreesClassifier",
+        "RandomForestClassifier",
+    ]
+    assert [len(batch.estimators_) for batch in plain.batches_] == [5, 5]
+    shares = np.bincount(y, weights=weight) / weight.sum()
+    expected = 0.9 * plain.predict_proba(X) + 0.1 * shares
+    P = TableForest(**params, prior=0.1).fit(X, y, weight).predict_proba(X)
+    np.testing.assert_allclose(P, expected, atol=1e-12)
+    sparse = sp.csr_matrix(np.nan_to_num(X))  # no bins there: all cuts are random
+    assert len(TableForest(**params).fit(sparse, y).batches_) == 1
+
+
+@pytest.mark.parametrize(("n", "expected"), [(40, 240), (8_000, 150), (30_000, 120)])
+def test_more_trees_where_rows_are_few(n, expected):
+    X = np.arange(n, dtype=float)[:, None]
+    twice = np.r_[X, X]  # a row said twice is one
+    opened = ForestSession(TableForest(n_trees="auto"), OpenTable.of(twice), np.arange(2 * n) % 2)
+    assert opened.n_trees == expected
 
 
 def test_beside_scikit_learns_forest():

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners._sklearn import growth_parameter, set_seeds
+from tailboost.learners.foreign import growth_parameter, set_seeds
 from tailboost.learners.session import grown, open_session, stages
 from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows
 

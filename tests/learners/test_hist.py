@@ -18,8 +18,8 @@ from tailboost.learners import (
     HistTreeClassifier,
     _hist,
 )
-from tailboost.learners._table import TableReader, cuts
 from tailboost.learners.session import constant, open_session, predict_members
+from tailboost.learners.table import TableReader, cuts
 
 xgboost = pytest.importorskip("xgboost")
 

@@ -1,6 +1,7 @@
 """Rows passed on to a person: the same ones wherever a rule is asked, and what is said of them."""
 
 import pickle
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -124,3 +125,76 @@ def test_weights_are_rows():
     assert (weighted.defers_from(P) == repeated.defers_from(P)).mean() > 0.99
     seen = np.average(weighted.defers_from(P), weights=w)
     assert seen == pytest.approx(0.1, abs=3e-3)
+
+
+def test_a_limit_prints_the_price_at_which_costs_give_the_same_rule():
+    limited = judged(objective="error", limits=[rates.deferred() <= 0.1])
+    [line] = [line for line in limited.rates_ if line.limit]
+    assert 0 < line.price < 1
+    assert f"{line.price:.3g}" in str(limited.rates_)
+    costs = np.column_stack([1.0 - np.eye(3), np.full(3, line.price)])
+    priced = judged(objective=rates.cost(costs))
+    assert priced.can_defer
+    assert (priced.defers_from(P) == limited.defers_from(P)).mean() >= 0.95
+    assert "price" not in str(priced.rates_)
+
+
+def test_on_noise_it_is_said_that_nobody_gains():
+    """Nothing tells the labels: what is passed on would be answered no worse than the rest."""
+    said = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        y, q = rng.integers(2, size=800), rng.uniform(0.3, 0.7, 800)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            RobustMixtureClassifier.from_probabilities(
+                {"m": np.c_[1 - q, q]}, y, objective="error", limits=[rates.deferred() <= 0.05]
+            )
+        said += any("gains nothing beyond chance" in str(warning.message) for warning in caught)
+    assert said >= 5
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="passing rows on gains nothing")
+        judged(objective="error", limits=[rates.deferred() <= 0.1])
+
+
+def test_one_fit_gives_the_curves_of_all_shares_passed_on():
+    mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
+    kept = mix._rated
+    curves = mix.tradeoff(
+        rates.largest(rates.answered_error(by="class")),
+        rates.answered_error(),
+        n_points=2,
+        passed_on=(0, 0.1),
+    )
+    assert curves.shares == (0.0, 0.1)
+    for share, curve in curves:
+        limited, _ = curve.predicted(P, Y, groups=GROUPS)
+        assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
+        for point in curve:
+            assert point.classifier._rated is kept  # no members are made anew for another share
+            assert point.classifier.limits_met_
+            assert point.classifier.defers_from(P).mean() <= share + 0.03  # groups are inferred out of fold
+    least = [min(point.value for point in curve) for _, curve in curves]
+    assert least[1] < least[0]
+    assert "At most 0.1 of the rows passed on" in str(curves)
+    for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
+        with pytest.raises(ValueError, match="passed_on must be"):
+            mix.tradeoff(GOAL, rates.answered_error(), passed_on=shares)
+    with pytest.raises(ValueError, match="needs two rates"):
+        mix.tradeoff(passed_on=(0, 0.1))
+
+
+def test_the_picture_has_a_line_for_each_share():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    from tailboost.plotting import DeferralDisplay
+
+    mix = judged(objective="error", limits=[rates.deferred() <= 0.1])
+    display = DeferralDisplay.from_estimator(
+        mix, P, Y, limited=rates.largest(rates.answered_error(by="class")), objective=rates.answered_error(),
+        passed_on=(0, 0.05), n_points=2,
+    )  # fmt: skip
+    assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
+    assert display.ax_.get_xlabel() == "error among the answered"
+    plt.close("all")
+    with pytest.raises(ValueError, match="1 shares, but 2 curves"):
+        DeferralDisplay([0], [([0], [1]), ([0], [1])], value="a", limited="b")

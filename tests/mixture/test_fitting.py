@@ -1,18 +1,24 @@
 """How the models behind a mixture are fitted, and what is kept of them."""
 
+import time
+
 import numpy as np
 import pytest
 from conftest import noisy
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model
+from tailboost.classifiers._base import FitInterruptedWarning
 from tailboost.data import Problem
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners._forest import TableForest
-from tailboost.learners._table import OpenTable
+from tailboost.learners.forest import TableForest
+from tailboost.learners.table import OpenTable
 from tailboost.mixture._fitting import fit_models
+from tailboost.mixture._robust import default_estimators
 from tailboost.validation import Split
 
 
@@ -123,13 +129,57 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
     assert len(np.unique(RobustMixtureClassifier(cv=7, n_thresholds=2).fit(X, y)._judged.rows.fold)) == 7
 
 
+class Slow(GaussianNB):
+    """Takes longer than there is time."""
+
+    def fit(self, X, y, sample_weight=None):
+        time.sleep(0.02)
+        return super().fit(X, y, sample_weight)
+
+
+def test_what_time_does_not_reach_is_left_out_and_said(capsys):
+    X, y = noisy(6, n=120, K=2)
+    models = [("first", Slow()), ("second", GaussianNB()), ("third", GaussianNB())]
+    hasty = RobustMixtureClassifier(models, n_thresholds=2, max_time=1e-9, verbose=1, random_state=0)
+    with pytest.warns(FitInterruptedWarning, match=r"\['second', 'third'\] are left out"):
+        hasty.fit(X, y)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 6  # five folds, and the fit that stays
+    assert all(line.startswith("first: fitted on ") for line in printed)
+    alone = RobustMixtureClassifier(models[:1], n_thresholds=2, random_state=0).fit(X, y)
+    assert hasty.members_ == alone.members_
+    assert list(hasty.named_estimators_) == ["first"]
+    np.testing.assert_array_equal(hasty.predict_proba(X), alone.predict_proba(X))
+    defaults = RobustMixtureClassifier(n_thresholds=2, max_time=1e-9, random_state=0)
+    with pytest.warns(FitInterruptedWarning, match=r"\['forest'\] is left out"):
+        defaults.fit(X, y)
+    frozen = [("given", FrozenEstimator(GaussianNB().fit(X[:60], y[:60]))), *models]
+    hasty = RobustMixtureClassifier(frozen, n_thresholds=2, max_time=1e-9, random_state=0)
+    with pytest.warns(FitInterruptedWarning, match=r"\['first', 'second', 'third'\]"):
+        hasty.fit(X[60:], y[60:])
+
+
+def test_class_weights_are_weights_of_rows():
+    X, y = noisy(7, n=150, K=3)
+    weight = np.array([1.0, 4.0, 0.5])
+    given = {"n_thresholds": 3, "random_state": 0, "mean_budget": 0.02}
+    by_class = RobustMixtureClassifier(
+        [("bayes", GaussianNB())], class_weight=dict(enumerate(weight)), **given
+    ).fit(X, y)
+    by_row = RobustMixtureClassifier([("bayes", GaussianNB())], **given).fit(X, y, sample_weight=weight[y])
+    np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
+    np.testing.assert_array_equal(by_class.predict(X), by_row.predict(X))
+    with pytest.raises(ValueError, match=r"KNeighborsClassifier\) takes no weights"):
+        RobustMixtureClassifier([("near", KNeighborsClassifier())], class_weight="balanced").fit(X, y)
+
+
 def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     X, y = noisy(5, n=100, K=2)
     mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), n_thresholds=2, random_state=0).fit(X, y)
     save_model(mix, tmp_path / "model.skops")
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X), mix.predict(X))
     assert len(mix._judged.rows.y) == 75
-    alone = HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1).fit(X, y)
+    alone = default_estimators()[0][1].fit(X, y)
     # Nothing is left of the folds: each knows a part of the past.
     np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)
 

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import tailboost as tb
+from tailboost._rows import Sketch, labels_too_alike
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
 PAIRS = [("bayes", GaussianNB()), ("line", LogisticRegression())]
@@ -173,3 +174,50 @@ def test_rows_a_point_was_picked_on_do_not_certify_it():
             tb.certify(point, Z, z)
         for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
             tb.certify(model, *rows)
+
+
+@pytest.mark.parametrize("how", ["rows of the fit", "bootstrap", "half of them"])
+def test_copies_that_are_said_to_be_natural_are_refused(how):
+    """Of coarse rows the labels tell, of rows that are all different how often they are equal."""
+    r = np.random.default_rng(0)
+    X, y = r.integers(0, 3, size=(800, 5)).astype(float), r.integers(0, 2, 800)
+    rows = r.integers(0, 800, 800) if how == "bootstrap" else np.arange(800)
+    boosted = tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(X[rows], y[rows])
+    given = X, y
+    if how == "half of them":
+        given = np.r_[X[:400], r.integers(0, 3, size=(400, 5))], np.r_[y[:400], r.integers(0, 2, 400)]
+    with pytest.raises(tb.SeenRowsError, match="the labels of the equal rows"):
+        tb.certify(boosted, *given, equal_rows="natural")
+    fresh = r.integers(0, 3, size=(800, 5)), r.integers(0, 2, 800)
+    assert tb.certify(boosted, *fresh, equal_rows="natural").bound("mean").upper > 0.5
+    X, y = noise(300, 0)
+    with pytest.raises(tb.SeenRowsError, match="only 0% equal one another"):
+        tb.certify(forest(X, y), X, y, equal_rows="natural")
+
+
+@pytest.mark.parametrize(("n", "m"), [(400, 400), (1000, 100), (100, 600)])
+def test_natural_rows_are_rarely_refused(n, m):
+    """Monte Carlo on the worst of the tables tried: 1 in 100 by how often, 1 in 1,000 by the labels."""
+    r = np.random.default_rng(n)
+    often = alike = 0
+    shares = r.random(700)
+    for _ in range(1000):
+        a, b = (np.where(r.random(k) < 0.7, r.integers(0, 200, k), r.integers(0, 700, k)) for k in (n, m))
+        sketch = Sketch.of(a.astype(np.uint64) << np.uint64(32))
+        often += sketch.unnatural(int(np.isin(b, a).sum()), m)
+        labels = tuple((r.random(len(c)) < shares[c]).astype(int) for c in (b, a))
+        alike += labels_too_alike((b, a), labels, 2) if _ < 50 else 0
+    assert often <= 0.01 * 1000 + 2 * np.sqrt(10)
+    assert alike <= 1  # of 50: two or more have a chance of .001
+
+
+def test_the_chance_of_a_split_is_that_of_all_splits():
+    """Few rows: against all splits of the labels, each as likely as the others."""
+    content, y = np.repeat([0, 1, 2], 4), np.array([0, 1] * 6)
+    here = np.tile([True, True, False, False], 3)
+    said = labels_too_alike((content[here], content[~here]), (y[here], y[~here]), 2)
+    # Four of six splits of a content are as even as these: (4/6)³ of all, far more than 1 in 1,000.
+    assert not said
+    content, y = np.repeat(np.arange(30), 4), np.array([0, 1] * 60)
+    here = np.tile([True, True, False, False], 30)  # (4/6)³⁰ = 5e−6
+    assert labels_too_alike((content[here], content[~here]), (y[here], y[~here]), 2)

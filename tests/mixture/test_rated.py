@@ -1,6 +1,7 @@
 """Rates as objective and limits of `RobustMixtureClassifier`."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ PARITY = rates.gap(SELECTED) <= 0.05
 MODEL = LogisticRegression().fit(X[:400], _Y[:400])
 P = {"model": MODEL.predict_proba(X)}
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*below the noise")
+pytestmark = pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning")
 
 
 def judged(**params):
@@ -124,10 +125,47 @@ def test_one_rule_that_cannot_keep_a_limit_says_so():
     y = np.repeat([0, 1], 200)
     coarse = {"m": np.where(np.arange(400) % 2, 0.7, 0.3)}
     limits = [rates.selected(1) <= 0.25, rates.selected(1) >= 0.2]
-    with pytest.warns(BoundNotMetWarning, match=r"but the best rule reaches .* a draw among"):
+    with pytest.warns(BoundNotMetWarning, match=r"but the best rule reaches .* a draw among") as caught:
         mix = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits)
     assert mix.limits_met_ is False
-    assert RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True).limits_met_
+    drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True)
+    assert drawn.limits_met_
+    reached = str(caught[0].message).split("with error of ")[1].split(" (")[0]
+    assert float(reached) == pytest.approx(drawn._outcome.choice.value, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.SmallUnitsWarning")
+def test_the_keyed_draw_keeps_the_rates_of_the_table():
+    rng = np.random.default_rng(0)
+    n = 4000
+    sex, y = rng.choice(["f", "m"], n), rng.integers(2, size=n)
+    score = np.round(0.5 + 0.2 * (2 * y - 1) + 0.2 * (sex == "m") + 0.3 * rng.normal(size=n), 1)
+    rows = np.column_stack([score, rng.normal(size=n)])
+    model = LogisticRegression().fit(rows[:1000], y[:1000])
+    limits = [
+        rates.gap(rates.miss(1, by="group")) <= 0.02,
+        rates.gap(rates.false_alarm(1, by="group")) <= 0.02,
+    ]
+    mix = tb.tune(
+        model,
+        rows[1000:],
+        y[1000:],
+        groups=sex[1000:],
+        limits=limits,
+        randomized=True,
+        by_group=True,
+    )
+    assert mix.limits_met_
+    assert len(mix.members_) > 1
+    policy = tb.RandomizedDecision(mix, b"for the tests alone", "loans")
+    ids = [f"p{i}" for i in range(3000)]
+    drawn = policy.decide(rows[1000:], ids, groups=sex[1000:])
+    alone = policy.decide(rows[1007:1008], ids[7:8], groups=sex[1007:1008])
+    assert alone.y[0] == drawn.y[7]
+    for rate in (rates.miss(1, by="group"), rates.false_alarm(1, by="group")):
+        found = rates.measure(rate, y[1000:], drawn.y, groups=sex[1000:])
+        said = {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)}
+        assert found == pytest.approx({unit: said[unit] for unit in found}, abs=4 * 0.5 / np.sqrt(700))
 
 
 def test_costs_by_row_and_by_matrix():
@@ -176,8 +214,40 @@ def test_units_of_few_rows_are_named():
 
 
 def test_a_limit_below_its_noise_is_named():
-    with pytest.warns(SmallUnitsWarning, match=r"gap at most 0\.01: below the noise"):
+    with pytest.warns(tb.LimitBelowNoiseWarning, match=r"gap at most 0\.01: .* rows, between which the gap"):
         judged(limits=[rates.gap(SELECTED) <= 0.01])
+    with pytest.warns(tb.LimitBelowNoiseWarning, match=r"gap at most 0\.04: below the noise of its estimate"):
+        judged(limits=[rates.gap(SELECTED) <= 0.04])
+
+
+def test_a_limit_that_few_rows_cannot_show_is_named_before_the_fit():
+    class Stopped(Exception):
+        pass
+
+    class Never(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            raise Stopped
+
+    sex = np.where(np.arange(N) < 40, "x", SEX)
+    for limit, words in [
+        (
+            PARITY,
+            "x has 40 rows and [fm] has .* rows, between which the gap is not known .* than ± 0.09",
+        ),
+        (rates.ratio(SELECTED) >= 0.9, "x has 40 rows"),
+        (
+            rates.error(by="sex") <= 0.05,
+            r"x has 40 rows, of which even the best answers show no more than ≤ 0.07",
+        ),
+        (rates.selected("yes", by="sex") >= 0.95, r"no more than ≥ 0.93"),
+    ]:
+        mix = RobustMixtureClassifier([("never", Never())], limits=[limit])
+        with pytest.warns(tb.LimitBelowNoiseWarning, match=words), pytest.raises(Stopped):
+            mix.fit(X, Y, groups={"sex": sex})
+    mix.set_params(limits=[rates.error(by="sex") <= 0.2])
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(Stopped):
+        mix.fit(X, Y, groups={"sex": sex})
+    assert not caught
 
 
 def test_tune_takes_fitted_models():
@@ -225,6 +295,31 @@ def test_it_is_cloned_pickled_saved_and_set(tmp_path):
     assert "largest(miss('yes'" in repr(mix)
 
 
+def test_another_choice_leaves_the_classifier_as_it_was():
+    mix = judged(limits=[PARITY])
+    before, size = pickle.dumps(mix), len(mix._rated.pool.members)
+    limits = [rates.gap(SELECTED) <= 0.01, rates.miss("yes") <= 0.3]
+    first = mix.reweight(limits=limits)
+    mix.reweight(limits=[rates.selected("yes") <= 0.2])
+    assert len(mix._rated.pool.members) == size
+    assert pickle.dumps(mix) == before
+    assert str(mix.reweight(limits=limits).rates_) == str(first.rates_)
+
+
+def test_units_without_rows_and_single_units_are_named():
+    with pytest.warns(
+        tb.LimitBelowNoiseWarning, match="there is one unit with rows, so that nothing is compared"
+    ):
+        RobustMixtureClassifier.from_probabilities(P, Y, groups={"sex": np.full(N, "f")}, limits=[PARITY])
+    weight = (SEX == "m").astype(float)
+    limits = [rates.error(by="sex") <= {"f": 0.3}]
+    with pytest.warns(tb.LimitBelowNoiseWarning, match="f has no rows, so that nothing is known of it"):
+        mix = RobustMixtureClassifier.from_probabilities(
+            P, Y, groups={"sex": SEX}, limits=limits, sample_weight=weight
+        )
+    assert mix.limits_met_ is None
+
+
 def test_the_trade_off_of_two_rates():
     mix = judged(limits=[PARITY])
     curve = mix.tradeoff(rates.largest(rates.error(by="sex")), rates.error(), n_points=4)
@@ -255,6 +350,9 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
         ({"limits": [rates.error(by="age") <= 0.1]}, "no such column"),
         ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no unit is called 'x'"),
         ({"limits": [0.3]}, "is no limit"),
+        ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "no unit is called"),
+        ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "no unit is called 'f'"),
+        ({"objective": rates.gap(SELECTED)}, "must be"),
         ({"objective": "cvar", "alpha": 0.5, "limits": [PARITY]}, "takes no limits"),
         ({"objective": rates.error(by="sex")}, r"say largest\(error"),
         ({"objective": rates.precision("yes")}, "depend on the answers"),

@@ -176,6 +176,9 @@ def test_what_a_user_writes_and_reads(text, rate, words):
         ("selected('yes) <= .3", "character 10: the quote is not closed"),
         ("error() <= .3 § 2", "'§', character 15: is not understood"),
         ("error() <= 30%5", "'5', character 15"),
+        ("error() <= 30", "lies between 0 and 1, got 30; write 0.3 for 30 %"),
+        ("gap(miss(1, by=sex)) <= -.1", "lies between 0 and 1"),
+        ("error(by=class) <= {a: 2}", "lies between"),
         ("error() <= ", "at the end: expected a value"),
         ("error", "expected '\\('"),
         ("error(by=sex", "expected '\\)'"),
@@ -196,8 +199,9 @@ def test_text_that_is_no_rate_is_refused_by_name(text, words):
         rates.parse(text)
 
 
-def test_texts_made_at_random_are_read_or_refused():
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("n_texts", [2000, pytest.param(30_000, marks=pytest.mark.fuzz)])
+def test_texts_made_at_random_are_read_or_refused(n_texts):
+    rng = np.random.default_rng(n_texts)
     pieces = [
         *"()[]{},:=<> '\"\\.",
         "error",
@@ -208,6 +212,7 @@ def test_texts_made_at_random_are_read_or_refused():
         "1",
         "-.5",
         "1e9",
+        "5%",
         "yes",
         "<=",
         ">=",
@@ -215,7 +220,7 @@ def test_texts_made_at_random_are_read_or_refused():
         "\x00",
     ]
     whole = [repr(rate) for rate in EVERY]
-    for _ in range(3000):
+    for _ in range(n_texts):
         text = "".join(rng.choice(pieces, rng.integers(1, 15)))
         if rng.random() < 0.7:
             base = whole[rng.integers(len(whole))]

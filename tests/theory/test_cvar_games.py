@@ -45,7 +45,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
     }
     for alpha in ALPHAS:
         ours = clf.reweight(alpha=alpha)
-        value = cvar_zero_one_loss(y, ours.predict_proba(X), alpha, sample_weight=weight)
+        value = cvar_zero_one_loss(y, ours.predict_shares(X), alpha, sample_weight=weight)
         assert value == pytest.approx(ours.guarantee_.achieved, abs=1e-8)
         for rival, shares in rivals.items():
             assert value <= cvar_zero_one_loss(y, shares, alpha, sample_weight=weight) + 1e-8, rival
@@ -56,7 +56,7 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
 @pytest.mark.parametrize("seed", range(4))
 def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
     clf, X, y, weight = fit_on_training_rows(name, "tree", seed, alpha=alpha)
-    value = cvar_zero_one_loss(y, clf.predict_proba(X), alpha, sample_weight=weight)
+    value = cvar_zero_one_loss(y, clf.predict_shares(X), alpha, sample_weight=weight)
     K = len(clf.classes_)
     erm = np.eye(K)[clf.estimators_[0].predict(X)]
     assert value <= cvar_zero_one_loss(y, erm, alpha, sample_weight=weight) + 1e-8

@@ -191,6 +191,6 @@ def test_average_on_training_rows_keeps_the_theory_promise(weighted):
     )
     clf.fit(X, y, sample_weight=np.full(60, 3.0) if weighted else None)
     n = 60
-    loss = 1 - clf.predict_proba(X)[np.arange(60), y]
+    loss = 1 - clf.predict_shares(X)[np.arange(60), y]
     g = clf.trace_.weighted_loss.max()
     assert loss.max() <= g + math.sqrt(math.log(n) / (2 * 15)) + 1e-9

@@ -297,11 +297,11 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
         assert (choice.excesses <= 1e-5).all()
 
 
-def smooth(seed, n=3000, **more):
-    """A table whose belief takes a value of its own in every row, and is right."""
+def smooth(seed, n=3000):
+    """A table whose belief takes a value of its own in every row, and is right in any range of it."""
     rng = np.random.default_rng(seed)
-    p = rng.beta(1, 1, size=n)
-    y, sex = (rng.random(n) < p).astype(int), rng.integers(2, size=n)
+    p, sex = np.sort(rng.random(n)), rng.integers(2, size=n)
+    y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
     strata, stratum = Strata.of(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
     belief = np.stack([(1 - p) / 2, (1 - p) / 2, p / 2, p / 2]).astype(np.float32)
     return Table(strata, stratum, np.full(n, 1 / n), (belief,), None, rng.random(n) < 0.5), p, y, sex
@@ -343,3 +343,37 @@ def test_who_passes_every_row_on_still_says_labels():
     assert (table.answers(member) == 2).all()
     said = decide(charges(table.beliefs[0], member.prices)[:2])
     assert (said == (p > 0.5)).mean() > 0.99
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [rates.error(), rates.largest(rates.error(by="class")), rates.largest(rates.answered_error(by="class"))],
+    ids=str,
+)
+def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
+    """Against two solutions with the bound a little looser and tighter."""
+    for rate, most in ((rates.deferred(), 0.1), (rates.deferred(by="sex"), 0.1), (rates.selected("b"), 0.4)):
+        others = [] if rate.needs_deferral else [rates.deferred() <= 0.05]
+        table, *_ = smooth(3)
+        reached = []
+        for bound in (most - 0.02, most, most + 0.02):
+            pool, program, expected, _ = solve(table, objective, [rate <= bound, *others])
+            tally = mixed(expected.solved.weights, [pool.tallies[i].expected for i in expected.numbers])
+            reached.append(program.value(tally))
+            if bound == most:
+                worth = expected.program.worth(expected.solved.duals, tally)
+        assert worth[0].sum() == pytest.approx((reached[0] - reached[2]) / 0.04, abs=0.03)
+
+
+def test_a_price_of_a_look_gives_the_rule_of_the_limit():
+    """The price that a limit has, as one more column of costs, passes the same rows on: Chow's rule."""
+    table, p, *_ = smooth(4)
+    for most in (0.02, 0.1):
+        pool, _, expected, counted = solve(table, rates.error(), [rates.deferred() <= most])
+        limited = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
+        [[price]] = expected.program.worth(expected.solved.duals, np.zeros((4, 3)))
+        assert price == pytest.approx(0.5 - np.quantile(np.abs(p - 0.5), most), abs=0.01)
+        cost = rates.cost([[0, 1, price], [1, 0, price]])
+        pool, _, _, counted = solve(table, cost, [])
+        priced = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
+        assert (table.answers(priced) != table.answers(limited)).mean() <= 0.01

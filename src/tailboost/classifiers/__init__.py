@@ -4,9 +4,6 @@ Comments and docstrings name papers as docs/references.md does.
 """
 
 from tailboost.classifiers._base import FitInterruptedWarning
-from tailboost.classifiers._known_rows import ResubstitutionWarning, SeenRowsError
-from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
-from tailboost.classifiers._tradeoff import TradeOff
 from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
@@ -17,12 +14,15 @@ from tailboost.classifiers.cvar import (
 from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.group import GroupDROBoostClassifier
 from tailboost.classifiers.oco import OCOBoostClassifier
+from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.tradeoff import TradeOff
 from tailboost.classifiers.variance import (
     EBBoostClassifier,
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
 )
 from tailboost.classifiers.worst_class import WorstClassBoostClassifier
+from tailboost.statements.known_rows import ResubstitutionWarning, SeenRowsError
 
 __all__ = [
     "AdaBoostClassifier",
@@ -34,6 +34,7 @@ __all__ = [
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
+    "LimitBelowNoiseWarning",
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "ResubstitutionWarning",

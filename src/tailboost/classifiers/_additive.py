@@ -18,15 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import positions
 from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows, labels_of
-from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows, labels_of
+from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
-from tailboost.combiners.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import HistTreeClassifier
 from tailboost.rules.additive import Additive as AdditiveRule
+from tailboost.statements.additive_guarantee import AdditiveGuarantee, Cost, additive_guarantee
 from tailboost.validation import HELD_OUT, Scheme
 
 
@@ -225,6 +225,21 @@ class AdditiveClassifier(BaseBoostClassifier):
             Columns in the order of `classes_`; rows sum to 1.
         """
         return self._softmax(self.decision_function(X))
+
+    def predict_shares(self, X: Any) -> Floats:
+        """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.

@@ -32,8 +32,8 @@ from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
-from tailboost.checkpoints import Checkpoints, keep
-from tailboost.classifiers._input import (
+from tailboost._warn import warn_user
+from tailboost.classifiers.input import (
     ValidationRows,
     check_validation,
     checked_table,
@@ -42,16 +42,16 @@ from tailboost.classifiers._input import (
     read_problem,
     refuse_learner,
 )
-from tailboost.classifiers._known_rows import KnownRows, holds_fitted, noting_seen
-from tailboost.classifiers._parameters import naming_near
-from tailboost.classifiers._plan import Plan, Schedule
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers.parameters import naming_near
+from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
 from tailboost.game import Game, Response, Stop, Turn, play, round_seed
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
+from tailboost.statements.known_rows import KnownRows, holds_fitted, noting_seen
+from tailboost.storage.checkpoints import Checkpoints, keep
 from tailboost.validation import Memory, Scheme, choose_scheme
 
 try:

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
 from tailboost.datasets import TableChangedWarning
-from tailboost.datasets._schema import MANY, MOSTLY, number, text
+from tailboost.datasets.schema import MANY, MOSTLY, number, text
 
 # Spellings of the categories of each column, None for numbers; no spellings where they are not compared.
 Known: TypeAlias = list[list[str] | None]
@@ -75,8 +75,7 @@ def read_columns(frame: Any, known: Known) -> Any:
         Names columns with text for numbers, or with more than a tenth of categories that the fit had not.
     """
     read, changes = {}, []
-    for j, spellings in enumerate(known):
-        column, name = frame.iloc[:, j], frame.columns[j]
+    for j, (spellings, (name, column)) in enumerate(zip(known, frame.items(), strict=True)):
         kind = "category" if hasattr(column.dtype, "categories") else getattr(column.dtype, "kind", "O")
         if spellings is None and kind in ("m", "M", "c"):
             raise ValueError(f"X, column {name!r} held numbers in fit, and holds {column.dtype} here")

@@ -12,11 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers._base import with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows, check_group_arguments
 from tailboost.classifiers._mixture import ValidatedMixtureClassifier
-from tailboost.classifiers._plan import BUDGET_CONSTRAINTS
 from tailboost.classifiers._target_game import warn_of_small
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows, check_group_arguments
+from tailboost.classifiers.plan import BUDGET_CONSTRAINTS
 from tailboost.data import GroupNames, Problem
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners._cells import CellAdjustedClassifier, combinations, few_cells

@@ -19,20 +19,20 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost._units import group_uses
+from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
-from tailboost.classifiers._input import ValidationRows, judged_rows, rows_given, take_names
-from tailboost.classifiers._known_rows import ResubstitutionWarning, noting_seen
-from tailboost.classifiers._plan import PATIENCE_CONSTRAINTS, Plan, Schedule
-from tailboost.classifiers._randomized import RandomizedClassifier
 from tailboost.classifiers._target_game import warn_of_targets
-from tailboost.classifiers._tradeoff import Source, TradeOff, checked_budget, trace
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers.input import ValidationRows, judged_rows, rows_given, take_names
+from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.randomized import RandomizedClassifier
+from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
-from tailboost.combiners.elsewhere import Elsewhere
-from tailboost.combiners.guarantee import Bounds, Guarantee, guarantee
 from tailboost.combiners.objective import WorstUnit, objective_named
-from tailboost.combiners.units import UnitTable
 from tailboost.data import GroupNames, Rows, n_group_rows
+from tailboost.statements.elsewhere import Elsewhere
+from tailboost.statements.guarantee import Bounds, Guarantee, guarantee
+from tailboost.statements.known_rows import ResubstitutionWarning, noting_seen
+from tailboost.statements.units import UnitTable
 from tailboost.targets import checked_targets
 
 # What serves where no rows are given to `reweight`.
@@ -72,6 +72,9 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         self.gap_ = max(0.0, *self.trace_.gap.tolist(), ensemble.gap)
         self.__dict__.pop("_guarantee", None)
         self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, about other shares
+
+    def _rows_kept(self) -> Rows:
+        return self.combiner_.pool.ledger.rows
 
     def _own_groups(self, rows: Rows) -> Rows:
         """Return rows with their groups numbered as the units of the fitted game."""
@@ -311,8 +314,28 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
     # -- prediction ----------------------------------------------------------------------------------
 
-    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
-        """Yield ``predict_proba`` after 1, 2, … rounds, λ solved anew on each prefix.
+    def predict_proba(self, X: Any) -> Floats:
+        """Return P(y | x): the λ-average of the members' class probabilities, constants left out.
+
+        Where constants have all of λ the other members count alike. They are the members' own probabilities:
+        of members that a game trained on reweighted rows those of such rows, and of members that answer
+        labels alone their votes. What is answered is `predict`, how often `predict_shares`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1.
+        """
+        check_is_fitted(self)
+        return self.ensemble_.probabilities(self._checked(X))
+
+    def staged_predict_shares(self, X: Any) -> Iterator[Floats]:
+        """Yield ``predict_shares`` after 1, 2, … rounds, λ solved anew on each prefix.
 
         Parameters
         ----------
@@ -322,7 +345,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         Yields
         ------
         ndarray of shape (n, K)
-            The last is that of ``predict_proba``.
+            The last is that of ``predict_shares``.
         """
         check_is_fitted(self)
         answers = list(self.ensemble_.answers(self._checked(X)))
@@ -343,7 +366,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         ndarray of shape (n,)
             The last is that of ``predict``.
         """
-        for shares in self.staged_predict_proba(X):
+        for shares in self.staged_predict_shares(X):
             yield self.classes_[shares.argmax(axis=1)]
 
 

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import unit_name
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
+from tailboost.classifiers.plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
-from tailboost.combiners.guarantee import Bound
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.rules.hedge import theory_rounds
+from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
+from tailboost.statements.guarantee import Bound
+from tailboost.statements.units import UnitTable
 from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits
 from tailboost.validation import Scheme
 
@@ -466,7 +466,7 @@ def reachable(combiner: Vote | Mixture, target: float) -> str:
             f"no mean_budget meets all targets there: the {combiner.objective} is brought to "
             f"{worst.min():.3g}, not to {target:.3g}"
         )
-    right, who = met[0], "the mixture (predict_proba)" if combiner.randomized else "predict"
+    right, who = met[0], "the mixture (predict_shares)" if combiner.randomized else "predict"
     # The objective is convex in λ: on the way from the point before it is no higher than the straight line.
     needed = (
         mean[right]

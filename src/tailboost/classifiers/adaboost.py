@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers._docs import documented
-from tailboost.combiners.additive_guarantee import Cost, margin_bound
+from tailboost.classifiers.docs import documented
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.rules.adaboost import AdaBoost
+from tailboost.statements.additive_guarantee import Cost, margin_bound
 from tailboost.validation import Scheme
 
 

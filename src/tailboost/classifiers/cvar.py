@@ -11,24 +11,24 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._typing import Mask
 from tailboost.classifiers._base import Run, with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._mixture import MixtureClassifier, ValidatedMixtureClassifier
-from tailboost.classifiers._plan import Plan, Schedule, tied_by
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import CVaR, Mixture, WorstRow
-from tailboost.combiners.guarantee import (
-    Bounds,
-    entropic_bounds,
-    hedge_game_bounds,
-    mixed_by_program,
-    totally_corrective_bounds,
-)
 from tailboost.data import Problem
 from tailboost.game import Response, Rule, Stop, StopKind, Turn, Units
 from tailboost.learners.protocols import Averaging
 from tailboost.rules.entropic import EntropicLP, entropic_theory
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.rules.lpboost import TotallyCorrectiveLP
+from tailboost.statements.guarantee import (
+    Bounds,
+    entropic_bounds,
+    hedge_game_bounds,
+    mixed_by_program,
+    totally_corrective_bounds,
+)
 from tailboost.validation import CrossFitted, Scheme
 
 # Beyond so many distinct rows AdaLPBoost cross-fits in three folds: the time goes into rounds.
@@ -111,7 +111,7 @@ class AdaLPBoostClassifier(_CVaRClassifier):
 
     The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α, so one fit serves every α (`reweight`,
     `alpha_path`). The promise is about the randomised classifier whose label distribution is
-    `predict_proba`, not about `predict`. Where λ is chosen on the losses that drove the player (out-of-fold
+    `predict_shares`, not about `predict`. Where λ is chosen on the losses that drove the player (out-of-fold
     losses or those of training), its CVaR is at most ``V + log(1/α)/(ηT) + η/8`` there, V being the mean
     weighted loss of the rounds: `guarantee_` prints that bound, and none where λ was chosen on other rows.
 
@@ -258,7 +258,7 @@ class LPBoostClassifier(_CVaRClassifier):
 
     Its weights are the maximiser of ``min_s ⟨w, ℓ^s⟩`` under ``w_i ≤ p_i/α`` that is closest to ``p``.
     No rate of convergence is known; `RegularizedLPBoostClassifier` has one. The promise is about the
-    randomised classifier whose label distribution is `predict_proba`, not about `predict`. For the choice
+    randomised classifier whose label distribution is `predict_shares`, not about `predict`. For the choice
     of α see `AdaLPBoostClassifier`; here the hypotheses depend on α, so `reweight` to another α keeps
     those trained for this one.
 
@@ -344,7 +344,7 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
 
     Training CVaR_α ≤ g + δ once ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` with ``β = max{(2/δ) log(1/α), 1/2}``,
     g the largest weighted loss the learner returned; `guarantee_` says whether T and β are large enough.
-    The promise is about the randomised classifier whose label distribution is `predict_proba`.
+    The promise is about the randomised classifier whose label distribution is `predict_shares`.
 
     Parameters
     ----------

@@ -12,11 +12,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples
 
+from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
-from tailboost.classifiers._warn import warn_user
-from tailboost.combiners.additive_guarantee import ON_TRAINING, Cost, margin_bound
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
 from tailboost.data import Problem, take
 from tailboost.game import Units
 from tailboost.robustness import dro_radius
@@ -25,6 +24,7 @@ from tailboost.rules.dro import RealWorstCase, WorstCase, critical_radius
 from tailboost.rules.margin_loss import MARGIN_LOSSES
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
+from tailboost.statements.additive_guarantee import ON_TRAINING, Cost, margin_bound
 from tailboost.validation import Scheme
 
 

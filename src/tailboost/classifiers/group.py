@@ -10,20 +10,20 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from tailboost._typing import Floats
-from tailboost.classifiers._docs import documented
 from tailboost.classifiers._grouped import GroupedBoostClassifier
-from tailboost.classifiers._input import ValidationRows
-from tailboost.classifiers._plan import Plan, tied_by
 from tailboost.classifiers._target_game import between
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.plan import Plan, tied_by
 from tailboost.combiners import Mixture, WorstUnit
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
-from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.learners._adjusted import FOREST_UP_TO
 from tailboost.rules.hedge import Hedge, eta_for
+from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
+from tailboost.statements.guarantee import Bounds, hedge_game_bounds
+from tailboost.statements.units import UnitTable
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
 
@@ -37,7 +37,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
 
     Round 1 is the balanced model (every group weighs the same); plain ERM joins the pool of the mixture, and
     so do the constants. Group losses are measured on the validation rows, and drive both the player and λ.
-    The promise is about the randomised classifier whose label distribution is `predict_proba`.
+    The promise is about the randomised classifier whose label distribution is `predict_shares`.
 
     Parameters
     ----------

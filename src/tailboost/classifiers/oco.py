@@ -8,18 +8,18 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from tailboost._warn import warn_user
 from tailboost.classifiers._base import with_callbacks
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
 from tailboost.classifiers._mixture import MixtureClassifier
-from tailboost.classifiers._plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
 from tailboost.combiners import Vote, WorstRow
-from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
 from tailboost.data import Problem
 from tailboost.game import StopKind, Stopping, Units
 from tailboost.learners import HistTreeClassifier
 from tailboost.rules.hedge import Hedge, eta_for, theory_rounds
+from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.validation import Scheme
 
 # γ for "auto": an edge that one shallow tree reaches on most tables.
@@ -57,7 +57,7 @@ class OCOBoostClassifier(MixtureClassifier):
     estimators_ : list
         The voters in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
-        1/T each; `predict_proba` gives the shares of the votes.
+        1/T each; `predict_shares` gives the shares of the votes.
     {{n_iter_ … guarantee_}}
     {{n_features_in_}}
 

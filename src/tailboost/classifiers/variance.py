@@ -10,12 +10,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._typing import Floats
+from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import ValidationRows
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
-from tailboost.combiners.additive_guarantee import Cost, margin_bound
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import StumpClassifier
@@ -23,6 +22,7 @@ from tailboost.rules.adaboost import AdaBoost
 from tailboost.rules.ebboost import EBBoost
 from tailboost.rules.vada import VadaBoost
 from tailboost.solvers.soft_margin import check_price
+from tailboost.statements.additive_guarantee import Cost, margin_bound
 from tailboost.validation import Scheme
 
 # Values of C Σs that are tried where C is None. The right price depends on the noise: at RLP's

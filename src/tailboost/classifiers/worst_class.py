@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._typing import Floats
-from tailboost.classifiers._docs import documented
 from tailboost.classifiers._grouped import GroupedBoostClassifier
-from tailboost.classifiers._plan import Plan, Schedule, tied_by
 from tailboost.classifiers._target_game import (
     Aims,
     GameKind,
@@ -21,14 +19,16 @@ from tailboost.classifiers._target_game import (
     target_units,
     with_least_allowed,
 )
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import Ledger, MixtureEnsemble, WorstUnit
-from tailboost.combiners.elsewhere import Elsewhere
-from tailboost.combiners.guarantee import Bounds, hedge_game_bounds
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
 from tailboost.rules.hedge import Hedge, eta_for
+from tailboost.statements.elsewhere import Elsewhere
+from tailboost.statements.guarantee import Bounds, hedge_game_bounds
+from tailboost.statements.units import UnitTable
 from tailboost.targets import (
     DECIMALS,
     SHRINKAGE,
@@ -61,7 +61,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     * ``class_loss="error"``: the loss is the class error itself, the ordinary minimax game, which serves two
       classes or groups too. With `combine="mixture"`, λ minimises the largest class error on the validation
       rows, and its value **is** the bound there, for the randomised classifier whose label distribution is
-      `predict_proba`.
+      `predict_shares`.
 
     Without a target (``max_error="auto"``, ``gamma="auto"``) the error of the worst class is made as small as
     can be.
@@ -144,7 +144,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         rows, these are the errors of their siblings that did not see the row. NaN where a unit has no
         validation row, or only rows of a class that those siblings could not learn (a class with one row).
     expected_unit_errors_ : ndarray of shape (m,)
-        The same of the randomised classifier with the label distribution `predict_proba`. Both are measured
+        The same of the randomised classifier with the label distribution `predict_shares`. Both are measured
         on the rows of the choice; `unit_estimates_` says what to expect on others.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.

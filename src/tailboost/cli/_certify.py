@@ -8,7 +8,9 @@ import typer
 
 from tailboost import certify as bounds_of
 from tailboost.cli._models import StoredModel
+from tailboost.cli._rates import Costs, Rates, TableOfCosts, read_rates, spelled, stated_limits
 from tailboost.cli._shared import (
+    BadInput,
     Cluster,
     Data,
     Groups,
@@ -20,6 +22,7 @@ from tailboost.cli._shared import (
     Verbose,
     bad_input,
     exit_codes,
+    read_number,
     tell,
     tell_json,
     warnings_as_lines,
@@ -36,6 +39,15 @@ def certify(
         float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")
     ] = 0.95,
     max_error: MaxError = None,
+    rate: Rates = None,
+    costs: Costs = None,
+    cost_range: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="With costs of rows: between which the cost of any answer to any row lies, as 0,50000.",
+        ),
+    ] = None,
     equal_rows: Annotated[
         Literal["copies", "natural"],
         typer.Option(
@@ -52,16 +64,20 @@ def certify(
     """Bound a model's errors on rows that had no part in its making, by class and group.
 
     All bounds hold together with the stated confidence. Without --max-error and --group the targets of the
-    fit serve. A model that answers by the group is told it from DATA, and its groups are bounded. Rows that
+    fit serve. With --rate, or where the model was fitted within limits, these are bounded instead of errors.
+    A model that answers by the group is told it from DATA, and its groups are bounded. Rows that
     the model was fitted on, or rows equal to them, are refused if they are more than one in twenty.
     """
     with exit_codes(verbose, quiet):
-        aims = read_targets(max_error)
+        aims, asked = read_targets(max_error), read_rates(rate)
+        between = None if cost_range is None else _range(cost_range)
         stored = StoredModel.read(model)
         classifier = stored.classifier
         with warnings_as_lines():
             # A model that answers by the group is told it, so that the groups are bounded too.
-            columns = list(dict.fromkeys([*(stored.groups if stored.by_group else []), *(group or [])]))
+            by_rates = bool(asked or (stated_limits(classifier) and aims is None))
+            own = stored.groups if stored.by_group or by_rates else []
+            columns = list(dict.fromkeys([*own, *(group or [])]))
             later = stored.rows_of(
                 data, sep, purpose="certify on", but=[*columns, *([cluster] if cluster else [])]
             )
@@ -71,6 +87,9 @@ def certify(
                 aims = targets_by_label(aims, classifier.classes_, columns)
             elif not group and getattr(classifier, "max_error", None) not in ("auto", None):
                 aims = classifier.max_error
+            labels = classifier.classes_.tolist()
+            table = None if costs is None else TableOfCosts.read(costs, labels, y, data, sep)
+            given = [spelled(one, labels, columns, table) for one in asked] or None
             with bad_input(f"{data}: "):
                 certificate = bounds_of(
                     classifier,
@@ -78,7 +97,10 @@ def certify(
                     y,
                     confidence=confidence,
                     groups=groups,
-                    max_error=aims,
+                    max_error=None if by_rates else aims,
+                    rates=given,
+                    costs=None if table is None else table.each,
+                    cost_range=between,
                     equal_rows=equal_rows,
                     clusters=None if cluster is None else later.column(cluster, "--cluster"),
                 )
@@ -86,3 +108,11 @@ def certify(
             tell_json(certificate.to_dict())
         else:
             tell(str(certificate))
+
+
+def _range(text: str) -> tuple[float, float]:
+    try:
+        low, high = map(read_number, text.split(","))
+    except ValueError:
+        raise BadInput(f"--cost-range: {text!r} must be two numbers, as 0,50000") from None
+    return low, high

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,9 +68,9 @@ from tailboost.cli._shared import (
 from tailboost.cli._tables import errors_kept, print_errors, said_of_groups
 from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 from tailboost.io import preparation
-from tailboost.persistence import check_model_path, save_model
 from tailboost.registry import METHODS, Method
 from tailboost.report.comparison import joint_groups
+from tailboost.storage import check_model_path, save_model
 
 # Seconds between two lines about rounds, where lines are all that can be shown.
 BETWEEN_LINES = 2.0
@@ -109,18 +108,6 @@ def fit(
         Path | None, typer.Option(metavar="FILE", help="Rows to evaluate the model on, once it is stored.")
     ] = None,
     sep: Sep = ",",
-    dask: Annotated[
-        bool,
-        typer.Option(
-            "--dask",
-            help="Fit a Parquet file that is never loaded as a whole, on processes of this machine (as many "
-            "as --jobs) or the cluster of --scheduler.",
-        ),
-    ] = False,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="With --dask: a Dask scheduler, such as tcp://host:8786."),
-    ] = None,
     seed: Seed = 0,
     jobs: Jobs = 1,
     quiet: Quiet = False,
@@ -155,8 +142,6 @@ def fit(
             check_output("--model", model, data, *(path for path in (test, costs) if path is not None))
             check_model_path(model)
         aside = [*(drop or []), *([] if identity is None else [identity])]
-        if scheduler is not None and not dask:
-            raise BadInput("--scheduler: only with --dask")
         columns: dict[str, Any] = {
             "target": target,
             "group": group or [],
@@ -167,16 +152,7 @@ def fit(
         with bad_input("--test: "):
             if test is not None:
                 datasets.read_raw(test, sep)  # a fault in it is better found now than after the fit
-        if dask:
-            if by_rates:
-                raise BadInput("--dask: --objective, --limit and --costs are for a table in memory")
-            if columns.pop("keep"):
-                raise BadInput("--keep: nothing is set aside with --dask, where columns are not looked at")
-            pipeline, counts = fit_on_cluster(
-                classifier, chosen, data, columns, aims["max_error"], jobs, scheduler
-            )
-        else:
-            pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], costs, sep)
+        pipeline, counts = _fit_here(classifier, chosen, data, columns, aims["max_error"], costs, sep)
         with bad_input("--model: "):
             save_model(pipeline, model, notes=notes_of(chosen, data, counts, columns))
         say(f"Model: {model}")
@@ -260,48 +236,6 @@ def notes_of(method: Method, data: Path, counts: dict[Any, int], columns: dict[s
         **columns,
         "not_features": aside,
     }
-
-
-def fit_on_cluster(
-    classifier: Any,
-    method: Method,
-    data: Path,
-    columns: dict[str, Any],
-    max_error: Any,
-    jobs: int,
-    scheduler: str | None,
-) -> tuple[Pipeline, dict[Any, int]]:
-    """Fit the cluster's classifier of the same name; return one machine's, and the rows of each class."""
-    try:
-        cluster = import_module("tailboost.dask")
-    except ImportError as error:
-        raise BadInput(f"--dask: pip install 'tailboost[dask,app]' ({error})") from None
-    able = [name for name in cluster.__all__ if name.endswith("Classifier")]
-    if type(classifier).__name__ not in able:
-        raise BadInput(f"--dask: {method.name} is not fitted on a cluster; {', '.join(able)} are")
-    there = getattr(cluster, type(classifier).__name__)(
-        **classifier.get_params(deep=False) | {"n_jobs": None}
-    )
-    roles = {name: columns[name] for name in ("target", "group", "weight")}
-    start = time.perf_counter()
-    with (
-        cluster.local_cluster(jobs, scheduler) as client,
-        ending_at_interrupts(),
-        bad_input(),
-        warnings_as_lines(),
-        _showing_rounds(there, method),
-    ):
-        table = cluster.read_parquet(data, drop=columns["not_features"], **roles)
-        labels = np.array(sorted(table.label_counts))
-        if max_error is not None:
-            there.set_params(max_error=targets_by_label(max_error, labels, columns["group"]))
-        name_labels(there, labels.tolist())
-        extra = {} if table.groups is None else {"groups": table.groups}
-        there.fit(table.data, table.target, sample_weight=table.weight, client=client, **extra)
-    n = sum(table.label_counts.values())
-    say(f"Fitted {method.title} on {n:,} rows in {time.perf_counter() - start:.1f} s.")
-    pipeline = Pipeline([("table", table.encoder), ("classifier", there.to_local())])
-    return pipeline, table.label_counts
 
 
 def _check_fits(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:

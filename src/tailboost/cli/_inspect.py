@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tailboost._units import can_defer
 from tailboost.cli._models import StoredModel
 from tailboost.cli._rates import (
     Costs,
@@ -104,7 +105,7 @@ def print_evaluation(
         with bad_input(f"{data}: "):
             predicted = classifier.predict(later.rows, **stored.told(later))
             seen = warn_of_seen(classifier, later.rows)
-            stated = asked or stated_rates(classifier)
+            stated = asked or stated_rates(classifier, columns)
             measured = measured_rates(stated, stored, later, y, columns=columns, costs=costs, sep=sep)
     units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier))
     if as_json:
@@ -121,7 +122,8 @@ def print_evaluation(
             }
         )
         return
-    print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}")
+    whole = ", if none were passed on" if can_defer(classifier) else ""
+    print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}{whole}")
     say(_worst(units))
     say(
         "Intervals: Clopper–Pearson, for rows drawn independently; each holds by itself with 95 % confidence."

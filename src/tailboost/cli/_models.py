@@ -15,7 +15,7 @@ from tailboost import datasets
 from tailboost._units import answers_by_group
 from tailboost.cli._shared import BadInput, bad_input
 from tailboost.io import TableEncoder
-from tailboost.persistence import load_model, read_notes
+from tailboost.storage import load_model, read_notes
 
 MOST_GROUPS = 100
 

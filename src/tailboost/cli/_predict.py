@@ -78,10 +78,12 @@ def _answers(classifier: Any, rows: Any, told: dict[str, Any], escape: bool) -> 
     if can_defer(classifier):
         answers["deferred"] = classifier.defers(rows, **told)
     if hasattr(classifier, "predict_proba"):
-        word = "share" if hasattr(classifier, "reweight") else "probability"
-        shares = classifier.predict_proba(rows, **told)
-        for label, column in zip(classifier.classes_, shares.T, strict=True):
-            answers[f"{word}_{label}"] = np.round(column, 9)
+        columns = {"probability": classifier.predict_proba(rows)}
+        if hasattr(classifier, "reweight"):
+            columns |= {"share": classifier.predict_shares(rows, **told)}
+        for word, values in columns.items():
+            for label, column in zip(classifier.classes_, values.T, strict=True):
+                answers[f"{word}_{label}"] = np.round(column, 9)
     return answers
 
 

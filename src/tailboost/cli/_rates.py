@@ -12,6 +12,7 @@ import typer
 
 from tailboost import datasets, rates
 from tailboost._near import did_you_mean
+from tailboost._units import PERSON, can_defer
 from tailboost.cli._models import Later, StoredModel
 from tailboost.cli._shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.thresholds import RateTable
@@ -42,8 +43,6 @@ Costs = Annotated[
         "each row of DATA and a column for each answer.",
     ),
 ]
-# The column of a table of costs that is about passing on to a person.
-PERSON = "deferred"
 Rates = Annotated[
     list[str] | None,
     typer.Option(
@@ -296,10 +295,25 @@ def _numbers(column: Any, path: Path) -> Any:
 # -- what rates are ----------------------------------------------------------------------------------------
 
 
-def stated_rates(classifier: Any) -> list[Any]:
-    """Return the rate that a classifier was to make small, if one was stated, and its limits."""
+def stated_rates(classifier: Any, columns: Sequence[str]) -> list[Any]:
+    """Return the rate that a classifier was to make small, if one was stated, and its limits.
+
+    Of one that passes rows on also what passing on is about: the error among the answered and the share
+    passed on, of all rows, by class, and by group where there are columns of groups.
+    """
     rate = rate_of(getattr(classifier, "objective", None))
-    return [*([] if rate is None else [rate]), *getattr(classifier, "limits", ())]
+    stated = [*([] if rate is None else [rate]), *stated_limits(classifier)]
+    if can_defer(classifier):
+        units = [None, "class", *(["group"] if columns else [])]
+        about = [made(by) for made in (rates.answered_error, rates.deferred) for by in units]
+        stated += [one for one in about if one not in map(rate_of, stated)]
+    return stated
+
+
+def stated_limits(classifier: Any) -> Sequence[rates.Limit]:
+    """Return the limits that a classifier was fitted within."""
+    found: Sequence[rates.Limit] = getattr(classifier, "limits", ())
+    return found
 
 
 def measured_rates(
@@ -338,9 +352,7 @@ def measured_rates(
 
 def passed_on(classifier: Any, rows: Any, **told: Any) -> Any:
     """Return which rows a classifier passes on to a person; None where it passes none on."""
-    if not any(rate_of(limit).needs_deferral for limit in getattr(classifier, "limits", ())):
-        return None
-    return classifier.defers(rows, **told)
+    return classifier.defers(rows, **told) if can_defer(classifier) else None
 
 
 def print_rates(table: RateTable) -> None:

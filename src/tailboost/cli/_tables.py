@@ -176,4 +176,4 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
         UnitError("class", str(label), int(counts[k]), by_class.get(k))
         for k, label in enumerate(classifier.classes_)
     ]
-    return found, f"Errors of the rule that draws (predict_proba) on {rows.words}"
+    return found, f"Errors of the rule that draws (predict_shares) on {rows.words}"

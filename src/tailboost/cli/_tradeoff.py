@@ -34,7 +34,7 @@ from tailboost.cli._shared import (
     tell_json,
     warnings_as_lines,
 )
-from tailboost.persistence import check_model_path, save_model
+from tailboost.storage import check_model_path, save_model
 
 
 def _level(text: str) -> float:
@@ -70,6 +70,16 @@ def tradeoff(
         str | None,
         typer.Option(metavar="RATE", help="With --limited: what is made small; 'error()' by default."),
     ] = None,
+    passed_on: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--passed-on",
+            parser=_level,
+            metavar="SHARE",
+            help="With --limited: a curve for each share of the rows that may be passed on to a person, as "
+            "5%; may be repeated.",
+        ),
+    ] = None,
     pick: Annotated[
         float | None,
         typer.Option(
@@ -102,12 +112,16 @@ def tradeoff(
                 check_model_path(picked)
         if out is not None:
             check_output("--out", out, *inputs)
-            if limited is not None and out.suffix not in (".csv", ".json"):
+            if limited is not None and not passed_on and out.suffix not in (".csv", ".json"):
                 raise BadInput(f"--out: a curve of two rates is written to .csv or .json, not {str(out)!r}")
             if out.suffix not in (".csv", ".json", *PICTURES):
                 raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
         if objective is not None and limited is None:
             raise BadInput("--objective: only with --limited, the other rate of the curve")
+        if passed_on and (limited is None or pick is not None):
+            raise BadInput(
+                "--passed-on: only with --limited, and without --pick; --limit of `fit` makes a model"
+            )
         asked = None if limited is None else read_limited("--limited", limited)
         other = read_limited("--objective", objective or "error()")
         stored = StoredModel.read(model)
@@ -116,6 +130,14 @@ def tradeoff(
                 raise BadInput(
                     "[DATA]: a curve of two rates is on the rows of the choice; `evaluate` measures"
                 )
+            if passed_on:
+                curves = _rate_curve(stored, asked, other, passed_on=passed_on)
+                _show_deferral(curves, as_json)
+                if out is not None:
+                    with bad_input("--out: "):
+                        write_output(out, _rendered_deferral(curves, out.suffix))
+                    say(f"Curves: {out}")
+                return
             rate_curve = _rate_curve(stored, asked, other)
             _show_rates(rate_curve, as_json)
             if out is not None:
@@ -145,13 +167,13 @@ def _curve(stored: StoredModel) -> Any:
         return stored.classifier.tradeoff()
 
 
-def _rate_curve(stored: StoredModel, limited: Any, objective: Any) -> Any:
+def _rate_curve(stored: StoredModel, limited: Any, objective: Any, **more: Any) -> Any:
     if not hasattr(stored.classifier, "limits"):
         raise BadInput(f"--limited: {str(stored.path)!r} holds no robustmixture, whose rates can be chosen")
     labels = stored.classifier.classes_.tolist()
     one, other = (spelled(rate, labels, stored.groups, None) for rate in (limited, objective))
     with bad_input(f"{stored.path}: "), warnings_as_lines():
-        return stored.classifier.tradeoff(one, other)
+        return stored.classifier.tradeoff(one, other, **more)
 
 
 def _show_rates(curve: Any, as_json: bool) -> None:
@@ -184,6 +206,45 @@ def _write_rates(curve: Any, out: Path) -> None:
     with bad_input("--out: "):
         write_output(out, text + "\n")
     say(f"Curve: {out}")
+
+
+def _show_deferral(curves: Any, as_json: bool) -> None:
+    if as_json:
+        tell_json(_deferral_table(curves))
+        return
+    rows = [[f"{share:g}", f"{p.limited:.4f}", f"{p.value:.4f}"] for share, curve in curves for p in curve]
+    one = curves.curves[0]
+    plain_table(["passed on at most", str(one.limited), str(one.objective)], rows, left=0)
+    tell("All are counted on the rows of the choice; fresh rows differ.")
+
+
+def _deferral_table(curves: Any) -> list[dict[str, Any]]:
+    return [{"passed_on": share, **_rate_table(curve)} for share, curve in curves]
+
+
+def _rendered_deferral(curves: Any, suffix: str) -> str | bytes:
+    if suffix == ".json":
+        return json.dumps(_deferral_table(curves), indent=1) + "\n"
+    if suffix == ".csv":
+        rows = [(share, p.limited, p.value) for share, curve in curves for p in curve]
+        return "\n".join(["passed_on,limited,objective", *(",".join(map(repr, row)) for row in rows)]) + "\n"
+    from tailboost.plotting import DeferralDisplay
+
+    pairs = [([p.value for p in curve], [p.limited for p in curve]) for _, curve in curves]
+    one = curves.curves[0]
+    return _picture(
+        DeferralDisplay(curves.shares, pairs, value=str(one.objective), limited=str(one.limited)), suffix
+    )
+
+
+def _picture(display: Any, suffix: str) -> bytes:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    display.plot(ax=figure.subplots())
+    picture = io.BytesIO()
+    figure.savefig(picture, format=suffix[1:])
+    return picture.getvalue()
 
 
 def _on_rows(stored: StoredModel, curve: Any, data: Path, target: str | None, sep: str) -> Any:
@@ -234,8 +295,6 @@ def _rendered(curve: Any, table: dict[str, Any], suffix: str, name: str) -> str 
         lines = [",".join(table)]
         lines += [",".join(repr(float(x)) for x in row) for row in zip(*table.values(), strict=True)]
         return "\n".join(lines) + "\n"
-    from matplotlib.figure import Figure
-
     from tailboost.plotting import TradeOffDisplay
 
     chosen = {"chosen_mean": curve.mean, "chosen_worst": curve.worst} if "predict_mean" in table else {}
@@ -247,11 +306,7 @@ def _rendered(curve: Any, table: dict[str, Any], suffix: str, name: str) -> str 
         stepped=not curve.shared,
         **chosen,
     )
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    display.plot(ax=figure.subplots())
-    picture = io.BytesIO()
-    figure.savefig(picture, format=suffix[1:])
-    return picture.getvalue()
+    return _picture(display, suffix)
 
 
 def _write_point(stored: StoredModel, curve: Any, pick: float, path: Path, note: str, words: str) -> None:

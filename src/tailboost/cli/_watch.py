@@ -35,7 +35,7 @@ from tailboost.cli._shared import (
 )
 from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 from tailboost.report import render_watch
-from tailboost.watch import certificate_from, looked_at
+from tailboost.statements.watch import certificate_from, looked_at
 
 ALARM = 3
 

@@ -16,7 +16,7 @@ from tailboost._checks import n_rows_of
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners.ledger import TIE_DECIMALS
 from tailboost.data import batches, take
-from tailboost.learners.session import is_real, predict_members
+from tailboost.learners.session import is_constant, is_real, member_probabilities, predict_members
 
 
 class Ensemble(Protocol):
@@ -105,6 +105,24 @@ class MixtureEnsemble:
             n_rows_of(X),
             lambda m, rows: self.answer(m, take(X, rows)),
         )
+
+    def probabilities(self, X: Any) -> Floats:
+        """Return P(y | x): the λ-average of the members' class probabilities, shape (n, K).
+
+        Constants know nothing of a row and are left out; where they have the whole λ, the others count alike.
+        """
+        if len(parts := batches(X)) > 1:
+            return np.concatenate([self.probabilities(take(X, part)) for part in parts])
+        informed = [m for m, member in enumerate(self.members) if not is_constant(member)]
+        if not informed:
+            return self.scores(X)
+        share = self.weights[informed]
+        share = share / share.sum() if share.any() else np.full(len(informed), 1.0 / len(informed))
+        used = [self.members[informed[i]] for i in np.flatnonzero(share)]
+        total = np.zeros((n_rows_of(X), self.n_classes))
+        for weight, P in zip(share[share > 0], member_probabilities(used, X, self.n_classes), strict=True):
+            total += weight * P
+        return total / total.sum(axis=1, keepdims=True)
 
     def scores_of(self, answers: Any) -> Floats:
         """Return `scores` for rows for which the answers of all members are known, (n_members, n)."""

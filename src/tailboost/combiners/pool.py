@@ -13,7 +13,7 @@ from tailboost._typing import Ints, Mask
 from tailboost.combiners.ledger import Ledger
 from tailboost.data import Rows
 from tailboost.game import Response
-from tailboost.learners._mean import Ranked, ranked
+from tailboost.learners.mean import Ranked, ranked
 from tailboost.learners.session import constant, predict_members
 
 # The likeliest class and so many of the next ones are answers of the first round where its models know

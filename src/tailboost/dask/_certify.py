@@ -11,22 +11,21 @@ import numpy as np
 
 from tailboost._checks import check_same_kind, label_column, positions
 from tailboost._rows import Sketch, hash_rounded_rows, shortest
+from tailboost._steps import final_step, last_step
 from tailboost._typing import Labels
-from tailboost.certificates import (
+from tailboost.dask._collections import Column, partitions
+from tailboost.dask._counting import WEIGHT, added, count, values_of
+from tailboost.statements.certificates import (
     Asked,
     Certificate,
     Scored,
     certificate_of,
-    final_step,
     groups_of_fit,
-    last_step,
     rule_losses,
     rules_of,
     units_listed,
 )
-from tailboost.classifiers._known_rows import EqualRows, check_equal_rows
-from tailboost.dask._collections import Column, partitions
-from tailboost.dask._counting import WEIGHT, added, count, values_of
+from tailboost.statements.known_rows import EqualRows, check_equal_rows
 
 NOT_COUNTED = "Whether rows equal each other was not counted: they lie in partitions."
 
@@ -95,7 +94,9 @@ def certify(
     final, known = last_step(model), None
     if judged[0][1] is not None:
         known = np.sum([counts for _, counts, _ in judged], axis=0)
-        if equal_rows != "natural":
+        if equal_rows == "natural":
+            final.refuse_unnatural(known)
+        else:
             final.refuse_known(known)
     table = added([found for found, _, _ in judged])
     times = table[WEIGHT].to_numpy().astype(np.intp)

@@ -1,8 +1,7 @@
-"""Dask collections as aligned partitions, and functions of their rows."""
+"""Dask collections as aligned partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,27 +126,3 @@ def wide(values: Any) -> Any:
 def whole(blocks: list[Any]) -> Any:
     """Return arrays of rows as one."""
     return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
-
-
-def over_rows(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
-    """Return a function of the rows of a collection, one partition at a time, lazily, as an array.
-
-    Parameters
-    ----------
-    function : callable
-        Of a table with n rows; returns an array of n entries or rows.
-    X : Dask array or data frame
-    meta : ndarray of shape (0,) or (0, k)
-        What it returns for no rows.
-    """
-
-    def answer(block: Any) -> Any:
-        return function(block) if block.shape[0] else meta  # a filter leaves partitions without rows
-
-    if _is_frame(X):
-        names = list(X.columns)
-        return X.map_partitions(lambda block: answer(_in_order(block, names)), meta=meta)
-    rows = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-    if meta.ndim == 1:
-        return rows.map_blocks(answer, drop_axis=1, dtype=meta.dtype, meta=meta)
-    return rows.map_blocks(answer, chunks=(rows.chunks[0], (meta.shape[1],)), dtype=meta.dtype, meta=meta)

@@ -24,7 +24,7 @@ from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._docs import with_sections_of
-from tailboost.dask._worker import Tally, combined, taken_apart
+from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import Alike, GroupNames, Rows
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._members import Beside, loss_of
@@ -214,9 +214,18 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         """Predict labels from the models' probabilities: a lazy Dask array for Dask collections."""
         return self._answers(self.to_local().predict_from, probabilities, groups)
 
-    def predict_proba_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Any:
+    def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Any:
+        """Predict P(y | x), the even mean of all models: a lazy Dask array for Dask collections."""
+        local = self.to_local()
+
+        def ask(P: Mapping[str, Any], groups: Any = None) -> Any:
+            return local.predict_proba_from(P)
+
+        return self._answers(ask, probabilities, None)
+
+    def predict_shares_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Any:
         """Predict the shares of the labels, shape (n, K): a lazy Dask array for Dask collections."""
-        return self._answers(self.to_local().predict_proba_from, probabilities, groups)
+        return self._answers(self.to_local().predict_shares_from, probabilities, groups)
 
     def _answers(self, answer: Callable[..., Any], probabilities: Any, groups: Any) -> Any:
         if not (isinstance(probabilities, Mapping) and any(map(is_collection, probabilities.values()))):

@@ -17,7 +17,7 @@ import pandas as pd
 from tailboost._typing import Floats
 from tailboost.dask._collections import frame_blocks, whole
 from tailboost.datasets import ColumnSchema, TableSchema
-from tailboost.datasets._files import is_csv
+from tailboost.datasets.files import is_csv
 from tailboost.io import TableEncoder
 
 # Text columns with more values are refused: which of them to pool takes the counts of all.

@@ -2,11 +2,11 @@
 
 from tailboost.datasets._compas import load_compas
 from tailboost.datasets._credit import load_credit_default
-from tailboost.datasets._files import read_raw
 from tailboost.datasets._openml import fetch_adult
-from tailboost.datasets._schema import ColumnSchema, TableChangedWarning, TableSchema
 from tailboost.datasets._table import load_table, read_frame
 from tailboost.datasets._wine import load_wine_quality
+from tailboost.datasets.files import read_raw
+from tailboost.datasets.schema import ColumnSchema, TableChangedWarning, TableSchema
 
 __all__ = [
     "ColumnSchema",

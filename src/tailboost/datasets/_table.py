@@ -13,8 +13,8 @@ from sklearn.utils import Bunch
 
 from tailboost._near import did_you_mean
 from tailboost.datasets._bunch import import_pandas
-from tailboost.datasets._files import checked_names, is_csv, read_raw
-from tailboost.datasets._schema import NUMBERS, TableSchema, as_written, refuse_kinds, text
+from tailboost.datasets.files import checked_names, is_csv, read_raw
+from tailboost.datasets.schema import NUMBERS, TableSchema, as_written, refuse_kinds, text
 
 _MAX_GROUPS = 100
 # Longer than any date: what follows a time of day may be anything, and on long text the search for an end of

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import (
@@ -23,13 +24,13 @@ from tailboost._checks import check_labelled_rows, refuse_frame
 from tailboost._sparse import summed
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant
-from tailboost.learners._forest import ForestSession, TableForest, reweighed
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners._mean import shares
-from tailboost.learners._sklearn import FOR_FITTED, set_seeds, weight_parameter
-from tailboost.learners._table import OpenTable
 from tailboost.learners._threads import N_JOBS
+from tailboost.learners.foreign import FOR_FITTED, set_seeds, weight_parameter
+from tailboost.learners.forest import ForestSession, TableForest, reweighed
+from tailboost.learners.mean import shares
 from tailboost.learners.protocols import Learner, Partitioned, PreparedProba
+from tailboost.learners.table import OpenTable
 
 # Least probability: a class that a forest gives 0 must still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-3
@@ -104,6 +105,11 @@ class Adjusted:
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
         return (table + self.log_weight).argmax(axis=1)
+
+    def predict_proba_table(self, table: Floats) -> Floats:
+        """Return the models' class probabilities, without the weights of the classes, shape (n, K)."""
+        P: Floats = softmax(table, axis=1)
+        return P
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""

@@ -20,10 +20,10 @@ from tailboost.learners._adjusted import (
     rows_key,
 )
 from tailboost.learners._base import constant
-from tailboost.learners._forest import N_TREES, ForestSession, TableForest
 from tailboost.learners._hist import HistBoostClassifier
-from tailboost.learners._table import OpenTable
+from tailboost.learners.forest import N_TREES, ForestSession, TableForest
 from tailboost.learners.protocols import Partitioned
+from tailboost.learners.table import OpenTable
 
 # Leaves of the forest that tells the groups of a class apart hold about this many rows: its probabilities are
 # multiplied by weights, not only compared.
@@ -104,6 +104,13 @@ class AdjustedCells:
             mine = self.table_.class_of == k
             scores[:, k] = (table[:, mine] * self.factor[mine]).sum(axis=1)
         return scores.argmax(axis=1)
+
+    def predict_proba_table(self, table: Floats) -> Floats:
+        """Return the models' class probabilities, without the weights of the cells, shape (n, K)."""
+        P = np.zeros((len(table), self.n_classes))
+        for k in range(self.n_classes):
+            P[:, k] = table[:, self.table_.class_of == k].sum(axis=1)
+        return P / P.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""

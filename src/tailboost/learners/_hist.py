@@ -23,10 +23,10 @@ from tailboost._checks import check_labelled_rows, refuse_frame
 from tailboost._sparse import summed
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import last
-from tailboost.learners._mean import ClassProbabilities, Ranked, shares
-from tailboost.learners._sklearn import fit_whole, grow, set_seeds
-from tailboost.learners._table import BinnedReader, OpenTable, Table, TableReader, cuts
 from tailboost.learners._threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
+from tailboost.learners.foreign import fit_whole, grow, set_seeds
+from tailboost.learners.mean import ClassProbabilities, Ranked, shares
+from tailboost.learners.table import BinnedReader, OpenTable, Table, TableReader, cuts
 
 try:
     import xgboost

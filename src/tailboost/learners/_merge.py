@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tailboost._typing import Ints
-from tailboost.learners._table import Table
 from tailboost.learners._threads import count_threads
+from tailboost.learners.table import Table
 
 # One pass has a fixed cost of about this many rows, and merging costs as much as a few passes.
 ROWS_WORTH_MERGING = 5_000

@@ -7,9 +7,10 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import is_regressor
 
-from tailboost._typing import Ints
+from tailboost._typing import Floats, Ints
 from tailboost.learners._hist import HistTreeClassifier
 from tailboost.learners._merge import ROWS_WORTH_MERGING, predict_trees
 
@@ -37,6 +38,35 @@ def predict_members(members: Iterable[Any], X: Any) -> Iterator[Ints]:
         else:
             for member in together:
                 yield member.predict_table(rows)
+
+
+def member_probabilities(members: Iterable[Any], X: Any, n_classes: int) -> Iterator[Floats]:
+    """Yield the class probabilities of each member for the rows of ``X``, shape (n, K).
+
+    A member that knows none says 1 for its answer; of values h of two classes, or of all, softmax(2h).
+    """
+    prepared: dict[Any, Any] = {}
+    for member in members:
+        if hasattr(member, "predict_proba_table"):
+            if member.table_ not in prepared:
+                prepared[member.table_] = member.table_.transform(X)
+            said = member.predict_proba_table(prepared[member.table_])
+        elif hasattr(member, "predict_proba"):
+            said = np.asarray(member.predict_proba(X), dtype=np.float64)
+        else:
+            said = _votes(next(predict_members([member], X)), n_classes)
+        known = np.asarray(getattr(member, "classes_", np.arange(n_classes)), dtype=np.intp)
+        P = np.zeros((len(said), n_classes))
+        P[:, known if said.shape[1] == len(known) else slice(None)] = said
+        yield P
+
+
+def _votes(answers: Any, n_classes: int) -> Floats:
+    if is_real(answers):
+        h = np.column_stack([-answers, answers]) if answers.ndim == 1 else answers
+        values: Floats = softmax(2.0 * h, axis=1)
+        return values
+    return np.asarray(answers[:, None] == np.arange(n_classes), dtype=np.float64)
 
 
 def is_real(answers: Any) -> bool:

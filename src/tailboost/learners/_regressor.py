@@ -10,7 +10,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import _safe_indexing, get_tags
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.learners._sklearn import set_seeds, weight_parameter
+from tailboost.learners.foreign import set_seeds, weight_parameter
 
 
 class RegressorSession:

@@ -11,9 +11,9 @@ from sklearn.base import clone, is_regressor
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners._base import constant, is_constant, last
-from tailboost.learners._predict import is_real, predict_members
+from tailboost.learners._predict import is_real, member_probabilities, predict_members
 from tailboost.learners._regressor import RegressorSession
-from tailboost.learners._sklearn import SklearnSession, set_seeds
+from tailboost.learners.foreign import SklearnSession, set_seeds
 from tailboost.learners.protocols import Growing, Learner, Session
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "is_constant",
     "is_real",
     "lasting",
+    "member_probabilities",
     "open_session",
     "predict_members",
     "stages",

@@ -16,19 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import as_pandas, n_rows_of
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import GROUPS_UNUSED
-from tailboost.classifiers._input import checked_table
-from tailboost.classifiers._known_rows import KnownRows
-from tailboost.classifiers._randomized import RandomizedClassifier, logs
+from tailboost.classifiers.input import checked_table
+from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.data import GroupNames, batches, take
 from tailboost.mixture._members import GROUPS_NEEDED
+from tailboost.mixture._rule import Rule
 from tailboost.mixture._tables import LogTable, Models
+from tailboost.statements.known_rows import KnownRows
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _GROUPS = """
 groups : array-like of shape (n,), optional
-    As in `predict_proba`."""
+    As in `predict_shares`."""
 
 
 def _told_groups(method: F) -> F:
@@ -66,6 +67,13 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def members_(self) -> list[str]:
         """What each member is."""
         return [member.words(self.classes_) for member in self.ensemble_.members]
+
+    @property
+    def rule_(self) -> Rule:
+        """What decides: the models used, the weights of their probabilities, prices by class and group."""
+        check_is_fitted(self)
+        groups = self._group_names.values[0].tolist() if self.by_group else None
+        return Rule.of(self.ensemble_, self.classes_, groups)
 
     def _shares(self, table: LogTable) -> Floats:
         """Return each label's share, ties settled, from log-probabilities of the models that have a share."""
@@ -120,11 +128,34 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         groups = np.resize(names.values[0], n_rows)
         return groups if names.columns is None else {names.columns[0]: groups}
 
-    def predict_proba(self, X: Any, *, groups: Any = None) -> Floats:
+    def predict_proba(self, X: Any) -> Floats:
+        """Return P(y | x): the models' probabilities averaged, calibrated on the rows of the choice.
+
+        The average is that of their log-probabilities, with the weights and the offset for each class that
+        had the least log loss on the rows λ was chosen on, which the models were not fitted on. It rests on
+        neither objective nor limits, and knows no groups. What is answered is `predict`: where thresholds
+        spare a class or a group, it is not the likeliest label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        models = self._models
+        return np.concatenate([models.pool(models.transform(take(X, part))) for part in batches(X)])
+
+    def predict_shares(self, X: Any, *, groups: Any = None) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.
 
-        This is **not** P(y | x): it says how often each label would be drawn. Where one member has the whole
-        share it answers, and its labels have the share 1.
+        This is **not** P(y | x), which `predict_proba` estimates: it says how often each label would be
+        drawn. Where one member has the whole share it answers, and its labels have the share 1.
 
         Parameters
         ----------
@@ -152,13 +183,8 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         return self.classes_[shares.argmax(axis=1)]
 
     @_told_groups
-    def predict_log_proba(self, X: Any, *, groups: Any = None) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a label that no member with a share answers."""
-        return logs(self._scores(X, groups))
-
-    @_told_groups
     def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_proba``: for study, never for decisions about people."""
+        """Draw a label for every row from ``predict_shares``: for study, never for decisions about people."""
         return self.classes_[draw(self._scores(X, groups), check_random_state(random_state))]
 
     @_told_groups
@@ -221,7 +247,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         groups : array-like of shape (n,), optional
-            As in `predict_proba`. With scikit-learn's metadata routing, ``set_score_request(groups=True)``
+            As in `predict_shares`. With scikit-learn's metadata routing, ``set_score_request(groups=True)``
             has cross-validation hand them on.
 
         Returns
@@ -235,12 +261,29 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         if not self._models.fitted:
             raise AttributeError(
                 "there are no models behind from_probabilities: give their probabilities of the new rows to "
-                "predict_from or predict_proba_from"
+                "predict_from, predict_shares_from or predict_proba_from"
             )
         return checked_table(self, self, X)
 
-    def predict_proba_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Floats:
+    def predict_proba_from(self, probabilities: Mapping[str, Any]) -> Floats:
         """Return `predict_proba` for rows of which the models' probabilities are given.
+
+        Parameters
+        ----------
+        probabilities : dict of str to array-like of shape (n, K)
+            As in `predict_shares_from`, but of all models that the average weighs.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            P(y | x).
+        """
+        check_is_fitted(self)
+        models = self._models
+        return models.pool(models.given(probabilities, models.pooled_models, self.classes_))
+
+    def predict_shares_from(self, probabilities: Mapping[str, Any], *, groups: Any = None) -> Floats:
+        """Return `predict_shares` for rows of which the models' probabilities are given.
 
         Parameters
         ----------
@@ -249,7 +292,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             whose columns are named by the labels; models without a share (see `used_models_`) may be left
             out.
         groups : array-like of shape (n,), optional
-            As in `predict_proba`.
+            As in `predict_shares`.
 
         Returns
         -------
@@ -275,16 +318,16 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
-            As in `predict_proba_from`.
+            As in `predict_shares_from`.
         groups : array-like of shape (n,), optional
-            As in `predict_proba`.
+            As in `predict_shares`.
 
         Returns
         -------
         ndarray of shape (n,)
             Labels, as in ``classes_``.
         """
-        return self.classes_[self.predict_proba_from(probabilities, groups=groups).argmax(axis=1)]
+        return self.classes_[self.predict_shares_from(probabilities, groups=groups).argmax(axis=1)]
 
     def defers(self, X: Any, *, groups: Any = None) -> Mask:
         """Return which rows are passed on to a person; `predict` still says what would be answered.
@@ -294,7 +337,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         X : array-like of shape (n, d)
             The rows, as in `fit`.
         groups : array-like of shape (n,), optional
-            As in `predict_proba`.
+            As in `predict_shares`.
 
         Returns
         -------
@@ -317,9 +360,9 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
-            As in `predict_proba_from`.
+            As in `predict_shares_from`.
         groups : array-like of shape (n,), optional
-            As in `predict_proba`.
+            As in `predict_shares`.
 
         Returns
         -------

@@ -116,7 +116,10 @@ def _derivatives(A: Floats, P: Floats, right: tuple[Ints, Ints], weight: Floats)
 
 
 def averaging(judged: Judged, sources: Iterable[Source]) -> Judged:
-    """Return the judged rows with models that know their averages, for sources of several models."""
+    """Return the judged rows with models that know their averages, for sources of several models.
+
+    Of all models one is learned in any case, which estimates P(y | x); of a single one it is a calibration.
+    """
     rows, logs = judged.rows, judged.logs
     if len(rows.y) > MOST_ROWS and rows.lots is not None:
         chosen = rows.lots < LOTS * (MOST_ROWS / len(rows.y))
@@ -124,4 +127,8 @@ def averaging(judged: Judged, sources: Iterable[Source]) -> Judged:
     averages = tuple(
         Average.learned(source, [logs[i] for i in source], rows) for source in sources if len(source) > 1
     )
-    return replace(judged, models=replace(judged.models, averages=averages))
+    everyone = tuple(range(len(judged.models.names)))
+    pooled = next((each for each in averages if each.source == everyone), None)
+    if pooled is None:
+        pooled = Average.learned(everyone, logs, rows)
+    return replace(judged, models=replace(judged.models, averages=averages, pooled=pooled))

@@ -15,36 +15,36 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Mask
 from tailboost._units import group_uses, unit_name
-from tailboost.classifiers._input import (
+from tailboost._warn import warn_user
+from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
     labels_of,
     rows_given,
     take_names,
 )
-from tailboost.classifiers._known_rows import noting_seen
-from tailboost.classifiers._plan import BoundNotMetWarning, SmallUnitsWarning
-from tailboost.classifiers._tradeoff import Source, TradeOff, trace
-from tailboost.classifiers._warn import warn_user
+from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
+from tailboost.classifiers.tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
-from tailboost.combiners.elsewhere import Elsewhere, UnitEstimates
 from tailboost.combiners.ensemble import MixtureEnsemble
-from tailboost.combiners.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
-from tailboost.combiners.units import UnitTable
 from tailboost.data import Given, GroupNames, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._average import averaging
-from tailboost.mixture._curve import RateCurve, curve
+from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
 from tailboost.mixture._members import POWERS, SHOWN, Margins, Tempered, losses_of
 from tailboost.mixture._pool import Kinds, sources
-from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of
+from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
 from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
-from tailboost.thresholds import ROUNDING, RateLine, RateTable
+from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
+from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
+from tailboost.statements.known_rows import noting_seen
+from tailboost.statements.units import UnitTable
+from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -228,11 +228,23 @@ class ProbabilityMixture(MixtureAnswers):
             limit = limits[number]
             values = limit.rate.terms(outcome.program.strata).values(outcome.tally)
             alone = not self._sharing and choice.drawn[number] <= ROUNDING
-            way = "; randomized=True, a draw among several rules, keeps it there" if alone else ""
+            way = (
+                f"; randomized=True, a draw among several rules, keeps it there, with {self.objective_} of "
+                f"{choice.bound:.4g} (this rule: {choice.value:.4g})"
+                if alone
+                else ""
+            )
             warn_user(
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
+            )
+        if outcome.passing is not None and not outcome.passing.gains:
+            error, others = outcome.passing.errors
+            warn_user(
+                "passing rows on gains nothing beyond chance: by choices on one half of "
+                f"{self._rated.words}, judged on the other, the rows passed on would be answered with an "
+                f"error of {error:.4f}, the others are with {others:.4f}"
             )
         few = [f"{line.rate} of {unit_name(line.unit)}" for line in table if 0 < line.rows < FEW_ROWS]
         if few:
@@ -241,17 +253,22 @@ class ProbabilityMixture(MixtureAnswers):
                 f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
                 SmallUnitsWarning,
             )
+        said = {str(limit) for limit in limits if below_noise(limit, self._rated.table.strata) is not None}
         for line in table:
-            if line.unit == GAP and (line.high - line.low) / 2 > line.bound:
+            seen = line.value if np.isnan(line.estimate) else line.estimate
+            noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
+            if noisy and line.limit not in said:
                 warn_user(
                     f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
                     f"{self._rated.words}; on fresh rows the gap may well be larger than the limit",
-                    SmallUnitsWarning,
+                    LimitBelowNoiseWarning,
                 )
 
-    def _warn(self) -> None:
-        """Warn of what the choice found."""
+    def _warn(self, *, forewarned: bool = False) -> None:
+        """Warn of what the choice found, and of limits below their noise unless that was said before."""
         if self._outcome is not None:
+            if not forewarned:
+                warn_of_noise(self._outcome.program.limits, self._rated.table.strata)
             self._warn_of_limits()
             return
         aim = self._aim
@@ -409,6 +426,8 @@ class ProbabilityMixture(MixtureAnswers):
                 rated = None
             if rated is None and stated.needs_costs and costs is None:
                 raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
+            if rated is not None:  # what this choice adds is not this classifier's
+                rated = replace(rated, pool=rated.pool.copy())
             new._settle_by_rates(stated, judged.kept(), table, costs, rated)
             new._warn()
             return new
@@ -454,8 +473,8 @@ class ProbabilityMixture(MixtureAnswers):
         return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
 
     def tradeoff(
-        self, budgets: Any = None, objective: Any = None, *, n_points: int = 9
-    ) -> TradeOff | RateCurve:
+        self, budgets: Any = None, objective: Any = None, *, n_points: int = 9, passed_on: Any = None
+    ) -> TradeOff | RateCurve | DeferralCurves:
         """Return what a lower worst error costs in mean error, or one rate in another, without training.
 
         Parameters
@@ -468,10 +487,12 @@ class ProbabilityMixture(MixtureAnswers):
             With a rate: what is made small within its limits; the mean error by default.
         n_points : int, default=9
             With a rate: how many limits are tried.
+        passed_on : sequence of float in [0, 1), optional
+            With a rate: a curve for each of these shares of rows that may be passed on to a person.
 
         Returns
         -------
-        TradeOff or RateCurve
+        TradeOff, RateCurve or DeferralCurves
             On the rows λ was chosen on; its ``at(mean_budget)`` gives the classifier of a point, and
             ``predicted(X, y)`` what `predict` does on other rows. Of two rates a `RateCurve`, whose ``at``
             takes a limit.
@@ -483,7 +504,16 @@ class ProbabilityMixture(MixtureAnswers):
         """
         check_is_fitted(self)
         if isinstance(budgets, (Rate, Largest, Spread)):
+            if passed_on is not None:
+                return deferral_curves(
+                    self, budgets, error() if objective is None else objective, n_points, passed_on
+                )
             return curve(self, budgets, error() if objective is None else objective, n_points)
+        if passed_on is not None:
+            raise ValueError(
+                "passed_on needs two rates: tradeoff(rates.largest(rates.answered_error(by='class')), "
+                "rates.answered_error(), passed_on=...)"
+            )
         if self._outcome is not None:
             raise ValueError(
                 "tradeoff needs two rates where rates were made small: "
@@ -571,7 +601,9 @@ class ProbabilityMixture(MixtureAnswers):
         """Where rates were stated, each by unit; None without any."""
         check_is_fitted(self)
         if (outcome := self._outcome) is not None:
-            return RateTable.of(outcome.program, outcome.tally, outcome.elsewhere, self._rated.words)
+            return RateTable.of(
+                outcome.program, outcome.tally, outcome.elsewhere, self._rated.words, outcome.worth
+            )
         by_name = self.objective is None or isinstance(self.objective, str)
         table = None if by_name else self.guarantee_.units
         if table is None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tailboost._typing import Floats
 from tailboost.mixture._rated import InfeasibleLimitsError
-from tailboost.rates import Largest, Limit, Objective, Spread
+from tailboost.rates import Largest, Limit, Objective, Spread, deferred, measure
 
 # More than the rounding error of a tally.
 SLACK = 1e-9
@@ -28,11 +29,14 @@ class RatePoint:
         What that rate is.
     value : float
         What the other is, made small within the limit.
+    classifier : RobustMixtureClassifier
+        Who reaches that.
     """
 
     limit: Limit
     limited: float
     value: float
+    classifier: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,43 @@ class RateCurve:
         """
         limits = _others(self.classifier, self.limited)
         return _chosen(self.classifier, self.objective, (*limits, self.limited.within(level)))
+
+    def predicted(
+        self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
+    ) -> tuple[Floats, Floats]:
+        """Return both rates of `predict` along the curve on other rows, by counting.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows that nothing was chosen on; of a classifier `from_probabilities`, the models' probabilities.
+        y : array-like of shape (n,)
+            Their labels.
+        groups : array-like of shape (n,), dict or data frame, optional
+            Their groups, where rates are about groups.
+        sample_weight : array-like of shape (n,), optional
+            Weights.
+
+        Returns
+        -------
+        limited, value : ndarray of shape (m,)
+            One number for each point. Rows that a point passes on are counted as such.
+        """
+        found = [self._predicted(p.classifier, X, y, groups, sample_weight) for p in self.points]
+        limited, value = np.array(found).reshape(-1, 2).T
+        return limited, value
+
+    def _predicted(self, mix: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[float]:
+        given = isinstance(X, Mapping)
+        told = {"groups": groups} if mix.by_group else {}
+        answers = (mix.predict_from if given else mix.predict)(X, **told)
+        passed = None
+        if mix.can_defer:
+            passed = (mix.defers_from if given else mix.defers)(X, **told)
+        more = {"groups": groups, "deferred": passed, "sample_weight": sample_weight}
+        both = (self.limited, self.objective)
+        each = [measure(o.rate, y, answers, labels=mix.classes_, **more).values() for o in both]
+        return [o.value(np.array([*values])) for o, values in zip(both, each, strict=True)]
 
     def __str__(self) -> str:
         head = f"{self.limited} | {self.objective}"
@@ -137,16 +178,73 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
             eased = min(level + SLACK, one.most) if tightest <= loosest else max(level - SLACK, one.most)
             limit = one.within(float(eased))
             try:
-                points.append(RatePoint(limit, *reached(_chosen(classifier, other, (*limits, limit)))))
+                mix = _chosen(classifier, other, (*limits, limit))
+                points.append(RatePoint(limit, *reached(mix), mix))
             except InfeasibleLimitsError:
                 continue
-    return RateCurve(tuple(_undominated(points)), one, other, classifier)
+    sign = 1.0 if tightest <= loosest else -1.0
+    return RateCurve(tuple(_undominated(points, sign)), one, other, classifier)
 
 
-def _undominated(points: list[RatePoint]) -> list[RatePoint]:
-    """Return the points that are cheaper than all tighter ones."""
+def _undominated(points: list[RatePoint], sign: float) -> list[RatePoint]:
+    """Return the points that are cheaper than all tighter ones, from the loosest to the tightest."""
     kept: list[RatePoint] = []
-    for point in reversed(points):
+    for point in sorted(points, key=lambda point: (sign * point.limited, point.value)):
         if not kept or point.value < kept[-1].value:
             kept.append(point)
     return kept[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class DeferralCurves:
+    """The trade-off of two rates for each of some shares of rows that may be passed on.
+
+    Parameters
+    ----------
+    shares : tuple of float
+        The most rows that may be passed on.
+    curves : tuple of RateCurve
+        For each share, its trade-off.
+    """
+
+    shares: tuple[float, ...]
+    curves: tuple[RateCurve, ...]
+
+    def __iter__(self) -> Iterator[tuple[float, RateCurve]]:
+        return zip(self.shares, self.curves, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.curves)
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"At most {share:.3g} of the rows passed on:\n{curve}" for share, curve in self)
+
+
+def deferral_curves(
+    classifier: Any, limited: Any, objective: Any, n_points: int, shares: Sequence[float]
+) -> DeferralCurves:
+    """Return the trade-off of two rates for each of some shares of rows that may be passed on.
+
+    Other parameters as in `curve`; limits of the classifier on all rows passed on give way to the shares.
+
+    Raises
+    ------
+    ValueError
+        If a share is not in [0, 1), or comes twice.
+    """
+    given = [float(share) for share in np.ravel(shares)]
+    if not given or any(not 0.0 <= share < 1.0 for share in given) or len(set(given)) < len(given):
+        raise ValueError(f"passed_on must be different shares of the rows, from 0 to below 1, got {shares!r}")
+    stated, other = classifier._stated, Objective.of(objective)
+    kept = () if stated is None else stated.limits
+    others = tuple(limit for limit in kept if limit.rate != deferred())
+
+    def within(share: float, mix: Any) -> Any:
+        return _chosen(mix, other, (*others, deferred() <= share))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        first = within(max(given), classifier)  # all curves share its members
+        mixes = [within(share, first) for share in given]
+    found = tuple(curve(mix, limited, objective, n_points) for mix in mixes)
+    return DeferralCurves(tuple(given), found)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -15,11 +17,13 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost._checks import positions
 from tailboost._typing import Ints, Mask
+from tailboost._warn import warn_user
+from tailboost.classifiers._base import FitInterruptedWarning
 from tailboost.data import Problem, Rows, take
-from tailboost.learners._sklearn import set_seeds, weight_parameter
-from tailboost.learners._table import OpenTable
+from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import Averaging, Partitioned, TableLearner
 from tailboost.learners.session import constant
+from tailboost.learners.table import OpenTable
 from tailboost.mixture._tables import Judged, Models
 from tailboost.validation import Split
 
@@ -41,6 +45,7 @@ def fit_models(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
+    clock: Clock | None = None,
 ) -> tuple[Judged, Any]:
     """Fit every estimator for the rows that judge it, and what stays of it.
 
@@ -63,6 +68,8 @@ def fit_models(
         Seeds the folds and the estimators without a seed of their own.
     n_jobs : int or None
         Fits at the same time.
+    clock : Clock, optional
+        Until when estimators after the first are fitted.
 
     Returns
     -------
@@ -74,7 +81,17 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts = Parts.of(problem, cv, seed, all(frozen))
     judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
-    fits = _fits(estimators, problem, parts, weighted=weighted, seed=seed, n_jobs=n_jobs)
+    clock = Clock.of(None, False) if clock is None else clock
+    begun = _fits(estimators, problem, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
+    if late := [i for i, found in begun.items() if None in found]:
+        warn_user(
+            f"max_time is over: {[estimators[i][0] for i in late]} "
+            f"{'is' if len(late) == 1 else 'are'} left out of the mixture",
+            FitInterruptedWarning,
+        )
+    remaining = [i for i in range(len(estimators)) if i not in late]
+    estimators, frozen = [estimators[i] for i in remaining], [frozen[i] for i in remaining]
+    fits = {new: [fit for fit in begun[i] if fit] for new, i in enumerate(remaining) if i in begun}
     names = [name for name, _ in estimators]
     models, logs = Models(names, problem.n_classes, [], []), []
     for i, (name, estimator) in enumerate(estimators):
@@ -108,8 +125,12 @@ def _fits(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-) -> dict[int, list[Fit]]:
-    """Return, for each estimator that is not frozen, a fit without each part, and last the one that stays."""
+    clock: Clock,
+) -> dict[int, list[Fit | None]]:
+    """Return, for each estimator that is not frozen, a fit without each part, and last the one that stays.
+
+    Where the time was over before a fit began, None stands for it.
+    """
     seeded = {
         i: (name, _seeded(estimator, seed))
         for i, (name, estimator) in enumerate(estimators)
@@ -117,15 +138,57 @@ def _fits(
     }
     sharing = [i for i, (_, estimator) in seeded.items() if isinstance(estimator, TableLearner)]
     others = [i for i in seeded if i not in sharing]
-    fits = dict[int, list[Fit]]()
+    fits = dict[int, list[Fit | None]]()
+    # One is fitted however long it takes: the first, or where there is one a frozen one instead.
+    clocks = {i: clock if j or len(seeded) < len(estimators) else clock.endless for j, i in enumerate(seeded)}
     if sharing:
         share = _OneTable(problem, parts, seed)
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(share)(*seeded[i]) for i in sharing)
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(share)(*seeded[i], clocks[i]) for i in sharing
+        )
         fits |= dict(zip(sharing, found, strict=True))
     wanted = [*parts.fitted, np.ones(len(problem.y), dtype=bool)]
     fitter = _Fitter(problem, weighted)
-    found = Parallel(n_jobs=n_jobs)(delayed(fitter)(*seeded[i], rows) for i in others for rows in wanted)
+    found = Parallel(n_jobs=n_jobs)(
+        delayed(fitter)(*seeded[i], rows, clocks[i]) for i in others for rows in wanted
+    )
     return fits | {i: found[j * len(wanted) :][: len(wanted)] for j, i in enumerate(others)}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Until when fits may begin, and whether they are told of.
+
+    Parameters
+    ----------
+    until : float
+        Seconds since the epoch, which other processes count alike.
+    verbose : bool
+        Whether each fit is printed with its seconds.
+    """
+
+    until: float
+    verbose: bool
+
+    @classmethod
+    def of(cls, seconds: float | None, verbose: bool) -> Clock:
+        """Return the clock that starts now."""
+        return cls(np.inf if seconds is None else time.time() + seconds, verbose)
+
+    @property
+    def endless(self) -> Clock:
+        """The clock that never stops."""
+        return replace(self, until=np.inf)
+
+    def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
+        """Return what ``fit`` returns; None where the time is over."""
+        if time.time() >= self.until:
+            return None
+        began = time.perf_counter()
+        found = fit()
+        if self.verbose:
+            print(f"{name}: fitted on {n_rows:,} rows in {time.perf_counter() - began:.2f} s", flush=True)
+        return found
 
 
 @dataclass(frozen=True)
@@ -244,7 +307,11 @@ class _Fitter:
     problem: Problem
     weighted: bool
 
-    def __call__(self, name: str, estimator: Any, rows: Mask) -> Fit:
+    def __call__(self, name: str, estimator: Any, rows: Mask, clock: Clock) -> Fit | None:
+        fit: Fit | None = clock.fitted(name, int(rows.sum()), lambda: self._fit(name, estimator, rows))
+        return fit
+
+    def _fit(self, name: str, estimator: Any, rows: Mask) -> Fit:
         problem, everything = self.problem, bool(rows.all())
         present, y = np.unique(problem.y[rows], return_inverse=True)
         if len(present) == 1:  # many classifiers refuse it
@@ -279,7 +346,7 @@ class _OneTable:
         self.problem, self.parts, self.seed = problem, parts, seed
         self.opened = OpenTable.of(problem.X)
 
-    def __call__(self, name: str, learner: Any) -> list[Fit]:
+    def __call__(self, name: str, learner: Any, clock: Clock) -> list[Fit | None]:
         problem, weight, kept = self.problem, self.problem.weight, None
         try:
             session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
@@ -288,11 +355,18 @@ class _OneTable:
         parts = self.parts
         if parts.held and parts.complementary and isinstance(session, Partitioned):
             session.leave_out(parts.fold)
-        models = [session.fit(weight, self.seed, rows) for rows in parts.fitted]
+        models = list[Any]()
+        for rows in parts.fitted:
+            models.append(clock.fitted(name, int(rows.sum()), partial(session.fit, weight, self.seed, rows)))
+            if models[-1] is None:
+                return [None]
         if parts.whole and isinstance(session, Averaging):
             kept = session.mean(models, weight, parts.fitted)
             kept = None if kept is None else kept.table_  # the probabilities that its answers are made of
-        kept = session.fit(weight, self.seed) if kept is None else kept
+        if kept is None:
+            kept = clock.fitted(name, len(weight), lambda: session.fit(weight, self.seed))
+        if kept is None:
+            return [None]
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
 
 
@@ -330,5 +404,5 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             )
         if weighted and not isinstance(estimator, FrozenEstimator) and weight_parameter(estimator) is None:
             raise ValueError(
-                f"sample_weight: {name!r} ({type(estimator).__name__}) does not take weights in fit"
+                f"sample_weight, class_weight: {name!r} ({type(estimator).__name__}) takes no weights in fit"
             )

@@ -13,6 +13,7 @@ from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
 from tailboost.combiners.ledger import chances_by_margin
 from tailboost.data import Rows
+from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
@@ -51,6 +52,10 @@ class Tempered:
     def predict_table(self, table: LogTable) -> Floats:
         """Return the shares of the classes, shape (n, K)."""
         return np.asarray(softmax(self.power * table[self.source], axis=1))
+
+    def as_part(self) -> RulePart:
+        """Return what it does as numbers."""
+        return RulePart(1.0, *log_weights(self.table_, self.source), power=self.power)
 
     def predict(self, X: Any) -> Ints:
         """Return the class numbers with the largest shares, shape (n,)."""

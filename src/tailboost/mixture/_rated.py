@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ from scipy.special import logsumexp
 
 from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
+from tailboost._warn import warn_user
+from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
-from tailboost.learners._table import TableReader
+from tailboost.learners.table import TableReader
 from tailboost.mixture._members import margins_of, ratio_of, source_name
 from tailboost.mixture._pool import Kinds, sources
+from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_limits, error, largest
 from tailboost.thresholds import (
     Belief,
@@ -27,6 +32,7 @@ from tailboost.thresholds import (
     Singles,
     Table,
     Tally,
+    below_noise,
     charges,
     decide,
     grow,
@@ -66,8 +72,8 @@ def name_of(objective: Any) -> str:
     return next((name for name, rate in NAMED.items() if rate == objective), str(objective))
 
 
-class InfeasibleLimitsError(ValueError):
-    """Limits that no mixture of decision rules keeps together on the rows of the choice."""
+# A number from a standard normal distribution is larger in 5 % of the draws.
+ONE_SIDED = 1.6448536269514722
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,10 @@ class Stated:
             numbers, columns = numbers[:, kept], tuple(every[j] for j in kept)
             values = tuple(names.values[j] for j in kept)
         if self.needs_costs and costs is None:
-            raise ValueError("cost() without a matrix is a mean of costs of the rows: give costs= to fit")
+            raise ValueError(
+                "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and costs_val= "
+                "with X_val"
+            )
         strata, stratum = Strata.of(
             rows.y,
             numbers,
@@ -190,6 +199,13 @@ class Stated:
     def check(self, strata: Strata) -> None:
         """Raise ValueError where something that is spoken of is not there."""
         Program.of_rates(strata, self.objective, self.limits)
+
+
+def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
+    """Warn of limits that so few rows cannot show to be kept, whatever is chosen."""
+    for limit in limits:
+        if (why := below_noise(limit, strata)) is not None:
+            warn_user(why, LimitBelowNoiseWarning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +245,15 @@ class Priced:
             return np.zeros(table.n_rows, dtype=bool)
         passed: Mask = decide(self._charged(table)) == K
         return passed
+
+    def as_part(self) -> RulePart:
+        """Return what it does as numbers."""
+        K, belief = self.belief.n_classes, self.belief
+        by_group = self.rule.prices.reshape(K, len(belief.combinations), -1).transpose(1, 0, 2)
+        if self.rule.is_constant:
+            return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=belief.infers)
+        weights, offsets = log_weights(self.table_, self.score)
+        return RulePart(1.0, weights, offsets, by_group.tolist(), inferred=belief.infers)
 
     @property
     def defers(self) -> bool:
@@ -447,7 +472,7 @@ class Rated:
         """
         program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
         pseudo_rows = DOUBT * shrinkage
-        _, growth = grow(self.pool, program, range(len(self.scores)), pseudo_rows, mean_budget)
+        expected, growth = grow(self.pool, program, range(len(self.scores)), pseudo_rows, mean_budget)
         reading = self.table.reading(pseudo_rows)
         if not growth.feasible:
             raise InfeasibleLimitsError(self._contradiction(growth))
@@ -455,9 +480,11 @@ class Rated:
         sharing = sharing and (program.objective.worst or bool(growth.program.limits))
         choose = shared if sharing else single
         choice = choose(self.pool, growth, reading)
-        tallies = [self.pool.tallies[i].counted for i in choice.numbers]
+        tally = mixed(choice.weights, [self.pool.tallies[i].counted for i in choice.numbers])
         elsewhere = self._elsewhere(growth.program, sharing, reading)
-        return Outcome(growth.program, choice, mixed(choice.weights, tallies), elsewhere)
+        # What is expected is smooth in the bounds, what is counted a staircase.
+        worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
+        return Outcome(growth.program, choice, tally, *elsewhere, worth)
 
     def thresholds(self, stated: Stated, kinds: Kinds) -> list[Priced]:
         """Return members for the largest rate of a family, at several prices of the mean error.
@@ -511,23 +538,32 @@ class Rated:
             "What was fitted is kept: reweight(limits=...) goes on from here"
         )
 
-    def _elsewhere(self, program: Program, sharing: bool, reading: Reading) -> Floats | None:
-        """Return the tally of choices on one half of the rows, each counted on the other half."""
-        if self.table.half is None:
-            return None
-        total, n_strata = None, len(self.table.strata.mass)
+    def _elsewhere(
+        self, program: Program, sharing: bool, reading: Reading
+    ) -> tuple[Floats | None, Passing | None]:
+        """Return the tally of choices on one half of the rows, each counted on the other half.
+
+        And what they would have answered there to rows that they pass on.
+        """
+        table = self.table
+        if table.half is None:
+            return None, None
+        total, n_strata, passing = None, len(table.strata.mass), []
         for own in (0, 1):
             mass = self.pool.tallies[0].halves[own][:n_strata].sum(axis=1)
             if mass.sum() <= 0:
-                return None
-            part = replace(self.table.strata, mass=mass / mass.sum())
+                return None, None
+            part = replace(table.strata, mass=mass / mass.sum())
             tallies = [_half(tally, own, mass) for tally in self.pool.tallies]
-            pool = Pool(replace(self.table, strata=part), self.pool.members, tallies)
+            pool = Pool(replace(table, strata=part), self.pool.members, tallies)
             growth = restricted(pool, program.over(part), reading)
             found = shared(pool, growth, reading) if sharing else single(pool, growth, reading, repair=False)
             there = mixed(found.weights, [self.pool.tallies[i].halves[1 - own] for i in found.numbers])
             total = there if total is None else total + there
-        return total
+            if table.strata.defers:
+                members = [self.pool.members[i] for i in found.numbers]
+                passing.append(Passing.of(table, members, found.weights, table.half == 1 - own))
+        return total, sum(passing[1:], passing[0]) if passing else None
 
     def member(self, number: int) -> Priced:
         """Return a member of the pool as a member of a mixture."""
@@ -562,6 +598,59 @@ def _best(every: list[Source], table: LogTable, rows: Rows) -> list[Source]:
     return sorted(every, key=loss)
 
 
+@dataclass(frozen=True)
+class Passing:
+    """What rows that are passed on would have been answered, on rows that had no part in the choice.
+
+    Parameters
+    ----------
+    passed, wrong : float
+        Weight of the rows passed on, and of those among them to which the label would have been wrong.
+    answered, missed : float
+        Weight of the others, and of those answered wrongly.
+    squares : float
+        Sum of the squared weights of the rows passed on.
+    """
+
+    passed: float
+    wrong: float
+    answered: float
+    missed: float
+    squares: float
+
+    @classmethod
+    def of(cls, table: Table, members: Sequence[Member], weights: Floats, rows: Mask) -> Passing:
+        """Return it for some members with shares on some rows of a table."""
+        total, y = np.zeros(5), table.strata.y[table.stratum]
+        for weight, member in zip(weights, members, strict=True):
+            passed = (table.answers(member) == table.strata.n_classes) & rows
+            wrong = table.labels(member) != y
+            share = weight * table.share
+            each = (
+                share[passed],
+                share[passed & wrong],
+                share[rows & ~passed],
+                share[rows & ~passed & wrong],
+            )
+            total += [*(part.sum() for part in each), (table.share[passed] ** 2).sum() * weight]
+        return cls(*total.tolist())
+
+    def __add__(self, other: Passing) -> Passing:
+        return Passing(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The error that the rows passed on would have, and that among the answered."""
+        return self.wrong / max(self.passed, 1e-300), self.missed / max(self.answered, 1e-300)
+
+    @property
+    def gains(self) -> bool:
+        """Whether the first is larger than the second by more than chance: one side of 95 %."""
+        error, others = self.errors
+        noise = np.sqrt(max(others * (1.0 - others), 0.0) * self.squares) / max(self.passed, 1e-300)
+        return bool(self.passed == 0 or self.answered == 0 or error - others > ONE_SIDED * noise)
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What was chosen, and what it does.
@@ -576,15 +665,21 @@ class Outcome:
         What they do, counted on the rows of the choice.
     elsewhere : ndarray of shape (W, A), optional
         What choices on one half do on the other.
+    passing : Passing, optional
+        What these would have answered to the rows they pass on.
+    worth : tuple of ndarray, optional
+        What each limit is worth, by unit, see `Program.worth`.
     """
 
     program: Program
     choice: Choice
     tally: Floats
     elsewhere: Floats | None
+    passing: Passing | None = None
+    worth: tuple[Floats, ...] | None = None
 
 
-def costs_of(costs: Any, n: int, K: int, used: Ints | None) -> Floats | None:
+def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:
     """Return costs of answers as checked numbers, of the rows that are used.
 
     Raises
@@ -597,12 +692,12 @@ def costs_of(costs: Any, n: int, K: int, used: Ints | None) -> Floats | None:
     try:
         found = np.asarray(costs, dtype=np.float64)
     except (TypeError, ValueError) as failure:
-        raise ValueError(f"costs must be numbers: {failure}") from None
+        raise ValueError(f"{name} must be numbers: {failure}") from None
     if found.shape != (n, K):
         raise ValueError(
-            f"costs must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
+            f"{name} must have the shape {(n, K)}, the cost of each answer in each row, got {found.shape}"
         )
     found = found if used is None else found[used]
     if not np.isfinite(found).all():
-        raise ValueError("costs must be finite numbers")
+        raise ValueError(f"{name} must be finite numbers")
     return found

@@ -18,8 +18,8 @@ from tailboost._checks import n_rows_of, numbered, refuse_missing
 from tailboost._probe import probe_rows
 from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
-from tailboost.classifiers._docs import documented
-from tailboost.classifiers._input import (
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import (
     ValidationRows,
     check_group_arguments,
     check_validation,
@@ -27,18 +27,18 @@ from tailboost.classifiers._input import (
     judged_rows,
     read_problem,
 )
-from tailboost.classifiers._known_rows import holds_fitted, noting_seen
-from tailboost.classifiers._parameters import naming_near
+from tailboost.classifiers.parameters import naming_near
 from tailboost.data import Problem, Rows, take
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners._forest import TableForest
+from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.mixture._aim import OBJECTIVES, check_parameters
 from tailboost.mixture._choice import ProbabilityMixture
-from tailboost.mixture._fitting import MOST_PARTS, check_estimators, fit_models
-from tailboost.mixture._rated import costs_of
+from tailboost.mixture._fitting import MOST_PARTS, Clock, check_estimators, fit_models
+from tailboost.mixture._rated import costs_of, warn_of_noise
 from tailboost.mixture._tables import Models, check_named
 from tailboost.rates import Largest, Limit, Rate
+from tailboost.statements.known_rows import holds_fitted, noting_seen
 from tailboost.targets import restored, storable
 from tailboost.validation import N_FOLDS
 
@@ -64,8 +64,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Named classifiers with ``predict_proba``, as in ``VotingClassifier``, or names of learners, as
         ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must then be rows that it
-        has not seen. None takes boosted trees (`HistBoostClassifier`) and extremely randomised trees, which
-        read one table of numbers and categories.
+        has not seen. None takes boosted trees (`HistBoostClassifier`) and a forest, half of it extremely
+        randomised trees, half trees of a random forest, which read one table of numbers and categories.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
         What is made small: the largest error of a class, a group, a (class, group) cell, the mean loss of the
         worst share ``alpha`` of the rows, the mean error; or any rate of `tailboost.rates`, or the largest
@@ -82,7 +82,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         does the one that is least beyond it. A dict names units, None stands for the rest.
     mean_budget : float in [0, 1], optional
         The mean error may be at most that of the best member plus this, on the rows λ is chosen on; or that
-        of a member whose difference from the best is within one standard error: what is tied is free.
+        of a member whose difference from the best is within one standard error: what is tied is free. Where
+        rows may be passed on, the best is the least mean error of rules that pass on as many.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         Rows on which λ is chosen. An int is that many folds: out-of-fold probabilities of all rows; a float
         is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row
@@ -116,10 +117,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Whether answers may depend on the group, for "worst_group" and "worst_cell" over one column of groups:
         each group then has prices of its own, and `predict` takes ``groups``. Where the group may not
         count in a decision, by law or otherwise, leave it False.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn, times ``sample_weight``: in the fits of the models, so in
+        `predict_proba`, and in what a mean is over, as of ``mean_budget``. The error of a class is the same.
+    max_time : float, optional
+        Seconds after which no further estimator is begun, and one that is not fitted for all folds is left
+        out, with a warning; the first is always fitted. The choice on their probabilities comes after.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
         Seeds the folds and the estimators that have no seed of their own.
+    verbose : int, default=0
+        Above 0 each fit and its seconds are printed.
 
     Attributes
     ----------
@@ -159,6 +168,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     Warns
     -----
+    FitInterruptedWarning
+        Names the estimators that ``max_time`` left out.
     BoundNotMetWarning
         Names the units whose error of `predict` is above ``max_error``, on the rows of the choice or by the
         estimate, and by how much.
@@ -218,8 +229,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "include_constants": ["boolean"],
         "randomized": ["boolean", StrOptions({"auto"})],
         "by_group": ["boolean"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     @naming_near
@@ -240,8 +254,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         include_constants: bool = True,
         randomized: bool | str = "auto",
         by_group: bool = False,
+        class_weight: Any = None,
+        max_time: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.estimators = _pairs(estimators)
         self.objective = objective
@@ -257,8 +274,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.include_constants = include_constants
         self.randomized = randomized
         self.by_group = by_group
+        self.class_weight = class_weight
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     # -- parameters ----------------------------------------------------------------------------------
 
@@ -359,14 +379,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ValueError, TypeError
             If an argument is not as described, or an estimator cannot take part; nothing is fitted then.
         """
+        clock = Clock.of(self.max_time, bool(self.verbose))
         X, y = unpack(X, y)
         check_parameters(self, groups)
         estimators = self._chosen_estimators()
         self._check_names(estimators)
-        check_estimators(estimators, sample_weight is not None)
+        weighted = sample_weight is not None or self.class_weight is not None
+        check_estimators(estimators, weighted)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        problem = read_problem(self, self, X, y, sample_weight, groups, None)
+        problem = read_problem(self, self, X, y, sample_weight, groups, self.class_weight)
         if split_by is not None:
             problem.split_by = numbered(split_by, "split_by", problem.n_given)[problem.used]
             if (problem.split_by == problem.split_by[0]).all():
@@ -387,27 +409,31 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 rows_val = noting_seen(problem.sketch, X_val, rows_val)
             problem.validation = X_val, rows_val
         stated, names = self._stated, getattr(self, "_group_names", None)
-        costs = costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        judged_on, costs = problem.rows, costs_of(costs, problem.n_given, len(self.classes_), problem.used)
+        if problem.validation is not None:
+            judged_on = problem.validation[1]
+            given = judged_on.given
+            n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
+            costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
         if stated is not None:  # what is not there is found before anything is fitted
             names = None if groups is None else names
-            told = self.by_group
-            stated.check(stated.strata(problem.rows, self.classes_, names, costs, told=told)[0])
+            strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
+            stated.check(strata)
+            warn_of_noise(stated.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         judged, self.validation_ = fit_models(
             estimators,
             problem,
             self.classes_,
             cv=N_FOLDS if self.cv is None else self.cv,
-            weighted=sample_weight is not None,
+            weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
+            clock=clock,
         )
         judged = self._learned(judged)
         if problem.validation is not None:
-            given = judged.rows.given
-            used = None if given is None else given.index
-            known = costs_of(costs_val, n_rows_of(X_val), len(self.classes_), used)
-            features = problem.validation[0]
+            features, known = problem.validation[0], costs
         else:
             places = _places(problem, judged.rows)
             known = None if costs is None else costs[places]
@@ -416,7 +442,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             self._settle(judged, X=features)
         else:
             self._settle_by_rates(stated, judged, features, known)
-        self._warn()
+        self._warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # by them a model file is checked
         # By these rows that were fitted on, or that λ was chosen on, are known: frozen models are not fitted.
         fitted_on = Sketch.of(np.empty(0, dtype=np.uint64)) if frozen else problem.sketch
@@ -550,7 +576,7 @@ def default_estimators() -> list[tuple[str, Any]]:
     return [
         (
             "boosted",
-            HistBoostClassifier(n_estimators=100, max_depth=4, learning_rate=0.1, vector_leaves=False),
+            HistBoostClassifier(n_estimators=100, max_depth=6, learning_rate=0.1, vector_leaves=False),
         ),
-        ("forest", TableForest(n_trees=120, leaf_rows=2.0, max_features=0.5)),
+        ("forest", TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)),
     ]

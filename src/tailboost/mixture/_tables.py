@@ -9,12 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost._checks import check_probabilities
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Ints
-from tailboost.classifiers._warn import warn_user
+from tailboost._warn import warn_user
 from tailboost.combiners.ensemble import wrong_answers
 from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
@@ -42,6 +43,10 @@ class Averaging(Protocol):
     @property
     def weights(self) -> Floats:
         """Their weights."""
+
+    @property
+    def offset(self) -> Floats:
+        """What is added for each class."""
 
     @property
     def asked(self) -> Ints:
@@ -218,6 +223,8 @@ class Models:
         Class number of each column of a model's probabilities.
     averages : tuple of Averaging
         Those of several models that were learned.
+    pooled : Averaging, optional
+        The average of all that estimates P(y | x); even weights, without one.
     """
 
     names: list[str]
@@ -225,6 +232,20 @@ class Models:
     fitted: list[Any]
     columns: list[Ints]
     averages: tuple[Averaging, ...] = ()
+    pooled: Averaging | None = None
+
+    @property
+    def pooled_models(self) -> list[int]:
+        """Numbers of the models that `pool` asks."""
+        return list(range(len(self.names))) if self.pooled is None else self.pooled.asked.tolist()
+
+    def pool(self, table: LogTable) -> Floats:
+        """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
+        logs = [table[(i,)] for i in self.pooled_models]
+        if self.pooled is not None:
+            return np.exp(self.pooled.of(logs))
+        mean: Floats = sum(logs[1:], start=logs[0]) / len(logs)
+        return softmax(mean, axis=1)
 
     def transform(self, X: Any) -> LogTable:
         """Return the log-probabilities of the rows of a table; a model is asked when they are needed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,12 +13,13 @@ from sklearn.metrics import zero_one_loss
 
 from tailboost import metrics
 from tailboost._checks import check_number
+from tailboost._steps import label_shares
 from tailboost._units import unit_name
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.plotting._docs import described
 from tailboost.plotting._style import BLUE, STYLES, VERMILLION, Display, styled, text_colour
 
-Response = Literal["predict", "predict_proba"]
+Response = Literal["predict", "predict_shares"]
 
 _MAX_LABELLED = 30
 # Marks what displays of this kind drew on shared axes.
@@ -265,9 +267,11 @@ def _rgba(colour: str) -> Any:
 
 def _response_of(estimator: Any, name: Response) -> Callable[[Any], Any]:
     """Return the method of an estimator that answers rows, or raise ValueError where it is none."""
-    if name not in ("predict", "predict_proba"):
-        raise ValueError(f"response_method must be 'predict' or 'predict_proba', got {name!r}")
-    method: Callable[[Any], Any] = getattr(estimator, name)
+    if name == "predict_shares":
+        return partial(label_shares, estimator)
+    if name != "predict":
+        raise ValueError(f"response_method must be 'predict' or 'predict_shares', got {name!r}")
+    method: Callable[[Any], Any] = estimator.predict
     return method
 
 

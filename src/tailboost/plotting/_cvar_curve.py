@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import zero_one_loss
 
 from tailboost import metrics
+from tailboost._steps import label_shares
 from tailboost.plotting._docs import described
 from tailboost.plotting._style import Display, next_style, reference_line, styled
 
@@ -100,12 +101,12 @@ class CVaRCurveDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of a fitted classifier's ``predict_proba``.
+        """Draw the curve of a fitted classifier's ``predict_shares``, or of another's ``predict_proba``.
 
         Parameters
         ----------
         estimator : fitted classifier
-            With ``predict_proba`` and ``classes_``.
+            With ``predict_shares`` or ``predict_proba``, and ``classes_``.
         {{X}}
         y : array-like of shape (n,)
             Their labels; a class may be missing.
@@ -123,7 +124,7 @@ class CVaRCurveDisplay(Display):
         """
         return cls.from_predictions(
             y,
-            estimator.predict_proba(X),
+            label_shares(estimator, X),
             alphas=alphas,
             sample_weight=sample_weight,
             labels=estimator.classes_,

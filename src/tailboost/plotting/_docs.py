@@ -20,7 +20,7 @@ groups : array-like of shape (n,), default=None
 sample_weight : array-like of shape (n,), default=None
     Weights of the rows.
 
-response_method : {"predict", "predict_proba"}, default="predict"
+response_method : {"predict", "predict_shares"}, default="predict"
     Judge the deterministic ``predict``, or the randomised rule by its expected error.
 
 name : str, default=None

@@ -21,10 +21,12 @@ from tailboost.rates._make import (
 )
 from tailboost.rates._measure import Answered as Answered
 from tailboost.rates._measure import measure
+from tailboost.rates._objective import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates._objective import Largest, Spread
 from tailboost.rates._objective import Objective as Objective
 from tailboost.rates._objective import checked_limits as checked_limits
 from tailboost.rates._rate import GAP as GAP
+from tailboost.rates._rate import RATIO as RATIO
 from tailboost.rates._rate import ROUNDING as ROUNDING
 from tailboost.rates._rate import Limit, Rate, Sample
 from tailboost.rates._rate import Row as Row

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tailboost._checks import check_length, check_weights, columns_by_name, label_column, positions
+from tailboost._checks import (
+    check_length,
+    check_same_kind,
+    check_weights,
+    columns_by_name,
+    label_column,
+    positions,
+)
 from tailboost._typing import Floats, Ints
 from tailboost.rates._rate import Rate, Sample
 from tailboost.rates.strata import Strata
@@ -21,8 +29,10 @@ class Answered:
     ----------
     strata : Strata
         What the numbers mean.
-    stratum, actions : ndarray of int, shape (n,)
-        The stratum and the answer of each row.
+    stratum : ndarray of int, shape (n,)
+        The stratum of each row.
+    actions : ndarray of int, shape (n,), or of float, shape (n, A)
+        The answer to each row, or the share of each action where a rule draws.
     share : ndarray of shape (n,)
         Weights; they sum to 1.
     costs : ndarray of shape (n, A), optional
@@ -31,7 +41,7 @@ class Answered:
 
     strata: Strata
     stratum: Ints
-    actions: Ints
+    actions: Any
     share: Floats
     costs: Floats | None = None
 
@@ -46,16 +56,23 @@ class Answered:
         costs: Any = None,
         sample_weight: Any = None,
         labels: Any = None,
+        known: Mapping[Any, Sequence[Any]] | None = None,
     ) -> Answered:
-        """Return rows of positive weight, checked; parameters as in `measure`."""
-        truth, said = label_column(y_true, "y_true"), label_column(answers, "answers")
-        n = len(truth)
-        check_length(said, "answers", n, "y_true")
+        """Return rows of positive weight, checked; parameters as in `measure`.
+
+        Answers may be shares of the labels, shape (n, K). Groups that there are, also without rows, are
+        ``known`` by column.
+        """
+        truth = label_column(y_true, "y_true")
+        n, draws = len(truth), getattr(answers, "ndim", 1) == 2
+        said = truth if draws else label_column(answers, "answers")
+        check_length(answers, "answers", n, "y_true")
         both = np.concatenate([truth, said])
         classes = np.unique(both) if labels is None else label_column(labels, "labels")
         weight = check_weights(sample_weight, n)
         used = weight > 0
-        y, actions = positions(truth, classes, "y_true"), positions(said, classes, "answers")
+        y = positions(truth, classes, "y_true")
+        actions = np.asarray(answers) if draws else positions(said, classes, "answers")
         numbers: Ints | None = None
         columns: tuple[Any, ...] = ()
         values: tuple[Any, ...] = ()
@@ -66,7 +83,8 @@ class Answered:
             }
             for column in table.values():
                 check_length(column, "groups", n, "y_true")
-            columns, values = tuple(table), tuple(np.unique(column[used]) for column in table.values())
+            columns = tuple(table)
+            values = tuple(_values(of[used], (known or {}).get(name)) for name, of in table.items())
             numbers = np.column_stack(
                 [
                     positions(column[used], of, "groups")
@@ -75,6 +93,8 @@ class Answered:
             )
         if deferred is not None:
             check_length(deferred, "deferred", n, "y_true")
+            if draws:
+                raise ValueError("deferred: a rule that draws has shares of passing on, not rows")
             actions = np.where(np.asarray(deferred, dtype=bool), len(classes), actions)
         each = None
         if costs is not None:
@@ -89,8 +109,15 @@ class Answered:
         return cls(strata, stratum, actions[used], share, each)
 
     @property
+    def draws(self) -> bool:
+        """Whether actions are shares."""
+        return bool(self.actions.ndim == 2)
+
+    @property
     def tally(self) -> Floats:
         """The weight of each stratum that gets each action, and what it costs there, shape (W, A)."""
+        if self.draws:
+            return self._drawn()
         n_strata, A = len(self.strata.mass), self.strata.n_actions
         cell = self.stratum * A + self.actions
         tally: Floats = np.bincount(cell, self.share, n_strata * A).astype(np.float64).reshape(n_strata, A)
@@ -99,9 +126,28 @@ class Answered:
         met = self.share * self.costs[np.arange(len(self.actions)), self.actions]
         return np.concatenate([tally, np.bincount(cell, met, n_strata * A).reshape(n_strata, A)])
 
+    def _drawn(self) -> Floats:
+        n_strata = len(self.strata.mass)
+        parts = [self.share[:, None] * self.actions]
+        parts += [] if self.costs is None else [parts[0] * self.costs]
+        columns = [
+            np.column_stack([np.bincount(self.stratum, column, n_strata) for column in part.T])
+            for part in parts
+        ]
+        return np.concatenate(columns)
+
     def samples(self, rate: Rate) -> list[Sample]:
         """Return the rows that each rate is a mean over, with what each contributes."""
         return rate.samples(self.strata, self.stratum, self.actions, self.costs)
+
+
+def _values(column: Any, known: Sequence[Any] | None) -> Any:
+    """Return the groups that there are: those of rows, and those that are known."""
+    if not known:
+        return np.unique(column)
+    listed = label_column(known, "groups of the fit")
+    check_same_kind(column, "groups", listed, "groups of the fit")
+    return np.unique(np.concatenate([column, listed]))
 
 
 def measure(

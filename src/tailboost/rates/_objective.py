@@ -11,6 +11,11 @@ import numpy as np
 from tailboost._typing import Floats
 from tailboost.rates._rate import GAP, RATIO, Limit, Rate
 
+
+class InfeasibleLimitsError(ValueError):
+    """Limits that no mixture of decision rules keeps together on the rows of the choice."""
+
+
 # More than any cost.
 ALL_COSTS = 1e12
 
@@ -44,7 +49,9 @@ class Spread:
     @property
     def most(self) -> float:
         """A limit that every rule keeps."""
-        return ALL_COSTS if self.form == GAP else 0.0
+        if self.form == RATIO:
+            return 0.0
+        return ALL_COSTS if self.rate.kind == "cost" else 1.0
 
     def within(self, level: float) -> Limit:
         """Return the limit at a level."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -156,7 +156,7 @@ class Rate:
         return Terms(names, top, bottom, fixed, self.is_ratio)
 
     def samples(
-        self, strata: Strata, stratum: Ints, actions: Ints, costs: Floats | None = None
+        self, strata: Strata, stratum: Ints, actions: Any, costs: Floats | None = None
     ) -> list[Sample]:
         """Return the rows that each rate is a mean over, with what each contributes.
 
@@ -164,8 +164,10 @@ class Rate:
         ----------
         strata : Strata
             What the numbers mean.
-        stratum, actions : ndarray of int, shape (n,)
-            The stratum and the answer of each row.
+        stratum : ndarray of int, shape (n,)
+            The stratum of each row.
+        actions : ndarray of int, shape (n,), or of float, shape (n, A)
+            The answer to each row, or the share of each action where a rule draws.
         costs : ndarray of shape (n, A), optional
             What each action costs in each row.
 
@@ -176,15 +178,22 @@ class Rate:
             ``high``; that is all a certificate of a bounded mean has to know.
         """
         names, inside = strata.units(self.by)
-        counted, among = self.tables(strata)
-        y = strata.y[stratum]
-        values, there = counted[y, actions], among[y, actions] > 0
+        counted, among = (table[strata.y[stratum]] for table in self.tables(strata))
         low, high = self.range(strata)
         if self.needs_costs:
             assert costs is not None
-            values = costs[np.arange(len(actions)), actions]
-        rows = [np.flatnonzero(there & unit[stratum]) for unit in inside]
-        return [Sample(name, row, values[row], low, high) for name, row in zip(names, rows, strict=True)]
+            counted = costs
+        if actions.ndim == 1:
+            each = np.arange(len(actions)), actions
+            values, share = counted[each], among[each]
+        else:
+            values, share = ((table * actions).sum(axis=1) for table in (counted, among))
+        part = self.is_ratio and actions.ndim == 2
+        found = []
+        for name, unit in zip(names, inside, strict=True):
+            rows = np.flatnonzero((share > 0) & unit[stratum])
+            found.append(Sample(name, rows, values[rows], low, high, share[rows] if part else None))
+        return found
 
     # -- words ---------------------------------------------------------------------------------------
 
@@ -278,6 +287,8 @@ class Sample:
         What each contributes.
     low, high : float
         Between which values lie, whatever is answered.
+    among : ndarray, optional
+        Of a ratio of a rule that draws: with which share each row is among those it is about.
     """
 
     name: Any
@@ -285,6 +296,20 @@ class Sample:
     values: Floats
     low: float
     high: float
+    among: Floats | None = None
+
+    @property
+    def mean(self) -> float:
+        """The rate of these rows, which count one each; NaN without rows."""
+        if not len(self.rows):
+            return float("nan")
+        return float(self.values.sum() / (len(self.rows) if self.among is None else self.among.sum()))
+
+    @property
+    def mirrored(self) -> Sample:
+        """The same of what is not counted: each value is ``low + high`` less itself."""
+        whole = 1.0 if self.among is None else self.among
+        return replace(self, values=(self.low + self.high) * whole - self.values)
 
 
 @dataclass(frozen=True)
@@ -410,6 +435,22 @@ class Limit:
             return None
         return bool((value - bound if self.from_above else bound - value) <= ROUNDING)
 
+    def tightened(self, widths: Mapping[Any, float]) -> Limit:
+        """Return the limit with bounds that are tighter by a number for each unit, or for what it compares.
+
+        Parameters
+        ----------
+        widths : dict
+            By how much, by unit; of a gap or ratio by its form.
+        """
+        sign = -1.0 if self.from_above else 1.0
+        if self.compares:
+            moved = self.bound + sign * np.nan_to_num(widths[self.form])
+            return replace(self, bound=float(max(0.0, moved) if self.form == GAP else min(1.0, moved)))
+        bounds = self.bounds(list(widths)) + sign * np.nan_to_num(list(widths.values()))
+        pairs = zip(widths, bounds.tolist(), strict=True)
+        return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
+
     def excess(self, names: list[Any], values: Floats) -> float:
         """Return by how much rates break the limit, 0 where they keep it; undefined rates break nothing."""
         known = values[~np.isnan(values)]
@@ -455,9 +496,13 @@ class Limit:
 def _number(rate: Rate, bound: Any) -> float:
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
         raise TypeError(f"{rate!r}: a bound must be a number or a dict of numbers by unit, got {bound!r}")
-    if not np.isfinite(float(bound)):
+    value = float(bound)
+    if not np.isfinite(value):
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
-    return float(bound)
+    if rate.kind != "cost" and not 0.0 <= value <= 1.0:
+        percent = f"; write {value / 100:g} for {value:g} %" if 1.0 < value <= 100.0 else ""
+        raise ValueError(f"{rate!r}: a share lies between 0 and 1, got {value:g}{percent}")
+    return value
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from tailboost.report import charts
 from tailboost.report.html import page
 
 if TYPE_CHECKING:
-    from tailboost.watch import Watch
+    from tailboost.statements.watch import Watch
 
 __all__ = ["render_watch"]
 

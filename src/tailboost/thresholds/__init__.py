@@ -3,8 +3,9 @@
 from tailboost.thresholds._belief import Belief, Calibration, GroupModel
 from tailboost.thresholds._choice import SLIGHT, Choice, shared, single
 from tailboost.thresholds._games import join_by_group, play
-from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable
-from tailboost.thresholds._pool import Growth, Pool, grow, restricted
+from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable, below_noise
+from tailboost.thresholds._members import Pool
+from tailboost.thresholds._pool import Growth, grow, restricted
 from tailboost.thresholds._program import Master, Program, mixed
 from tailboost.thresholds._tally import Member, Reading, Singles, Table, Tally, charges, decide
 
@@ -26,6 +27,7 @@ __all__ = [
     "Singles",
     "Table",
     "Tally",
+    "below_noise",
     "charges",
     "decide",
     "grow",

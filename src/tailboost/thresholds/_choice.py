@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailboost._typing import Floats, Ints
-from tailboost.thresholds._pool import Growth, Pool
+from tailboost.thresholds._members import Pool
+from tailboost.thresholds._pool import Growth
 from tailboost.thresholds._program import Program, mixed
 from tailboost.thresholds._tally import Member, Reading, Table, charges, contrasts, decide
 

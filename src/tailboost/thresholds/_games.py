@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tailboost._typing import Floats, Ints
 from tailboost.rates import error
+from tailboost.thresholds._members import Pool
 from tailboost.thresholds._program import Program
 from tailboost.thresholds._tally import Member
-
-if TYPE_CHECKING:
-    from tailboost.thresholds._pool import Pool
 
 # Rate of the player.
 RATE = 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -50,6 +50,10 @@ class RateLine:
         Whether the estimate keeps it.
     sense : {"≤", "≥", ""}
         On which side of the number the rate has to be.
+    price : float
+        By how much the objective falls for each 1 by which the bound is loosened, as the models'
+        probabilities expect it; NaN where that is not known. Of a limit on rows passed on: the price of a
+        person's look at which no limit is needed.
     """
 
     rate: str
@@ -64,6 +68,7 @@ class RateLine:
     met: bool | None
     likely: bool | None = None
     sense: str = ""
+    price: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,14 @@ class RateTable:
     words: str
 
     @classmethod
-    def of(cls, program: Program, tally: Floats, elsewhere: Floats | None, words: str) -> RateTable:
+    def of(
+        cls,
+        program: Program,
+        tally: Floats,
+        elsewhere: Floats | None,
+        words: str,
+        worth: Sequence[Floats] | None = None,
+    ) -> RateTable:
         """Return the table of a choice.
 
         Parameters
@@ -95,13 +107,14 @@ class RateTable:
             What choices on one half do on the other.
         words : str
             What rows these are.
+        worth : sequence of ndarray, optional
+            What each limit is worth, by unit, see `Program.worth`.
         """
-        stated = [(program.objective.rate, None), *((limit.rate, limit) for limit in program.limits)]
-        lines = [
-            line
-            for rate, limit in stated
-            for line in rate_lines(rate, limit, program.strata, tally, elsewhere)
-        ]
+        strata = program.strata
+        lines = rate_lines(program.objective.rate, None, strata, tally, elsewhere)
+        for number, limit in enumerate(program.limits):
+            prices = None if worth is None else worth[number]
+            lines += rate_lines(limit.rate, limit, strata, tally, elsewhere, prices)
         return cls(tuple(lines), words)
 
     @classmethod
@@ -158,6 +171,7 @@ class RateTable:
         """Return a heading and the lines as text, the estimate first."""
         there = any(not np.isnan(line.estimate) for line in self.lines)
         limited = any(line.limit for line in self.lines)
+        priced = any(line.price > 0 for line in self.lines)
         head = ["rate", "unit", "on these rows", "95 % interval"]
         if there:
             head = ["rate", "unit", "estimate", "95 % interval", "on these rows"]
@@ -170,8 +184,10 @@ class RateTable:
             if limited:
                 bound = "" if np.isnan(line.bound) else f"{line.sense} {line.bound:g}"
                 row += [bound, {True: "yes", False: "NO", None: ""}[line.met]]
+            if priced:
+                row.append("" if np.isnan(line.price) else f"{line.price:.3g}")
             rows.append(row)
-        return head + (["limit", "kept"] if limited else []), rows
+        return head + ["limit", "kept"] * limited + ["price"] * priced, rows
 
     def __str__(self) -> str:
         head, rows = self.cells()
@@ -189,9 +205,17 @@ def _named(lines: Iterable[RateLine]) -> str:
 
 
 def rate_lines(
-    rate: Rate, limit: Limit | None, strata: Strata, tally: Floats, elsewhere: Floats | None
+    rate: Rate,
+    limit: Limit | None,
+    strata: Strata,
+    tally: Floats,
+    elsewhere: Floats | None,
+    prices: Floats | None = None,
 ) -> list[RateLine]:
-    """Return a line for each unit of a rate, and one for the gap or ratio that a limit is about."""
+    """Return a line for each unit of a rate, and one for the gap or ratio that a limit is about.
+
+    ``prices`` are what the limit is worth: one number for each unit, or one for a gap or ratio.
+    """
     terms = rate.terms(strata)
     values = terms.values(tally)
     estimates = np.full(len(values), np.nan) if elsewhere is None else terms.values(elsewhere)
@@ -209,14 +233,71 @@ def rate_lines(
         interval = max(0.0, middle - half), min(ceiling, middle + half)
         numbers = np.vstack([numbers, [own, elsewhere_said, *interval, np.nan, limit.bound]])
     names = [*terms.names, *([limit.form] if limit is not None and limit.compares else [])]
+    paid = np.full(len(names), np.nan)
+    if prices is not None:
+        paid[-len(prices) :] = prices
     lines = []
-    for name, (value, estimate, least, most, n, bound) in zip(names, numbers.tolist(), strict=True):
+    numbers = np.column_stack([numbers, paid])
+    for name, (value, estimate, least, most, n, bound, price) in zip(names, numbers.tolist(), strict=True):
         met, likely = (None if limit is None else limit.keeps(x, bound) for x in (value, estimate))
         said = "" if limit is None else str(limit)
         sense = "" if limit is None else "≤" if limit.from_above else "≥"
         found = (value, estimate, least, most, n)
-        lines.append(RateLine(str(rate), name, *found, said, bound, met, likely, sense))
+        lines.append(RateLine(str(rate), name, *found, said, bound, met, likely, sense, price))
     return lines
+
+
+# A gap or ratio is called below its noise where it is so even if rates were as little noisy as these.
+CALM_GAP, CALM_RATIO = 0.1, 0.5
+
+
+def below_noise(limit: Limit, strata: Strata) -> str | None:
+    """Say why so few rows as there are cannot show that a limit is kept; None where they may.
+
+    That is before anything is answered: one unit, or the smallest two of a gap or ratio, are taken for as
+    easy to measure as they may be.
+    """
+    if limit.rate.is_ratio or limit.rate.kind == "cost":  # their rows depend on the answers, or their range
+        return None
+    terms, tally = limit.terms(strata), np.zeros((len(strata.mass), strata.n_actions))
+    tally[:, 0] = strata.mass
+    sizes = _sizes(terms, strata, tally if strata.mean_costs is None else np.concatenate([tally, 0 * tally]))
+    there = np.flatnonzero(sizes > 0)
+    order = there[np.argsort(sizes[there], kind="stable")]
+    absent = [unit_name(terms.names[i]) for i in np.flatnonzero(sizes <= 0)]
+    if limit.compares:
+        if len(order) < 2:
+            more = f"; {', '.join(absent[:FEW])} has no rows" if absent else ""
+            return f"{limit}: there is one unit with rows, so that nothing is compared{more}"
+        small, other = order[0], order[1]
+        spread = SPREAD * np.sqrt(1 / sizes[small] + 1 / sizes[other])
+        if limit.form == "gap":
+            p, allowed = CALM_GAP, limit.bound
+            noise = spread * np.sqrt(p * (1 - p))
+        else:
+            p, allowed = CALM_RATIO, 1.0 - limit.bound
+            noise = spread * np.sqrt((1 - p) / p)
+        if noise <= allowed:
+            return None
+        names = [f"{unit_name(terms.names[i])} has {sizes[i]:,.0f} rows" for i in (small, other)]
+        return (
+            f"{limit}: {' and '.join(names)}, between which the {limit.form} is not known to better than "
+            f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"
+        )
+    bounds = limit.bounds(terms.names)
+    if lacking := [unit_name(terms.names[i]) for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]:
+        return f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
+    for i in order:
+        room = bounds[i] if limit.from_above else 1.0 - bounds[i]
+        seen = 1.0 - 0.05 ** (1.0 / sizes[i])
+        if not np.isnan(room) and seen > room > 0:
+            reached = seen if limit.from_above else 1.0 - seen
+            return (
+                f"{limit}: {unit_name(terms.names[i]) if terms.names[i] is not None else 'the whole'} has "
+                f"{sizes[i]:,.0f} rows, of which even the best answers show no more than "
+                f"{'≤' if limit.from_above else '≥'} {reached:.2g} (95 %)"
+            )
+    return None
 
 
 def _sizes(terms: RateTerms, strata: Strata, tally: Floats) -> Floats:

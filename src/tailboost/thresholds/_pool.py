@@ -1,19 +1,18 @@
-"""The pool of members, and its growth: best answers to the prices of a program over those seen so far."""
+"""Growth of a pool: best answers to the prices of a program over the members seen so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Floats, Mask
 from tailboost.rates import Objective, error
 from tailboost.thresholds._games import play
+from tailboost.thresholds._members import Pool
 from tailboost.thresholds._program import SLACK, Master, Program, Solved, mixed
-from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges, contrasts, decide
+from tailboost.thresholds._tally import Member, Reading, Table, charges, contrasts, decide
 
 # Relative gap at which growth by expected tallies ends, and the most rounds of each kind of growth.
 TOLERANCE, EXPECTED_ROUNDS, COUNTED_ROUNDS = 1e-4, 200, 60
@@ -31,64 +30,6 @@ IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 3, 0.25
 LEVELS, SAME_LEVEL = 8, 1e-5
 # Rounds of the player whose iterates seed the pool, and the prices of the mean error beside it.
 SEED_ROUNDS, SEED_PRICES = 20, (0.0, 0.5)
-
-
-@dataclass
-class Pool:
-    """Members that were made, each with its tally on the judged rows; none answers as another does.
-
-    Parameters
-    ----------
-    table : Table
-        The judged rows.
-    members, tallies : list
-        The members and what they do.
-    """
-
-    table: Table
-    members: list[Member] = field(default_factory=list)
-    tallies: list[Tally] = field(default_factory=list)
-    _number: dict[bytes, int] = field(default_factory=dict)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"table": self.table, "members": self.members, "tallies": self.tallies}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._number = {}
-
-    def add(self, member: Member) -> int:
-        """Return the number of a member that answers as this one does, which is new or was there."""
-        if not self._number:  # as it is in a pool that was stored
-            for number, own in enumerate(self.members):
-                self._number.setdefault(self._key(self.table.answers(own)), number)
-        actions = self.table.answers(member)
-        known = self._number.setdefault(self._key(actions), len(self.members))
-        if known == len(self.members):
-            self.members.append(member)
-            self.tallies.append(self.table.tally(member, actions))
-        return known
-
-    def _key(self, actions: Ints) -> bytes:
-        few = self.table.strata.n_actions == 2
-        said = np.packbits(actions) if few else actions.astype(np.uint16)
-        return blake2b(said.tobytes(), digest_size=16).digest()
-
-    def seed(self, sources: Sequence[int], constants: bool = True) -> list[int]:
-        """Add what the sources answer by themselves, and the constants if wanted; return their numbers."""
-        strata = self.table.strata
-        plain = error().terms(strata).linear[0][: len(strata.mass)]
-        if strata.defers:
-            plain = plain.copy()
-            plain[:, -1] = 2.0 * np.abs(plain).max()
-        numbers = [self.add(Member.of(source, plain)) for source in sources]
-        for a in range(strata.n_actions if constants else 0):
-            prices = np.zeros((len(strata.mass), strata.n_actions))
-            if a == strata.n_classes:  # who passes every row on still says the labels of the belief
-                prices = plain.copy()
-            prices[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
-            numbers.append(self.add(Member.of(sources[0], prices)))
-        return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +145,7 @@ def _at_its_level(
     """
     growth = solve(program)
     for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
-        read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[0] for i in growth.numbers])
-        level = program.value(read)
+        level = program.value(_solution(pool, growth, reading)[0])
         if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
             break
         program = program.at(level)
@@ -236,9 +176,15 @@ def _within(
     least = min(float(mean.values(reading.of(pool.tallies[i])[1])[0]) for i in seeds)
     if program.strata.defers:
         growth = _solved(pool, _passing_on(program), reading)
-        read = mixed(growth.solved.weights, [reading.of(pool.tallies[i])[1] for i in growth.numbers])
-        least = min(least, float(mean.values(read)[0]))
-    return program.with_bound(error() <= least + mean_budget)
+        least = min(least, float(mean.values(_solution(pool, growth, reading)[1])[0]))
+    return program.with_bound(error() <= min(1.0, least + mean_budget))
+
+
+def _solution(pool: Pool, growth: Growth, reading: Reading) -> Floats:
+    """Return the tally of the solution, as read for the objective and for limits, shape (2, W, A)."""
+    used = np.flatnonzero(growth.solved.weights > 0).tolist()
+    tallies = [reading.of(pool.tallies[growth.numbers[i]]) for i in used]
+    return mixed(growth.solved.weights[used], tallies)
 
 
 def _passing_on(program: Program) -> Program:

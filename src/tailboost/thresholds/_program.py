@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost._largest import expected_largest
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.rates import Limit, Objective, Strata, error
+from tailboost.rates import GAP, RATIO, Limit, Objective, Strata, error
 from tailboost.thresholds._tally import plain_state
 
 # Price of the mean error beside a largest rate: among rules with the same largest one the more accurate.
@@ -139,6 +139,45 @@ class Program:
             return found
         n_strata = len(self.strata.mass)
         return found[:n_strata] + found[n_strata:] * self.strata.mean_costs
+
+    def worth(self, duals: Floats, tally: Floats) -> tuple[Floats, ...]:
+        """Return by how much the objective falls for each 1 by which a bound is loosened, at the solution.
+
+        Parameters
+        ----------
+        duals : ndarray of shape (J,)
+            Prices of the rows.
+        tally : ndarray of shape (W, A)
+            What the solution does.
+
+        Returns
+        -------
+        tuple of ndarray
+            For each limit one number by unit, in the order of its rate's units: 0 where the bound costs
+            nothing, NaN for units that are free; one number for a gap, NaN for a ratio of units.
+        """
+        own = self.objective.rate.terms(self.strata)
+        scale = self.scale
+        if own.is_ratio:  # the level falls until the value is 0 again
+            among = np.tensordot(own.bottom, tally, axes=2)[own.defined] / own.mass[own.defined]
+            weight = duals[self.of == -1] if self.objective.worst else np.ones(1)
+            scale = 1.0 / max(float(weight @ among), 1e-300)
+        found = []
+        for number, limit in enumerate(self.limits):
+            terms = limit.rate.terms(self.strata)
+            paid = duals[self.of == number] * scale / limit.rate.scale(self.strata)
+            if limit.form in (GAP, RATIO):
+                half = len(paid) // 2
+                found.append(np.array([paid[:half].sum() if limit.form == GAP else np.nan]))
+                continue
+            there = terms.defined & ~np.isnan(limit.bounds(terms.names))
+            if terms.is_ratio:  # the bound stands before what it counts among
+                among = np.tensordot(terms.bottom, tally, axes=2)
+                paid = paid * among[there] / terms.mass[there]
+            of_units = np.full(len(terms.names), np.nan)
+            of_units[there] = paid
+            found.append(of_units)
+        return tuple(found)
 
     @property
     def unit_prices(self) -> Floats:

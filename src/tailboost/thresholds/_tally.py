@@ -186,6 +186,11 @@ class Table:
         """Return the actions of a member, shape (n,)."""
         return member.answers(self.beliefs[member.source])
 
+    def labels(self, member: Member) -> Ints:
+        """Return the class numbers that a member would answer if no row were passed on, shape (n,)."""
+        charged = charges(self.beliefs[member.source], member.prices)
+        return decide(charged if len(charged) == 1 else charged[: self.strata.n_classes])
+
     def counted(self, actions: Ints) -> Floats:
         """Return the tally of actions as counted in each half, shape (2, W, A)."""
         n_strata, A = len(self.strata.mass), self.strata.n_actions

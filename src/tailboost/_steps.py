@@ -1,0 +1,45 @@
+"""The classifier behind pipelines and searches, and the label distribution of its randomised rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from tailboost._typing import Floats
+
+
+def last_step(model: Any) -> Any:
+    """Return the classifier at the end of a search or a pipeline."""
+    return final_step(model, None)[0]
+
+
+def final_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier at the end of a search or a pipeline, and the rows (if any) as they reach it."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    if not isinstance(model, Pipeline):
+        return model, X
+    return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
+
+
+def label_shares(model: Any, X: Any, **given: Any) -> Floats:
+    """Return how often each label would be drawn for each row, shape (n, K).
+
+    That is ``predict_shares`` of a classifier of tailboost, also behind a pipeline or a search, which have no
+    such method themselves. Of other classifiers it is ``predict_proba``, as if labels were drawn from it.
+
+    Parameters
+    ----------
+    model : fitted classifier, pipeline or search
+        Who answers.
+    X : table of n rows
+        The rows.
+    **given
+        What the classifier takes beside them, as ``groups``.
+    """
+    if hasattr(last_step(model), "predict_shares"):
+        final, rows = final_step(model, X)
+        return np.asarray(final.predict_shares(rows, **given), dtype=np.float64)
+    return np.asarray(model.predict_proba(X, **given), dtype=np.float64)

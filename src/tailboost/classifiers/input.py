@@ -1,0 +1,286 @@
+"""Check the user's arguments and build a `Problem`, before anything is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import InputTags, column_or_1d, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from tailboost._checks import (
+    as_pandas,
+    check_row_shape,
+    check_weights,
+    n_rows_of,
+    positions,
+    refuse_frame,
+    refuse_missing,
+)
+from tailboost._rows import hash_rows
+from tailboost._sparse import summed
+from tailboost._torch_rows import unpack
+from tailboost._typing import Floats, Ints
+from tailboost._units import telling_features
+from tailboost._warn import warn_user
+from tailboost.classifiers._columns import learn_columns, read_columns
+from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
+from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
+
+# Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
+LIGHT = 0.01
+
+
+@dataclass(frozen=True)
+class ValidationRows:
+    """An explicit validation set, as it was given to ``fit``."""
+
+    X: Any = None
+    y: Any = None
+    groups: Any = None
+    sample_weight: Any = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any part of it was given."""
+        return any(part is not None for part in (self.X, self.y, self.groups, self.sample_weight))
+
+    def unpacked(self) -> ValidationRows:
+        """Return it with a torch Dataset taken apart."""
+        return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
+
+
+def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
+    """Whether rows are given to a method; without rows there must be nothing of theirs.
+
+    Raises
+    ------
+    ValueError
+        If only one of X and y is given, or something that belongs to rows without them.
+    """
+    if isinstance(X, Real) and y is None:
+        raise ValueError(f"{what}({X!r}): the first argument is X, rows; for a budget say mean_budget={X!r}")
+    if (X is None) != (y is None):
+        raise ValueError(f"{what} needs both X and y, or neither")
+    if X is None and any(part is not None for part in theirs.values()):
+        belong = "belongs" if len(theirs) == 1 else "belong"
+        raise ValueError(f"{' and '.join(theirs)} {belong} to rows: give X and y too")
+    return X is not None
+
+
+def input_tags(learner: Any) -> InputTags:
+    """Return the tags of the tables that a learner accepts: for a pipeline, those of its first step."""
+    tags = get_tags(learner).input_tags
+    tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images but have no tag that says so
+    if isinstance(learner, Pipeline):
+        first = get_tags(learner.steps[0][1]).input_tags
+        tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
+    return tags
+
+
+def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) -> None:
+    """Raise if the base learner is a class, frozen, or a regressor where none is taken."""
+    if isinstance(estimator, type):
+        raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
+    final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
+    if not hasattr(final, "__sklearn_tags__"):
+        raise TypeError(
+            f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit from "
+            "sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator, in this order"
+        )
+    if isinstance(final, FrozenEstimator):
+        raise ValueError(
+            f"estimator={estimator!r} is frozen, but a learner is fitted anew in every round. To make the "
+            f"best of fitted models: {FOR_FITTED}"
+        )
+    if is_regressor(learner) and not regressors:
+        raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
+    steps = learner.steps if isinstance(learner, Pipeline) else []
+    sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
+    if sampler is not None and weight_parameter(learner) is not None:
+        raise ValueError(
+            f"estimator={estimator!r}: step {sampler!r} drops or adds rows, which leaves boosting's weights "
+            "without theirs; put the classifier at the end of such a pipeline instead, or use class_weight"
+        )
+
+
+def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
+    """Check a table for a classifier's learner; with ``y`` it is the training table."""
+    reset = y is not None
+    given: dict[str, Any] = {} if y is None else {"y": y}
+    X, _ = unpack(X)
+    X = as_pandas(X)  # learners know pandas' columns
+    check_row_shape(classifier, X, reset)
+    if hasattr(X, "iloc"):  # data frames go to the learner as they are; it checks their columns
+        refuse_frame(X)
+        checked = validate_data(classifier, X, reset=reset, skip_check_array=True, **given)
+        if reset:
+            classifier._known_values, X = learn_columns(X)
+            return X, checked[1]
+        known = getattr(classifier, "_known_values", None)
+        return X if known is None else read_columns(X, known)
+    if reset:
+        classifier._known_values = None
+    tags = input_tags(learner)
+    return validate_data(
+        classifier,
+        summed(X),
+        reset=reset,
+        accept_sparse=["csr", "csc"] if tags.sparse else False,
+        ensure_all_finite="allow-nan" if tags.allow_nan else True,
+        dtype=None if tags.categorical or tags.string else "numeric",
+        allow_nd=tags.three_d_array,
+        **given,
+    )
+
+
+def labels_of(y: Any, name: str = "y") -> NDArray[Any]:
+    """Return a column of labels, none of which is missing."""
+    refuse_missing(y, name)
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
+
+
+def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
+    """Raise where the groups of the training or of the validation rows are missing."""
+    if groups is None and validation.groups is not None:
+        raise ValueError("groups_val was given without groups")
+    if groups is not None and validation.X is not None and validation.groups is None:
+        raise ValueError("groups and X_val were given without groups_val")
+
+
+def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Floats) -> Floats:
+    """Factor of each class; "balanced" by weight, not by rows, so that weight 2 is the row twice."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        total = np.bincount(y, weights=weight, minlength=len(classes))
+        return weight.sum() / (len(classes) * total)
+    # Not by compute_class_weight: scikit-learn 1.9 turns labels such as "5" into numbers there.
+    labels = classes.tolist()
+    stray = [label for label in class_weight if label not in labels]
+    if stray and any(label not in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight={class_weight!r}: y has no class {stray[0]!r}, its classes are {labels}"
+        )
+    factors: Floats = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
+    if not np.all((factors > 0) & np.isfinite(factors)):
+        raise ValueError(
+            f"class_weight={class_weight!r}: factors must be positive; to leave out a class, drop its rows"
+        )
+    return factors
+
+
+def judged_rows(
+    classifier: Any, learner: Any, given: ValidationRows, suffix: str, words: str
+) -> tuple[Any, Rows]:
+    """Check the rows on which members are judged.
+
+    Parameters
+    ----------
+    classifier : estimator
+        With ``classes_`` and, where groups are given, their names.
+    learner : estimator
+        Its base learner.
+    given : ValidationRows
+        The rows.
+    suffix : str
+        What the names of their arguments end in, for messages.
+    words : str
+        What the rows are, with a place for their number.
+    """
+    X = checked_table(classifier, learner, given.X)
+    y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
+    if len(y) != n:
+        raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
+    weight = check_weights(given.sample_weight, n, f"sample_weight{suffix}")
+    used = weight > 0
+    index = positions(y[used], classifier.classes_, f"y{suffix}")
+    numbers = None
+    if given.groups is not None:
+        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
+    X = take(X, used)
+    words, place = words.format(n_rows_of(X)), Given(n).part(used)
+    return X, Rows(index, weight[used], numbers, words, lots(hash_rows(X)), place)
+
+
+def check_validation(given: ValidationRows, validation: Any) -> None:
+    """Raise where a validation set is given in part, or together with another scheme."""
+    if given.X is None or given.y is None:
+        names = ("X_val", "y_val", "groups_val", "sample_weight_val")
+        parts = (given.X, given.y, given.groups, given.sample_weight)
+        alone = [name for name, part in zip(names, parts, strict=True) if part is not None]
+        raise ValueError(f"{', '.join(alone)} given, but a validation set needs both X_val and y_val")
+    if validation != "auto":
+        raise ValueError(f"validation={validation!r} and X_val were both given; use validation='auto'")
+    if n_rows_of(given.X) == 0:
+        raise ValueError("X_val is empty: it needs at least one row")
+
+
+def take_names(classifier: Any, names: GroupNames) -> None:
+    """Take the names of groups of other rows than those of the fit; what tells them stays if known."""
+    # A column is the same one by its name and values; of an array without a name nothing is known.
+    same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
+    known = dict(getattr(classifier, "group_features_", ())) if same else {}
+    classifier._group_names, classifier.groups_ = names, names.names
+    classifier.group_features_ = tuple((column, known.get(column)) for column in names.columns or (None,))
+
+
+def note_telling(classifier: Any, X: Any, numbers: Ints | None) -> None:
+    """Set what features tell the groups of the rows, in ``group_features_``; without groups delete it."""
+    if numbers is None:
+        vars(classifier).pop("group_features_", None)
+        return
+    columns = classifier._group_names.columns or (None,)
+    classifier.group_features_ = tuple(zip(columns, telling_features(X, numbers), strict=True))
+
+
+def read_problem(
+    classifier: Any,
+    learner: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    class_weight: Any,
+) -> Problem:
+    """Check the training rows; sets ``classes_`` and, with groups, their names and what tells them."""
+    if y is None:
+        raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
+    refuse_missing(y, "y")
+    X, y = checked_table(classifier, learner, X, y)
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    if len(y) != n_rows_of(X):
+        raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
+    weight = check_weights(sample_weight, len(y))
+    used = weight > 0
+    if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
+        warn_user(
+            f"sample_weight: the weights sum to {weight.sum():.3g} for {used.sum():,} rows. "
+            "Weights count rows here (2 is the row twice), so learners with absolute penalties, like "
+            "the default one, see hardly any data; scale the weights to mean 1"
+        )
+    classifier.classes_, index = np.unique(y[used], return_inverse=True)
+    if len(classifier.classes_) < 2:
+        raise ValueError(
+            f"y holds one class only ({classifier.classes_.tolist()[0]!r}) among the rows of positive "
+            "weight; a classifier needs at least two classes"
+        )
+    weight = weight[used]
+    weight = weight * class_factors(class_weight, classifier.classes_, index, weight)[index]
+    numbers = None
+    if groups is not None:
+        names = classifier._group_names = GroupNames.of(groups, "groups", len(y), used)
+        classifier.groups_ = names.names
+        numbers = names.number(groups, "groups", len(y), used)
+    kept = X if used.all() else take(X, used)
+    note_telling(classifier, kept, numbers)
+    return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)

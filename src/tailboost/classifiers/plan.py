@@ -1,0 +1,155 @@
+"""What defines a classifier's game: units, rule, combiner, demand, and how long it is played."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+from sklearn.utils._param_validation import Interval
+
+from tailboost._typing import Floats
+from tailboost.combiners import Combiner
+from tailboost.game import Game, Response, Rule, Stop, StopKind, Stopping, Turn, Units
+from tailboost.targets import DECIMALS
+from tailboost.validation import Goal, Scheme
+
+
+class BoundNotMetWarning(UserWarning):
+    """A target or condition was missed or could not be measured; the message names the class or round."""
+
+
+class SmallUnitsWarning(UserWarning):
+    """Classes, groups or cells have too few rows to steer a fit by themselves; the message counts them."""
+
+
+class LimitBelowNoiseWarning(UserWarning):
+    """A limit on a rate is tighter than so few rows can show; the message names the unit and its rows."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The weighted loss at which a learner stops growing.
+
+    Parameters
+    ----------
+    weighted_loss : float
+        ``Σ_k w_k ℓ_k`` that is good enough.
+    required : bool
+        Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ).
+        If that happens in round 1, the game keeps this one round.
+    """
+
+    weighted_loss: float
+    required: bool = False
+
+    def goal(self, w: Floats, units: Units) -> Goal:
+        """Return how far a weighted loss is above the demand: 0 or less is good enough."""
+        return lambda losses, answers: self._distance(float(w @ units.losses(losses)))
+
+    def _distance(self, weighted_loss: float) -> float:
+        return round(weighted_loss - self.weighted_loss, DECIMALS)
+
+    def refusal(self, t: int, weighted_loss: float) -> Stop | None:
+        """Return why round ``t`` does not count, or None."""
+        if not self.required or self._distance(weighted_loss) <= 0:
+            return None
+        return Stop(
+            StopKind.LEARNER,
+            f"the weak-learning condition was not met in round {t}: the learner, fully grown, has "
+            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}"
+            + ("; class_loss='error' is a game without it" if t == 1 else ""),
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that defines a classifier's game.
+
+    Parameters
+    ----------
+    units : Units
+        What gets weight.
+    rule : Rule
+        The weight player.
+    combiner : Combiner
+        Turns the hypotheses into one classifier.
+    demand : Demand, optional
+        How far a learner is grown; without one learners are fitted whole.
+    """
+
+    units: Units
+    rule: Rule[Any]
+    combiner: Combiner
+    demand: Demand | None = None
+
+    def respond(self, scheme: Scheme, game: Game[Any], turn: Turn) -> Response | Stop:
+        """Fit the learner to the player's weights, grown as far as the demand asks."""
+        demand = self.demand
+        if demand is not None and turn.t == 2:
+            refusal = demand.refusal(1, game.trace.rounds[0].weighted_loss)
+            if refusal is not None:
+                return refusal
+        goal = None if demand is None else demand.goal(turn.w, self.units)
+        response = ask(scheme, self.units, turn.u, turn.seed, goal)
+        if demand is not None and turn.t > 1:
+            refusal = demand.refusal(turn.t, float(turn.w @ self.units.losses(response.losses)))
+            if refusal is not None:
+                return refusal
+        return response
+
+
+def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -> Response:
+    """Fit for a density of the rows; in games over groups the player's losses come from the judged rows."""
+    if not units.grouped:
+        return scheme(u, seed, goal)
+    truth = scheme.judged.y
+    by_answers = None if goal is None else (lambda losses, answers: goal(answers != truth, answers))
+    response = scheme(u, seed, by_answers)
+    return replace(response, losses=response.answers != truth)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a game is played.
+
+    Parameters
+    ----------
+    planned : int
+        T, the number of rounds in theorems and in ``eta="theory"``.
+    last : int
+        The most rounds that are played.
+    stopping : Stopping
+        When further rounds are needless.
+    watched : bool
+        Whether the objective is needed after every round.
+    """
+
+    planned: int
+    last: int
+    stopping: Stopping
+    watched: bool
+
+    @classmethod
+    def of(
+        cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: Any
+    ) -> Schedule:
+        """Return the schedule of this many rounds, or fewer if the objective no longer falls."""
+        stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
+        return cls(n_rounds, n_rounds, stopping, watched=patience is not None or bool(verbose))
+
+
+# The parameters by which a schedule is watched, for the classifiers that have them.
+PATIENCE_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+    "tol": [Interval(Real, 0, None, closed="left")],
+}
+
+
+# The limit on the mean error, for the classifiers that have one.
+BUDGET_CONSTRAINTS: dict[str, list[Any]] = {"mean_budget": [Interval(Real, 0, 1, closed="both"), None]}
+
+
+def tied_by(eta: float | str) -> str:
+    """Name η where it depends on the number of rounds; empty where it does not."""
+    return "eta='theory'" if eta == "theory" else ""

@@ -1,0 +1,196 @@
+"""Randomised classifiers: what is predicted from the shares of the labels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._checks import check_number, n_rows_of
+from tailboost._typing import Floats, Ints
+from tailboost.combiners import Ledger
+from tailboost.combiners.ensemble import answers_by, draw
+from tailboost.data import take
+from tailboost.solvers import mixture_path
+
+
+class RandomizedClassifier(ClassifierMixin):
+    """Draw a member with probability λ, answer as it does: labels have shares."""
+
+    classes_: NDArray[Any]
+    ensemble_: Any
+    combiner_: Any
+
+    @abstractmethod
+    def _scores(self, X: Any) -> Floats:
+        """Return each label's share for the rows of a table, (n, K), ties settled."""
+
+    @abstractmethod
+    def _checked(self, X: Any) -> Any:
+        """Check rows to predict."""
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> Floats:
+        """Return P(y | x), shape (n, K)."""
+
+    def predict_shares(self, X: Any) -> Floats:
+        """Return the label distribution of the randomised classifier, the mixture's shares.
+
+        This is **not** P(y | x), which `predict_proba` estimates: it says how often each label would be
+        drawn. Guarantees about the mixture are about this distribution; the expected zero-one loss of a row
+        is 1 − its share of the true label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
+        """
+        return self._scores(X)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return logs(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label with the largest share: deterministic, row by row.
+
+        It need not be the label of the largest probability: rules that spare a class or a group answer it
+        earlier. Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member
+        with the least mean loss.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        shares = self._scores(X)
+        return self.classes_[shares.argmax(axis=1)]
+
+    def predict_randomized(self, X: Any, random_state: Any = None) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_shares``: for study, never for decisions about people.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        shares = self._scores(X)
+        return self.classes_[draw(shares, check_random_state(random_state))]
+
+    def predict_with(self, X: Any, members: Any) -> NDArray[Any]:
+        """Return the answer of one member to each row, each row's own.
+
+        `tailboost.RandomizedDecision` draws members for people such that a person's draw never changes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`.
+        members : array-like of int, shape (n,)
+            Which member answers a row: an index into ``estimator_weights_``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n numbers of members, or one of them answers by a further draw.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        chosen = self._drawn(members, n_rows_of(X))
+        return self.classes_[answers_by(chosen, lambda m, rows: self.ensemble_.answer(m, take(X, rows)))]
+
+    def alpha_path(self, alphas: Sequence[float]) -> Floats:
+        """Return λ for many α, without training anything: a matrix of shares, no classifiers.
+
+        The classifier of one α is ``reweight(alpha=α)``.
+
+        Parameters
+        ----------
+        alphas : sequence of float in (0, 1]
+            Tail masses.
+
+        Returns
+        -------
+        ndarray of shape (len(alphas), n_members)
+            A row per α, in the order given, a column per member, in the order of ``estimator_weights_``;
+            rows sum to 1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from tailboost import AdaLPBoostClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
+        >>> path.shape == (3, len(clf.estimator_weights_))
+        True
+        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
+        True
+        """
+        check_is_fitted(self)
+        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
+            raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
+        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
+        ledger: Ledger = self.combiner_.pool.ledger
+        return np.array([s.mixture for s in mixture_path(ledger.pool(), values, ledger.base())])
+
+    def _drawn(self, members: Any, n: int) -> Ints:
+        """Check that there is a member for each of n rows, with one answer to it."""
+        chosen, most = np.asarray(members), len(self.ensemble_)
+        if chosen.shape != (n,) or chosen.dtype.kind not in "iu":
+            raise ValueError(
+                f"members must be {n:,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
+            )
+        if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
+            raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
+        if len(wrong := np.intersect1d(chosen, self.ensemble_.drawing)):
+            raise ValueError(
+                f"members holds {wrong[0]}, which itself draws its answer from probabilities: it has no "
+                "single answer to a row; a classifier with shares=False has no such members"
+            )
+        return chosen
+
+
+def logs(shares: Floats) -> Floats:
+    """Return the logarithms of shares, −∞ for none."""
+    with np.errstate(divide="ignore"):
+        found: Floats = np.log(shares)
+    return found

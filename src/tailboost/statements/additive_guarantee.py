@@ -1,0 +1,225 @@
+"""What an additive fit promised and achieved: the error of `predict`, and what its cost bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tailboost._html import html_details
+from tailboost._typing import Floats
+from tailboost.combiners.additive import Additive
+from tailboost.confidence import clopper_pearson_interval
+from tailboost.statements.guarantee import Bound
+from tailboost.statements.units import UnitTable
+
+ON_TRAINING = "error of predict on the rows fitted on"
+TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own score is positive"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the steps of an additive classifier make small, and what that says about its errors.
+
+    Attributes
+    ----------
+    name : str
+        The cost in words and symbols.
+    value : float
+        Its value on the rows fitted on, for the hypotheses kept.
+    promised, observed : tuple of Bound
+        What bounds the errors on the rows fitted on: from the weighted errors alone, and from the cost.
+    symbols : dict
+        Names and values of all symbols in these.
+    """
+
+    name: str
+    value: float
+    promised: tuple[Bound, ...]
+    observed: tuple[Bound, ...]
+    symbols: dict[str, str]
+
+
+@dataclass(frozen=True)
+class AdditiveGuarantee:
+    """Promised, observed, achieved by an additive classifier; all errors are those of ``predict``.
+
+    Attributes
+    ----------
+    promised, observed : tuple of Bound
+        As in `Guarantee`: bounds on errors on the rows fitted on. None bounds the error on fresh rows.
+    error : float
+        Error of ``predict`` on ``judged_on``, by weight.
+    judged_on : str
+        The rows behind ``error`` and ``units``: those held out or given as ``X_val``, else the training rows.
+    fitted : bool
+        Whether members were fitted on these very rows, so that errors there say little.
+    decided : tuple of str
+        What was chosen by the error on these rows.
+    constant : object
+        The label of the greatest weight in training.
+    constant_error : float
+        Error of always answering it, on the same rows.
+    only : object or None
+        The one label that ``predict`` answers to all of these rows; None where there are several.
+    objective : str
+        The cost that the steps make small.
+    achieved : float or None
+        Its value on the rows fitted on, for the hypotheses kept; None where none is and a constant answers.
+    gap : float
+        Largest optimality gap of any solve in the fit.
+    coin : float
+        Error of a coin flip, 1 − 1/K.
+    upper : float or None
+        The upper end of the 95 % Clopper–Pearson interval about ``error``; None where members were fitted on
+        these rows.
+    units : UnitTable
+        Error of each class on these rows.
+    symbols : dict
+        Names and values of all symbols printed.
+    """
+
+    promised: tuple[Bound, ...]
+    observed: tuple[Bound, ...]
+    error: float
+    judged_on: str
+    fitted: bool
+    decided: tuple[str, ...]
+    constant: Any
+    constant_error: float
+    only: Any
+    objective: str
+    achieved: float | None
+    gap: float
+    coin: float
+    upper: float | None
+    units: UnitTable
+    symbols: dict[str, str]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: the error beside a constant's and a coin's, the worst class, what the rows say."""
+        return f"{self._standing}; {self._against_a_coin}; {self._worth}."
+
+    @property
+    def beats_coin(self) -> bool:
+        """Whether it is shown that a coin flip errs more, by rows that no member was fitted on."""
+        return self.upper is not None and self.upper < self.coin
+
+    @property
+    def _against_a_coin(self) -> str:
+        flip = f"a coin flip errs on {self.coin:.4g}"
+        if self.upper is None:
+            return f"better than a coin: not shown by rows that were fitted on; {flip}"
+        shown = "" if self.beats_coin else "not shown, "
+        return f"better than a coin: {shown}at most {self.upper:.4g} (95 %), where {flip}"
+
+    @property
+    def _standing(self) -> str:
+        if self.only is not None:
+            text = f"predict answers {self.only!r} to all of {self.judged_on} and errs on {self.error:.4g}"
+            if self.only == self.constant:
+                return text
+            return f"{text}, always answering {self.constant!r} on {self.constant_error:.4g}"
+        text, constant = f"predict errs on {self.error:.4g} of {self.judged_on}", f"{self.constant_error:.4g}"
+        measured = [line for line in self.units.lines if line.predict is not None]
+        worst = max(measured, key=lambda line: line.predict or 0.0)
+        of_class = f"its largest error is {worst.predict:.4g}, on class {worst.name!r}"
+        if self.error >= self.constant_error:
+            return f"{text}, no less than always answering {self.constant!r} ({constant}); {of_class}"
+        return f"{text}, always answering {self.constant!r} on {constant}; {of_class}"
+
+    @property
+    def _worth(self) -> str:
+        if self.fitted:
+            return "members were fitted on these rows, so this says little about new ones"
+        if self.decided:
+            return f"no member was fitted on these rows, but they decided {' and '.join(self.decided)}"
+        return "these rows had no part in the fit"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self) | {"verdict": self.verdict}
+
+    def __str__(self) -> str:
+        cost = (
+            "no hypothesis was kept, a constant answers"
+            if self.achieved is None
+            else f"{self.achieved:.6g} on the rows fitted on (solver gap {self.gap:.1e})"
+        )
+        lines = [
+            str(self.units),
+            self.verdict,
+            f"objective: {self.objective}: {cost}",
+            *(f"observed: {b}" for b in self.observed),
+            *(f"promised: {b}" for b in self.promised),
+            *(
+                ["symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items())]
+                if self.symbols
+                else []
+            ),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        details = html_details("Values, bounds and symbols", str(self))
+        return f"{self.units._repr_html_()}<p>{escape(self.verdict)}</p>{details}"
+
+
+def additive_guarantee(
+    combiner: Additive, cost: Cost, gap: float, classes: Sequence[Any], *, fitted: bool
+) -> AdditiveGuarantee:
+    """Return what an additive classifier promised and achieved.
+
+    Parameters
+    ----------
+    combiner : Additive
+        Has settled on a classifier.
+    cost : Cost
+        What its steps make small; of no meaning where a constant answers.
+    gap : float
+        Largest optimality gap of any solve.
+    classes : sequence of K labels
+        What the class numbers stand for.
+    fitted : bool
+        Whether members were fitted on the judged rows.
+    """
+    rows, K, answers = combiner.rows, combiner.n_classes, combiner.answers
+    wrong, boosted = answers != rows.y, not combiner.constant_alone
+    with np.errstate(invalid="ignore"):  # a class without a row has no error
+        by_class: Floats = np.bincount(rows.y, rows.weight * wrong, minlength=K) / np.bincount(
+            rows.y, rows.weight, minlength=K
+        )
+    words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
+    decided = () if fitted else combiner.decided
+    fresh = not fitted and not decided
+    error = min(1.0, float(np.average(wrong, weights=rows.weight)))
+    (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
+    return AdditiveGuarantee(
+        promised=cost.promised if boosted else (),
+        observed=cost.observed if boosted else (),
+        error=error,
+        judged_on=words,
+        fitted=fitted,
+        decided=decided,
+        constant=classes[combiner.heaviest],
+        constant_error=float(np.average(rows.y != combiner.heaviest, weights=rows.weight)),
+        only=classes[int(answers[0])] if np.ptp(answers) == 0 else None,
+        objective=cost.name,
+        achieved=cost.value if boosted else None,
+        gap=gap,
+        coin=1.0 - 1.0 / K,
+        upper=None if fitted else float(clopper_pearson_interval(error, n)[1]),
+        units=UnitTable.of("class", words.rstrip(","), classes, rows.y, predict=by_class, fresh=fresh),
+        symbols=cost.symbols if boosted else {},
+    )
+
+
+def margin_bound(n_classes: int, formula: str, bound: float, achieved: float | None) -> Bound:
+    """Return a bound on the training error that needs ``margin > 0`` to mean right: two classes only."""
+    if n_classes > 2:
+        return Bound(ON_TRAINING, formula, None, achieved, TWO_CLASSES)
+    return Bound(ON_TRAINING, formula, bound, achieved)

@@ -1,0 +1,546 @@
+"""Targets that hold: the cheapest point of a mixture's trade-off that fresh rows certify."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tailboost._checks import check_number
+from tailboost._rows import Sketch, fingerprint
+from tailboost._typing import Floats
+from tailboost._units import told
+from tailboost._warn import warn_user
+from tailboost.combiners import Objective, WorstUnit
+from tailboost.confidence import betting_p_value, binomial_p_value, rows_needed
+from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.statements.certificates import (
+    Certificate,
+    CertifiedBound,
+    Kind,
+    Rule,
+    Scored,
+    Unit,
+    answered_rows,
+    mean_bound,
+    rates_asked,
+    rule_losses,
+    scored_rows,
+    targets_of,
+    units_of,
+    words_of_known,
+)
+from tailboost.statements.known_rows import EqualRows, SeenRowsError
+from tailboost.statements.rate_bounds import RateBound, limit_bounds
+
+__all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
+
+#: Points of the trade-off that are tried, at equal steps of the mean budget.
+POINTS = 25
+METHOD = "fixed sequence"
+#: By how many times half their intervals limits are tightened, from the safest.
+TIGHTER = (2.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Why a target is not certified at the safest point.
+
+    Attributes
+    ----------
+    name : str
+        The class, group or cell.
+    error : float or None
+        Its error among the rows; None without rows.
+    n : int
+        Its rows.
+    target : float
+        The error allowed.
+    more_rows : int or None
+        About how many fresh rows of it a next attempt would need if the error were as seen, or, where that is
+        not below the target, as low as ``low`` (`rows_needed`); None where ``low`` is not below it either.
+    low : float
+        What the true error is at least, with a confidence of 95 %.
+    """
+
+    name: str
+    error: float | None
+    n: int
+    target: float
+    more_rows: int | None
+    low: float = 0.0
+
+    def __str__(self) -> str:
+        if self.error is None:
+            return f"{self.name} (target {self.target:g}) has no rows"
+        seen = f"{self.name} errs on {self.error:.4f} of its {self.n:,} rows (target {self.target:g})"
+        if self.more_rows is None:
+            return (
+                f"{seen}: the true error is at least {self.low:.4f} (95 %), so that more rows would not help"
+            )
+        if self.error >= self.target:
+            return (
+                f"{seen}: not below the target, but the true error may be as low as {self.low:.4f} (95 %), "
+                f"with which about {self.more_rows:,} fresh rows of it would do"
+            )
+        return f"{seen}: about {self.more_rows:,} fresh rows of it would do if the error were as seen"
+
+
+class NotCertifiedError(ValueError):
+    """No point of the trade-off has all its targets certified.
+
+    Parameters
+    ----------
+    message : str
+        What is said.
+    shortfalls : sequence of Shortfall
+        What is missing at the safest point, for each target that is not certified there.
+    attempts : tuple of Sketch
+        Fingerprints of the rows of this and of all earlier attempts, for ``calibrate(previous=…)``.
+    """
+
+    def __init__(
+        self, message: str, shortfalls: Sequence[Shortfall] = (), attempts: tuple[Sketch, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.shortfalls = tuple(shortfalls)
+        self.attempts = attempts
+
+
+def level_of(attempt: int, confidence: float) -> float:
+    """Return what the k-th attempt may spend: 6/(π²k²) of 1 − confidence, which sum to it over all k.
+
+    Parameters
+    ----------
+    attempt : int
+        k, from 1.
+    confidence : float in (0, 1)
+        Of all attempts together.
+    """
+    return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
+
+
+def calibrate(
+    model: Any,
+    X_cal: Any,
+    y_cal: Any,
+    max_error: Any = None,
+    *,
+    limits: Any = None,
+    confidence: float = 0.95,
+    groups: Any = None,
+    rule: Rule = "predict",
+    previous: Any = None,
+    units: Any = None,
+    equal_rows: EqualRows = "copies",
+    clusters: Any = None,
+) -> Any:
+    """Return the cheapest point of a mixture's trade-off at which all targets are certified.
+
+    The points run from the safest, with the least worst error beyond the targets, to the one with the least
+    mean error; both are measured on the rows the model has kept losses of, so the order of the points is
+    fixed before the calibration rows are looked at. At each point every target is tested on the calibration
+    rows, at the whole level of the attempt, since all of them must pass; the walk ends before the first
+    point at which one fails, and the last point that passed is returned (learn then test [1]_, by a fixed
+    sequence). With the stated confidence, over the draw of the calibration rows, all targets hold at that
+    point on new rows.
+
+    **One may try again**, with rows that no attempt had and ``previous``: the k-th attempt spends 6/(π²k²)
+    of 1 − confidence (.61, .15, .07, …), so that all of them together keep the confidence, whatever made one
+    try again and however many rows were taken. Testing again on rows that were looked at, alone or with
+    others, would not.
+
+    Parameters
+    ----------
+    model : fitted mixture classifier
+        One of tailboost's, which has ``tradeoff()``. It is unchanged.
+    X_cal, y_cal : array-like of shape (n, d), (n,)
+        Rows and their labels, independent draws which had no part in the fit.
+    max_error : float or dict, optional
+        The errors allowed, as in `tailboost.certify`: to every group, or without groups to every class; or
+        by name.
+    limits : list of Limit or str, optional
+        Limits on any rates instead, of a `RobustMixtureClassifier`; by default its own where it was fitted
+        within limits. The points are then its choices within limits that are tighter by multiples of half
+        their 95 % intervals on the rows of the choice, from twice that to these limits themselves.
+    confidence : float in (0, 1), default=0.95
+        Probability that all targets hold.
+    groups : array-like of shape (n,), or table of shape (n, c), optional
+        Groups of the rows, for targets of groups or cells; a model whose answers depend on them is told them.
+    rule : {"predict", "randomised"}, default="predict"
+        Whose errors the targets are about: those of ``predict``, by exact binomial tests, or of the
+        randomised rule whose label distribution is ``predict_shares``, by betting.
+    previous : NotCertifiedError, Certificate or calibrated classifier, optional
+        What the attempt before this one ended in, for any targets.
+    units : list or dict of lists, optional
+        The groups that there are, as in `tailboost.certify`: a number as ``max_error`` is about each of them,
+        and about each of the model's fit (``groups_``), also where it has no row.
+    equal_rows : {"copies", "natural"}, default="copies"
+        What rows that equal others are held for, as in `tailboost.certify`.
+    clusters : array-like of shape (n,), optional
+        Whose rows these are, as in `tailboost.certify`: each has then one vote, and ``shortfalls`` count
+        clusters.
+
+    Returns
+    -------
+    classifier
+        With the same members; its ``certificate_`` holds the targets. Other errors of it, also on the
+        calibration rows, are only estimates: `tailboost.certify` bounds them on further rows.
+
+    Raises
+    ------
+    NotCertifiedError
+        If the safest point has a target that is not certified, as that of a group or class without rows:
+        ``shortfalls`` says which, and about how many fresh rows of the class or group would do.
+    SeenRowsError
+        If rows were fitted on, shares chosen on them, or an attempt before had them.
+    ValueError
+        If an argument is not as described.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn then Test: Calibrating
+       Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> import tailboost as tb
+    >>> X, y = make_classification(3000, weights=[0.8], class_sep=0.8, random_state=0)
+    >>> clf = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0).fit(X[:1000], y[:1000])
+    >>> point = tb.calibrate(clf, X[1000:], y[1000:], max_error={1: 0.3})
+    >>> [(b.name, b.upper) for b in point.certificate_.bounds]
+    [('class 1', 0.3)]
+    """
+    check_number(confidence, "confidence", 0, 1, below=True)
+    if rule not in ("predict", "randomised"):
+        raise ValueError(f"rule must be 'predict' or 'randomised', got {rule!r}")
+    if not hasattr(model, "tradeoff"):
+        raise ValueError(
+            f"model must be one of tailboost's mixtures, with tradeoff(); got {type(model).__name__}"
+        )
+    before = attempts_of(previous)
+    if max_error is None:
+        found = limits if limits is not None else getattr(model, "limits", ())
+        if not found:
+            raise ValueError("max_error or limits: say what is to be certified")
+        for name, given in (("clusters", clusters), ("units", units)):
+            if given is not None:
+                raise ValueError(f"{name} has no meaning with limits: bounds on rates count rows")
+        return _within_limits(model, X_cal, y_cal, rates_asked(found), groups, confidence, before, equal_rows)
+    if limits is not None:
+        raise ValueError("max_error and limits were both given; state the first as a limit")
+    scored = scored_rows(model, X_cal, y_cal, groups, equal_rows=equal_rows, units=units, clusters=clusters)
+    assert scored.hashes is not None
+    units_ = units_of(scored, groups)
+    targets = targets_of(max_error, units_)
+    if not targets:
+        raise ValueError(f"max_error={max_error!r} sets no target below 1")
+    if getattr(model, "rates_", None) is not None:  # said before these rows are counted as an attempt
+        raise ValueError(
+            "max_error walks along one curve of the worst error and the mean, which a classifier chosen by "
+            "rates has none of: calibrate one with objective='worst_class' or 'worst_group' and no limits, "
+            "or certify this one as it is"
+        )
+    targeted = [u for u in units_ if (u.kind, u.name) in targets]
+    allowed = np.array([targets[u.kind, u.name] for u in targeted])
+    without = [u for u in targeted if not len(u.rows)]
+    absent = [Shortfall(_name(u), None, 0, targets[u.kind, u.name], None) for u in without]
+    if absent:  # no point can pass, and nothing was looked at
+        words = "; ".join(map(str, absent))
+        raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
+    sketch = Sketch.of(scored.hashes)
+    sizes = np.empty(0) if scored.clusters is None else np.sort(np.bincount(scored.clusters))
+    call = fingerprint(np.sort(scored.hashes), np.sort(scored.y), sizes, np.frombuffer(
+        repr((sorted(targets.items(), key=repr), confidence, rule, len(before))).encode(), dtype=np.uint8
+    ))  # fmt: skip
+    _refuse_looking_again(model, sketch, scored, before, call)
+    attempts = (*before, sketch)
+    delta = level_of(len(attempts), confidence)
+    passed: tuple[Any, Floats] | None = None
+    for point in candidates(model, targets):
+        losses = rule_losses(point, X_cal, scored.y, scored.classes, rule, groups)
+        if not passes(losses, targeted, allowed, rule, delta):
+            break
+        passed = point, losses
+    if passed is None:
+        raise not_certified(losses, targeted, allowed, rule, confidence, attempts)
+    point, losses = passed
+    point.chosen_rows_ = (*point.chosen_rows_, sketch)
+    bounds = list(_targets(losses, targeted, allowed, rule))
+    mean = float(losses[units_[0].rows].mean())
+    notes = _notes(point, X_cal, groups, mean, scored, len(attempts))
+    # The certificate holds a copy: the point holds the certificate.
+    point.certificate_ = Certificate(
+        bounds, confidence, len(scored.y), notes, copy.copy(point), sketch, attempts
+    )
+    return point
+
+
+# -- limits on rates ---------------------------------------------------------------------------------------
+
+
+def _within_limits(
+    model: Any,
+    X: Any,
+    y: Any,
+    limits: Sequence[Any],
+    groups: Any,
+    confidence: float,
+    before: tuple[Sketch, ...],
+    equal_rows: EqualRows,
+) -> Any:
+    """Return the choice within the least tightened limits that shows the limits themselves to be kept."""
+    if not all(isinstance(limit, Limit) for limit in limits):
+        raise TypeError(f"limits: rates are compared with numbers, as rates.error() <= 0.3; got {limits!r}")
+    if not hasattr(model, "limits"):
+        raise ValueError(f"limits: a {type(model).__name__} chooses no rates; give max_error")
+    scored = scored_rows(model, X, y, groups, (), equal_rows=equal_rows)
+    assert scored.hashes is not None
+    answered_rows(model, X, scored, groups, limits)  # what is missing is said before anything is looked at
+    points = list(_tightened(model, limits))
+    sketch = Sketch.of(scored.hashes)
+    asked = repr((limits, confidence, len(before))).encode()
+    call = fingerprint(np.sort(scored.hashes), np.sort(scored.y), np.frombuffer(asked, dtype=np.uint8))
+    _refuse_looking_again(model, sketch, scored, before, call)
+    attempts = (*before, sketch)
+    delta = level_of(len(attempts), confidence)
+    passed: tuple[Any, list[RateBound]] | None = None
+    for point in points:
+        answered = answered_rows(point, X, scored, groups, limits)
+        bounds = limit_bounds(limits, answered, delta)
+        if any(bound.certified is False for bound in bounds):
+            break
+        passed = point, bounds
+    if passed is None:
+        each = "; ".join(
+            f"{b.name} {b.sense} {b.target:g}: {'–' if b.estimate is None else f'{b.estimate:.4g}'} among "
+            f"{b.n:,} rows, which shows no more than "
+            f"{b.sense} {b.upper if b.sense == '≤' else b.lower:.4g}"
+            for b in bounds
+            if b.certified is False
+        )
+        raise NotCertifiedError(
+            f"not certified with {100 * confidence:g} % confidence, within the tightest limits there are: "
+            f"{each}. These rows are spent; give rows that no attempt had, with previous= this error",
+            attempts=attempts,
+        )
+    point, bounds = passed
+    point.chosen_rows_ = (*point.chosen_rows_, sketch)
+    within = "; ".join(map(str, point.limits))
+    point.limits = list(limits)
+    stated = tuple(b.at_target(METHOD) for b in bounds if b.target is not None)
+    notes = (
+        *_of_sequence("limits", len(attempts)),
+        scored.assumed,
+        words_of_known(scored),
+        f"The point was chosen within {within}.",
+    )
+    point.certificate_ = Certificate(
+        [], confidence, len(scored.y), notes, copy.copy(point), sketch, attempts, rates=stated
+    )
+    return point
+
+
+def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
+    """Yield choices within limits, from much tighter ones to these; left out are those that nothing keeps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what a point lacks is tested
+        plain = model.reweight(limits=list(limits))
+        half: dict[str, dict[Any, float]] = {}
+        for line in plain.rates_:
+            seen = line.value if np.isnan(line.estimate) else line.estimate
+            half.setdefault(line.limit, {})[line.unit] = max(line.high - seen, seen - line.low)
+        for factor in TIGHTER:
+            widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
+            tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]
+            try:
+                yield model.reweight(limits=tighter)
+            except InfeasibleLimitsError:
+                continue
+        yield plain
+
+
+# -- attempts ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Looks:
+    """The attempts that one model object was calibrated by, while it is in memory.
+
+    Parameters
+    ----------
+    fit : Sketch
+        That of the fit they are about.
+    calls : dict
+        Fingerprints of the rows of each attempt, by what was asked.
+    """
+
+    fit: Sketch
+    calls: dict[str, Sketch] = field(default_factory=dict)
+
+
+_LOOKS: WeakKeyDictionary[Any, _Looks] = WeakKeyDictionary()
+
+
+def attempts_of(previous: Any) -> tuple[Sketch, ...]:
+    """Return the fingerprints of the rows of an attempt and of those before it.
+
+    Raises
+    ------
+    ValueError
+        If it is no attempt.
+    """
+    if previous is None:
+        return ()
+    attempts: tuple[Sketch, ...] = getattr(getattr(previous, "certificate_", previous), "attempts", ())
+    if not attempts and not isinstance(previous, NotCertifiedError):
+        raise ValueError(
+            "previous must be the NotCertifiedError, the classifier or its certificate_ that the attempt "
+            f"before ended in, got {type(previous).__name__}"
+        )
+    return attempts
+
+
+def _refuse_looking_again(
+    model: Any, sketch: Sketch, scored: Scored, before: tuple[Sketch, ...], call: str
+) -> None:
+    """Raise where an attempt before had these rows; warn where there was one that is not accounted for.
+
+    The same call again, which gives the same answer, is none.
+    """
+    looks = _LOOKS.get(model)
+    if looks is None or looks.fit is not model.seen_rows_:
+        looks = _LOOKS[model] = _Looks(model.seen_rows_)
+    others = [known for asked, known in looks.calls.items() if asked != call]
+    hashes = scored.hashes if scored.equal_rows == "copies" else None
+    if hashes is not None and any(known.beyond_chance(hashes) for known in (*before, *others)):
+        raise SeenRowsError(
+            "X_cal: an attempt before this one had these rows, or some of them, and testing again until it "
+            "passes keeps no confidence: give rows that no attempt had, and previous="
+        )
+    if len(others) > len(before):
+        warn_user(
+            f"this model was calibrated {len(others)} times before, of which previous= accounts for "
+            f"{len(before)}: each certificate holds by itself, but the best of several attempts does not "
+            "keep the confidence; give previous=, what the attempt before ended in"
+        )
+    looks.calls[call] = sketch
+
+
+def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
+    """Yield the classifiers along a mixture's trade-off, from the safest to the cheapest.
+
+    The trade-off is between the mean error and the largest error beyond its target; of a
+    `RobustMixtureClassifier`, and where the model has kept no losses of the units that have targets, it is
+    between the mean error and what the model was fitted for.
+
+    Parameters
+    ----------
+    model : fitted mixture classifier
+        With ``tradeoff()``.
+    targets : dict
+        Error allowed by (kind, name), as from `tailboost.statements.certificates.targets_of`.
+    """
+    objective = _aim(model, targets)
+    curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])
+    dearest = float(curve.mean_budget[-1])
+    for budget in np.unique(np.linspace(0.0, dearest, POINTS))[::-1]:
+        yield curve.at(float(budget))
+
+
+def _aim(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Objective | None:
+    """Return the largest excess over the targets as an objective; None where the model cannot have it."""
+    if not hasattr(model, "game_"):  # a mixture of given models: its thresholds belong to its own aim
+        return None
+    ((kind, *_),) = {(kind,) for kind, _ in targets}
+    own = model.objective_
+    names: list[Any] = []
+    if kind == "class":
+        names = model.classes_.tolist()
+    elif isinstance(own, WorstUnit) and own.unit == kind == "group" and not own.by_class:
+        names = list(model.groups_)
+    if not {name for _, name in targets} <= set(names):
+        return None
+    allowed = [targets.get((kind, name), 1.0) for name in names]
+    return WorstUnit(kind, tuple(allowed), by_class=kind == "class")
+
+
+def passes(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule, delta: float) -> bool:
+    """Whether the errors of all units are tested to be at most what is allowed, each at level δ."""
+    inside = [losses[unit.rows] for unit in units]
+    if rule == "predict":
+        errors, n = [int(x.sum()) for x in inside], [len(x) for x in inside]
+        return bool((binomial_p_value(errors, n, allowed) <= delta).all())
+    return all(betting_p_value(x, a, delta) <= delta for x, a in zip(inside, allowed, strict=True))
+
+
+def not_certified(
+    losses: Floats,
+    units: Sequence[Unit],
+    allowed: Floats,
+    rule: Rule,
+    confidence: float,
+    attempts: tuple[Sketch, ...],
+) -> NotCertifiedError:
+    """Say what is missing at the safest point."""
+    shortfalls, next_level = [], level_of(len(attempts) + 1, confidence)
+    here = level_of(len(attempts), confidence)
+    for unit, target in zip(units, allowed.tolist(), strict=True):
+        inside = losses[unit.rows]
+        if passes(losses, [unit], np.array([target]), rule, here):
+            continue
+        error, low = float(inside.mean()), 1.0 - mean_bound(1.0 - inside, rule, 0.05)[0]
+        likely = low if error >= target else error
+        needed = rows_needed(likely, target, 1.0 - next_level) if likely < target else None
+        shortfalls.append(Shortfall(_name(unit), error, len(inside), target, needed, low))
+    return NotCertifiedError(
+        f"no point of the trade-off has its targets certified with {100 * confidence:g} % confidence. At "
+        f"the safest point {'; '.join(map(str, shortfalls))}. These rows are spent: to test again on them, "
+        "alone or with others, would keep no confidence; give rows that no attempt had, with previous= this "
+        f"error, and that attempt spends {next_level:.2g}",
+        shortfalls,
+        attempts,
+    )
+
+
+def _name(unit: Unit) -> str:
+    return CertifiedBound(unit.kind, unit.name, "predict", None, 1.0, 0, "").name
+
+
+def _targets(losses: Floats, units: Sequence[Unit], allowed: Floats, rule: Rule) -> Iterator[CertifiedBound]:
+    for unit, target in zip(units, allowed.tolist(), strict=True):
+        inside = losses[unit.rows]
+        seen = float(inside.mean())
+        yield CertifiedBound(unit.kind, unit.name, rule, seen, target, len(inside), METHOD, target)
+
+
+def _of_sequence(what: str, attempt: int) -> tuple[str, str]:
+    """Say how the point was chosen, and what that spent."""
+    return (
+        f"The {what} are certified, nothing tighter: the point was chosen on these rows, as the cheapest of "
+        f"a sequence that was fixed before they were looked at, with all {what} tested at every point.",
+        f"Attempt {attempt}: it spent {level_of(attempt, 0.0):.3g} of what the confidence leaves; all "
+        "attempts together, each given what the one before ended in, keep it.",
+    )
+
+
+def _notes(point: Any, X: Any, groups: Any, mean: float, scored: Scored, attempt: int) -> tuple[str, ...]:
+    notes = [
+        *_of_sequence("targets", attempt),
+        scored.assumed,
+        words_of_known(scored),
+        f"Its mean error on these rows, an estimate: {mean:.4f}.",
+    ]
+    answers = np.unique(point.predict(X, **told(point, groups)))
+    if len(answers) == 1:
+        words = f"predict answers {answers.tolist()[0]!r} to every row"
+        notes.append(f"{words}: give the other classes targets too, or allow larger errors.")
+        warn_user(f"the targets are certified, but only for a classifier whose {notes[-1]}")
+    return tuple(notes)

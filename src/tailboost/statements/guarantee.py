@@ -1,0 +1,729 @@
+"""What a fit promised, what was observed while it ran, and what the mixture achieved, with symbols named."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tailboost._html import html_details
+from tailboost._typing import Floats
+from tailboost._units import GroupUse
+from tailboost.combiners.ledger import Ledger
+from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.objective import CVaR, Objective, WorstUnit
+from tailboost.combiners.vote import Vote
+from tailboost.game import Game
+from tailboost.rules.entropic import EntropicLP, entropic_theory
+from tailboost.rules.hedge import Hedge
+from tailboost.rules.history import TotallyCorrective
+from tailboost.rules.lpboost import TotallyCorrectiveLP
+from tailboost.solvers import cvar, minimize_cvar_mixture
+from tailboost.statements.elsewhere import Elsewhere, highest
+from tailboost.statements.units import UnitTable
+
+# A value this close to the coin flip's is the coin flip's.
+COIN_TOLERANCE = 1e-7
+# And this share of ERM's loss is not worth the name of a mixture.
+SAME_AS_ERM = 0.01
+ALPHA_PRECISION = 1.005
+# A larger gap than this is not the solver's rounding.
+ALONE_GAP = 1e-5
+# A share up to this is the solver's rounding.
+NO_SHARE = 1e-9
+OUTLIERS = "not given when outliers are dropped: the rows kept change from round to round"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One inequality: ``name ≤ bound`` (or ``<``), and what was in fact achieved.
+
+    Attributes
+    ----------
+    name : str
+        What is bounded, in words.
+    formula : str
+        The right-hand side in symbols, each explained in `Guarantee.symbols`.
+    bound : float or None
+        Its value; None where the theorem's conditions do not hold.
+    achieved : float or None
+        The left-hand side, where it is known.
+    note : str
+        Conditions, or why there is no bound.
+    strict : bool
+        Whether the inequality is strict.
+    """
+
+    name: str
+    formula: str
+    bound: float | None
+    achieved: float | None = None
+    note: str = ""
+    strict: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether the bound is no less than 1, which errors, losses and their means never exceed."""
+        return self.bound is not None and self.bound >= 1
+
+    def __str__(self) -> str:
+        value = "no bound" if self.bound is None else f"{self.bound:.4g}"
+        if self.empty:
+            value += ", which says nothing: it is at most 1 anyway"
+        achieved = "" if self.achieved is None else f" (achieved {self.achieved:.4g})"
+        note = f" [{self.note}]" if self.note else ""
+        return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the mean error of a mixture may be, and is, on the rows λ is chosen on.
+
+    Attributes
+    ----------
+    mean_budget : float
+        What it may be above the least mean error of a member.
+    least_mean : float
+        That least mean error.
+    mean : float
+        Mean error of the mixture.
+    price : float or None
+        A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all
+        of λ, which a little more budget may change at once.
+    """
+
+    mean_budget: float
+    least_mean: float
+    mean: float
+    price: float | None
+
+    def __str__(self) -> str:
+        worth = (
+            ""
+            if self.price is None
+            else (
+                f"; a budget larger by .01 would lower what λ minimises by at most {0.01 * self.price:.4g}"
+                if self.price > 0
+                else "; a larger budget would not lower what λ minimises"
+            )
+        )
+        return (
+            f"mean error ≤ {self.least_mean + self.mean_budget:.6g}, the least of a member "
+            f"({self.least_mean:.6g}) + mean_budget ({self.mean_budget:g}); it is {self.mean:.6g} "
+            f"on these rows{worth}"
+        )
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Promised, observed, achieved.
+
+    Attributes
+    ----------
+    promised : tuple of Bound
+        Published a-priori bounds, with the reason where their conditions do not hold.
+    observed : tuple of Bound
+        Bounds computed from the losses seen in the rounds; they hold for any η and any sample weights.
+    achieved : float
+        The objective of the mixture on the rows that decided it, outliers left out; about the randomised
+        classifier.
+    achieved_on_all : float
+        The same with all of these rows counted.
+    dropped : float
+        Share of their weight that ``achieved`` and the values it is held against leave out as outliers.
+    gap : float
+        Largest optimality gap of any solve in the fit.
+    objective : str
+        What λ minimises.
+    judged_on : str
+        The rows behind ``achieved``.
+    coin_flip_value : float
+        The objective of the even mixture of all constants: ``1 − 1/K``, less the least that a unit is allowed
+        where the objective is about what errors are beyond that.
+    erm_value : float
+        The objective of one member alone, ``alone``.
+    alone : str
+        Plain ERM or, where that is not among the members of a game over groups, its first round.
+    constants_value : float
+        The objective of the best mixture of constants, which ignores the features: a coin, possibly loaded.
+    only : str or None
+        The one member that has the whole share; None where there are several.
+    draws : bool
+        Whether an answer is drawn: several members have a share, or the one draws its own answers. Else
+        `predict` and the randomised classifier are the same.
+    ignores_features : bool
+        Whether every member with a share answers one class to all judged rows.
+    largest_error : float or None
+        The largest error itself, where the objective is what errors are beyond those allowed.
+    is_coin_flip : bool
+        Whether the mixture is no better than a coin flip.
+    beats_coin_flip_from : float or None
+        The α from which on the pool beats a coin flip; None where α has no meaning.
+    symbols : dict
+        Names and values of all symbols printed.
+    estimate : float or None
+        What ``achieved`` may be on fresh rows: the objective where each half of the judged rows is judged by
+        the λ chosen on the other half; the members stay as they are. It is about the choice alone: on
+        fifteen sets (``tailboost reproduce optimism``) the largest class error was .02 to .07 higher on fresh
+        rows than ``achieved`` and within .013 of the estimate on average, though by .1 or more off on some; a
+        CVaR of out-of-fold losses was on average no higher than either. None where nothing was chosen, and
+        where members were fitted on the judged rows. ``units`` has estimates with intervals.
+    upper : float or None
+        The upper end of a 95 % interval about ``estimate`` or, where nothing was chosen, about ``achieved``
+        (see `tailboost.statements.elsewhere.highest`); None where there is neither.
+    budget : Budget or None
+        The limit on the mean error, what it is and what more of it would be worth; None without a limit.
+    chosen_by : str
+        What λ minimised, in words, where that is not ``objective`` itself; else empty.
+    units : UnitTable or None
+        The error of each class, group or cell of the game beside what it is allowed; None where the game is
+        over rows, and where the errors are not known.
+    groups : tuple of GroupUse
+        For each column of groups given to `fit`: whether answers may depend on it, and by what.
+    """
+
+    promised: tuple[Bound, ...]
+    observed: tuple[Bound, ...]
+    achieved: float
+    achieved_on_all: float
+    dropped: float
+    gap: float
+    objective: str
+    judged_on: str
+    coin_flip_value: float
+    erm_value: float
+    alone: str
+    constants_value: float
+    only: str | None
+    ignores_features: bool
+    largest_error: float | None
+    is_coin_flip: bool
+    beats_coin_flip_from: float | None
+    symbols: dict[str, str]
+    estimate: float | None = None
+    upper: float | None = None
+    budget: Budget | None = None
+    chosen_by: str = ""
+    units: UnitTable | None = None
+    draws: bool = True
+    groups: tuple[GroupUse, ...] = ()
+
+    @property
+    def beats_coin(self) -> bool:
+        """Whether it is shown that the best coin, which ignores the features, does worse.
+
+        That is where the interval about the estimate on rows that the choice was not made on excludes it.
+        """
+        return self.upper is not None and self.upper < self.constants_value - COIN_TOLERANCE
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: better than a coin or not shown to be, by the estimate, and what λ is."""
+        more = self._from_which_alpha()
+        if self.dropped:
+            more += f"; with the {self.dropped:.3g} of the weight left out it is {self.achieved_on_all:.4g}"
+        return f"{self._against_a_coin()}{self._standing()}{more}."
+
+    def _against_a_coin(self) -> str:
+        """Say whether a coin is beaten on rows that the choice was not made on, where it is on its own."""
+        if min(self.coin_flip_value, self.constants_value) - COIN_TOLERANCE <= self.achieved:
+            return ""
+        coin = f"the best coin, blind to the features, has {self.constants_value:.4g}"
+        if self.upper is None:
+            return (
+                "better than a coin: not shown, for want of an estimate on rows that neither members nor the "
+                "choice were made on; on these "
+            )
+        seen = self.achieved if self.estimate is None else self.estimate
+        # Where nothing is chosen, what is measured is the estimate.
+        where = "" if self.estimate is None else "on the rows of the choice "
+        return (
+            f"better than a coin: {'' if self.beats_coin else 'not shown, '}estimate {seen:.4g}, at most "
+            f"{self.upper:.4g} (95 %), where {coin}; {where}"
+        )
+
+    @property
+    def _why(self) -> str:
+        """Why no better mixture was found."""
+        often = "the members err too often for this objective"
+        return often if self.budget is None else f"{often} and this mean_budget"
+
+    def _standing(self) -> str:
+        who = "" if self.only is None else f" (it is {self.only} alone)"
+        if self.is_coin_flip:
+            return (
+                f"λ is no better than a coin flip ({self.coin_flip_value:.4g}) on this objective{who}: "
+                f"{self._why}. Use predict for a deterministic answer"
+            )
+        if self.achieved >= self.constants_value - COIN_TOLERANCE:
+            if self.ignores_features and self.only is not None:
+                return f"λ is {self.only} alone ({self.achieved:.4g}), which ignores the features"
+            return (
+                f"λ is no better than the best mixture of constants ({self.constants_value:.4g}), a loaded "
+                f"coin that ignores the features{who}: {self._why}"
+            )
+        constants = f"{self.constants_value:.4g} for the best mixture of constants"
+        against = f"against {self.erm_value:.4g} for {self.alone} and {constants}"
+        if self.only is not None:
+            if self.only == self.alone:
+                against = f"against {constants}"
+            return f"λ is {self.only} alone: {self.achieved:.4g} {against}"
+        if self.achieved > self.erm_value * (1 + SAME_AS_ERM):
+            return f"λ is worse than {self.alone} alone: {self.achieved:.4g} {against}"
+        if self.achieved >= self.erm_value * (1 - SAME_AS_ERM):
+            return (
+                f"λ is {self.alone} in effect ({self.achieved:.4g} against {self.erm_value:.4g}): the "
+                f"other members add less than {SAME_AS_ERM:.0%}"
+            )
+        return f"λ is a true mixture: {self.achieved:.4g} {against}"
+
+    def _from_which_alpha(self) -> str:
+        alpha = self.beats_coin_flip_from
+        if alpha is None:
+            return ""
+        which = f"from α ≈ {alpha:.3g} on" if alpha > 0 else "at every α"
+        return f"; on the rows of the choice this pool beats a coin flip {which}"
+
+    def _on_fresh_rows(self) -> list[str]:
+        if self.estimate is None:
+            return []
+        return [
+            f"estimate on rows not used for the choice of λ (the members' own fit aside): {self.estimate:.6g}"
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self) | {"verdict": self.verdict}
+
+    @property
+    def _about(self) -> str:
+        if not self.draws:
+            return "predict answers as this member does, so that it speaks about predict"
+        who = "the randomised classifier whose label distribution is predict_shares"
+        return f"it speaks about {who}, not about predict"
+
+    @property
+    def _gap_words(self) -> str:
+        """Say what is between λ and the best: the solver's rounding, or what one member alone leaves."""
+        if self.gap < ALONE_GAP:
+            return f"solver gap {self.gap:.1e}"
+        which = ", of errors drawn towards their mean," if self.chosen_by else ""
+        return f"sharing λ would lower it{which} by at most {self.gap:.2g}"
+
+    def __str__(self) -> str:
+        achieved = f"achieved: {self.objective} = {self.achieved:.6g} on {self.judged_on}"
+        if self.dropped:
+            achieved += (
+                f" without the {self.dropped:.3g} of their weight with the highest cumulative loss "
+                f"(outlier_fraction); {self.achieved_on_all:.6g} on all of them"
+            )
+        if self.largest_error is not None:
+            achieved += f"; the largest error itself is {self.largest_error:.6g}"
+        lines = [
+            *([] if self.units is None else [str(self.units)]),
+            *map(str, self.groups),
+            self.verdict,
+            *self._on_fresh_rows(),
+            f"{achieved} ({self._gap_words}); {self._about}",
+            *([] if self.budget is None else [f"budget: {self.budget}"]),
+            *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),
+            *(f"observed: {b}" for b in self.observed),
+            *(f"promised: {b}" for b in self.promised),
+            "symbols: " + "; ".join(f"{k} = {v}" for k, v in self.symbols.items()),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        table = "" if self.units is None else self.units._repr_html_()
+        groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
+        details = html_details("Values, bounds and symbols", str(self))
+        return f"{table}{groups}<p>{escape(self.verdict)}</p>{details}"
+
+
+Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
+"""Promised and observed bounds of a game."""
+
+
+def guarantee(
+    game: Game[Any] | None,
+    combiner: Mixture | Vote,
+    mixture: Floats,
+    gap: float,
+    bounds: Bounds,
+    classes: Sequence[Any],
+    names: Sequence[str] | None = None,
+    elsewhere: Elsewhere | None = None,
+) -> Guarantee:
+    """Return what was promised, observed and achieved by a mixture of the pool of a game.
+
+    Parameters
+    ----------
+    game : Game or None
+        The game that was played; None where the pool comes from no game.
+    combiner : Mixture or Vote
+        The pool, its losses and its objective.
+    mixture : ndarray of shape (n_members,)
+        λ.
+    gap : float
+        Largest optimality gap of any solve.
+    bounds : pair of tuples of Bound
+        The promised and the observed ones.
+    classes : sequence of K labels
+        What the class numbers stand for.
+    names : sequence of str, optional
+        What the members are called where there was no game; the one with the least mean loss is the one that
+        the mixture is held against.
+    elsewhere : Elsewhere, optional
+        The judged rows under the choice made on others.
+    """
+    ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
+    coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
+    first, named = _called(game, combiner, names)
+    alone = np.zeros(len(mixture))
+    alone[first] = 1.0
+    promised, observed = bounds
+    over_units = isinstance(objective, WorstUnit)
+    # Outliers have no part in the errors of units.
+    dropped = 0.0 if over_units else ledger.dropped
+    plain = None
+    if isinstance(objective, WorstUnit) and objective.allowed is not None:
+        plain = replace(objective, allowed=None)
+    used = np.flatnonzero(mixture > NO_SHARE)
+    constants = [ledger.constant_answer(int(m)) for m in used]
+    only = None
+    if len(used) == 1:
+        (member,), (constant,) = used.tolist(), constants
+        only = named(member)
+        if constant is not None:
+            extra = member >= combiner.pool.n_rounds or names is not None
+            only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
+    # Where nothing is chosen, the losses of the judged rows are not flattered by a choice.
+    drawn, half = (None, None) if elsewhere is None else (elsewhere.drawn, elsewhere.half)
+    if not ledger.rows.fitted and isinstance(combiner, Mixture) and combiner.even:
+        drawn = ledger.pool().combine(mixture)
+    return Guarantee(
+        promised=promised,
+        observed=observed,
+        achieved=achieved,
+        achieved_on_all=objective.evaluate(ledger.whole, mixture) if dropped else achieved,
+        dropped=dropped,
+        gap=gap,
+        objective=str(objective),
+        judged_on=ledger.rows.words,
+        coin_flip_value=coin,
+        erm_value=combiner.value(alone),
+        alone=named(first),
+        constants_value=objective.constants(ledger, K),
+        only=only,
+        ignores_features=None not in constants,
+        largest_error=None if plain is None else plain.evaluate(ledger, mixture),
+        is_coin_flip=achieved >= coin - COIN_TOLERANCE,
+        beats_coin_flip_from=None if objective.alpha is None else beats_coin_flip_from(ledger, K),
+        symbols=_symbols(game, objective, K, (*promised, *observed)),
+        estimate=None if elsewhere is None else objective.of_losses(ledger, elsewhere.drawn),
+        upper=None if drawn is None else highest(objective, ledger.rows, drawn, half),
+        budget=_budget(combiner, mixture),
+        chosen_by=combiner.chosen_by,
+        draws=len(used) > 1 or bool(getattr(combiner.pool.members[used[0]], "draws", False)),
+    )
+
+
+def _called(
+    game: Game[Any] | None, combiner: Mixture | Vote, names: Sequence[str] | None
+) -> tuple[int, Callable[[int], str]]:
+    """Return the member that a mixture is held against, and what members are called."""
+    if game is None:
+        assert names is not None
+        of, least = names, int(combiner.pool.ledger.by_mean_loss()[0])
+        return least, lambda member: of[member] + " (the least mean error)" * (member == least)
+    # Plain ERM is the first boosted hypothesis, or the first extra of a game over groups.
+    first = game.n_rounds if combiner.with_erm else 0
+    known = {0: "the balanced model of round 1"} if game.units.grouped else {}
+    if combiner.with_erm or not game.units.grouped:
+        known[first] = "plain ERM"
+    return first, lambda member: known.get(member, f"the hypothesis of round {member + 1}")
+
+
+def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
+    if isinstance(combiner, Vote) or combiner.mean_budget is None:
+        return None
+    means = combiner.pool.ledger.mean_losses()
+    price = combiner.within(combiner.mean_budget).price if combiner.randomized else None
+    return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), price)
+
+
+def _symbols(
+    game: Game[Any] | None, objective: Objective, n_classes: int, bounds: tuple[Bound, ...]
+) -> dict[str, str]:
+    """Explain what is printed: K, T and λ always, the rest where a bound or the objective has it."""
+    known = {} if game is None else {"T": f"{game.n_rounds} rounds"}
+    known |= {"K": f"{n_classes} classes", "λ": "estimator_weights_, the shares of the members"}
+    rule = None if game is None else game.rule
+    if game is not None:
+        known |= _symbols_of_game(game)
+    alpha = getattr(rule, "alpha", None) if objective.alpha is None else objective.alpha
+    if alpha is not None:
+        known["α"] = f"tail mass, {alpha:g}"
+    if isinstance(rule, Hedge):
+        known["η"] = f"learning rate of Hedge, {rule.eta:.4g}"
+    if isinstance(rule, EntropicLP):
+        known["β"] = f"{rule.beta:g}: 1/β is the strength of the penalty on the distance from p"
+    printed = " ".join([str(objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
+    if objective.alpha is not None:
+        printed += " α"  # the verdict says from which α on the pool beats a coin
+    names: list[str] = []
+    # An explanation may need further ones.
+    while more := [s for s in known if s not in names and (s in "TKλ" or _names(s, printed))]:
+        names += more
+        printed = " ".join([printed, *(known[s] for s in more)])
+    return {s: known[s] for s in known if s in names}
+
+
+def _symbols_of_game(game: Game[Any]) -> dict[str, str]:
+    losses = game.trace.weighted_loss
+    return {
+        "p": "base measure over units: the normalised sample weights, or the same for every class or group; "
+        f"min p = {1 / game.units.count:.4g}",
+        "V": f"mean weighted loss of the rounds, {losses.mean():.4g}",
+        "g": f"largest weighted loss of a round, {losses.max():.4g}",
+        "log": "natural logarithm",
+        "δ": "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1",
+    }
+
+
+def _names(symbol: str, text: str) -> bool:
+    """Whether a symbol stands in a text; in "ηT" and "CVaR_α" each letter is one."""
+    if not symbol.isascii():
+        return symbol in text
+    return re.search(rf"(?<![A-Za-z_]){symbol}(?![A-Za-z_])", text) is not None
+
+
+def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, planned: int) -> Bounds:
+    """Bounds of a game that Hedge played.
+
+    Parameters
+    ----------
+    game : Game
+        Its rule is a `Hedge`.
+    alpha : float or None
+        Level of the CVaR bound. Over groups the units of the bound are groups, and a CVaR over rows has no
+        place in it.
+    eta : float or "theory"
+        The classifier's parameter; only "theory" has an a-priori bound.
+    planned : int
+        Rounds for which "theory" was chosen.
+    """
+    rule, T, trace = game.rule, game.n_rounds, game.trace
+    assert isinstance(rule, Hedge)
+    if rule.outlier_fraction > 0:
+        return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
+    V, g = float(trace.weighted_loss.mean()), float(trace.weighted_loss.max())
+    p, mean_losses = game.state.base, game.state.cumulative / T
+    least = 1.0 / game.units.count
+    observed = hedge_bounds(V, rule.eta, T, None if game.units.grouped else alpha, p, mean_losses, least)
+    promised = (theory_bound(g, game.units.count, T, planned == T),) if eta == "theory" else ()
+    if game.units.shrinkage is None:
+        return promised, observed
+    note = "mean losses are drawn towards their mean over the units, more so where they rest on fewer rows"
+    told = tuple(
+        tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
+        for bounds in (promised, observed)
+    )
+    return told[0], told[1]
+
+
+def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float, bounds: Bounds) -> Bounds:
+    """Add to the bounds of Hedge's even mixture those of the mixture that a linear program chose.
+
+    Zhai et al. 2021, section 3: on the losses that drove the player λ is at least as good as 1/T, so that
+    what bounds the even mixture's CVaR bounds λ's. On other rows nothing follows.
+
+    Parameters
+    ----------
+    game : Game
+        Its rule is a `Hedge` over rows.
+    ledger : Ledger
+        The losses that λ was chosen on.
+    alpha : float
+        Level of the CVaR that λ minimises.
+    value : float
+        The CVaR of λ's loss on these rows.
+    bounds : pair of tuples of Bound
+        Those of the even mixture.
+    """
+    promised, observed = bounds
+    name = f"CVaR at α = {alpha:g} of λ's own loss"
+    assert isinstance(game.rule, Hedge)
+    if game.rule.outlier_fraction > 0:
+        return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
+    drove, p = game.state.cumulative, game.state.base
+    judged = np.sum([ledger.boosted.row(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
+    same = np.array_equal(judged, drove) and np.allclose(ledger.rows.base, p, rtol=1e-12, atol=0)
+
+    def own(even: Bound) -> Bound:
+        if not same:
+            note = "λ was chosen on other losses than those that drove the player"
+            return Bound(name, even.formula, None, value, note)
+        note = (
+            even.note if even.bound is None else "as the even mixture's; on the losses that drove the player"
+        )
+        return Bound(name, even.formula, even.bound, value, note)
+
+    # The first observed bound is that of the even mixture's CVaR; one on every row's loss is one on the CVaR.
+    return (*promised, *map(own, promised)), (*observed, own(observed[0]))
+
+
+def _best_on_player_losses(game: Game[Any]) -> float:
+    """Return the CVaR of the best mixture on the losses that drove a totally corrective player."""
+    rule, past = game.rule, game.state
+    assert isinstance(rule, TotallyCorrective)
+    return minimize_cvar_mixture(past.losses, rule.alpha, past.kept(rule.outlier_fraction)).value
+
+
+def _name_of_cvar(alpha: float) -> str:
+    # The player's α: re-weighting for another one changes nothing about the game.
+    return f"CVaR at α = {alpha:g} of the best mixture on the losses that drove the player"
+
+
+def totally_corrective_bounds(game: Game[Any]) -> Bounds:
+    """Bounds of LPBoost: g bounds the mixture only once the learner finds nothing better than it."""
+    rule = game.rule
+    assert isinstance(rule, TotallyCorrectiveLP)
+    name = _name_of_cvar(rule.alpha)
+    if rule.outlier_fraction > 0:
+        return (Bound(name, "g", None, note=OUTLIERS),), ()
+    g, best = float(game.trace.weighted_loss.max()), _best_on_player_losses(game)
+    reached = best <= g
+    note = "" if reached else "not reached in these rounds, and no rate of convergence is known"
+    return (Bound(name, "g", g if reached else None, best, note),), ()
+
+
+def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
+    """Bounds of regularised LPBoost, whose β was chosen for ``delta`` if that is given."""
+    rule, g = game.rule, float(game.trace.weighted_loss.max())
+    assert isinstance(rule, EntropicLP)
+    if rule.outlier_fraction > 0:
+        return (Bound(_name_of_cvar(rule.alpha), "g + δ", None, note=OUTLIERS),), ()
+    best = _best_on_player_losses(game)
+    return (entropic_bound(g, rule.alpha, rule.beta, game.n_rounds, best, delta),), ()
+
+
+def hedge_bounds(
+    V: float,
+    eta: float,
+    n_rounds: int,
+    alpha: float | None,
+    base: Floats,
+    mean_losses: Floats,
+    least: float,
+) -> tuple[Bound, ...]:
+    """Observed bounds of Hedge started at ``p``: regret against v is at most KL(v ‖ p)/η + ηT/8.
+
+    Parameters
+    ----------
+    V : float
+        ``(1/T) Σ_t ⟨w^t, ℓ^t⟩``.
+    eta : float
+        η ≥ 0. At 0 the player stays at p: nothing is proved, unless there is only one unit.
+    n_rounds : int
+        T.
+    alpha : float or None
+        Level of the CVaR bound; None leaves it out.
+    base : ndarray of shape (m,)
+        p.
+    mean_losses : ndarray of shape (m,)
+        ``(1/T) Σ_t ℓ_i^t``.
+    least : float
+        min p: the smallest share of a row where a unit stands for several.
+    """
+    used = base > 0
+    note = "on the losses that drove the player"
+    note += "; with η = 0 it does not learn" if eta == 0 and least < 1 else ""
+    bounds = []
+    if alpha is not None:
+        bounds.append(
+            Bound(
+                "CVaR_α of the even mixture's loss",
+                "V + log(1/α)/(ηT) + η/8",
+                _with_regret(V, alpha, least, eta, n_rounds),
+                cvar(mean_losses, alpha, base),
+                note,
+            )
+        )
+    bounds.append(
+        Bound(
+            "largest mean loss of any unit under the even mixture",
+            "V + log(1/min p)/(ηT) + η/8",
+            _with_regret(V, least, least, eta, n_rounds),
+            float(mean_losses[used].max()),
+            note,
+        )
+    )
+    return tuple(bounds)
+
+
+def _with_regret(V: float, mass: float, least: float, eta: float, n_rounds: int) -> float | None:
+    """Return ``V + log(1/mass)/(ηT) + η/8``; the player of a single unit has nothing to regret."""
+    if least == 1:
+        return V
+    return V - math.log(mass) / (eta * n_rounds) + eta / 8 if eta > 0 else None
+
+
+def theory_bound(g: float, count: float, n_rounds: int, as_planned: bool) -> Bound:
+    """A-priori bound of AdaBoost + average with ``η = √(8 log n/T)``, n = 1/min p.
+
+    Zhai et al. 2021, section 3, who have it for uniform p; from other p the regret is at most
+    ``log(1/min p)/(ηT) + η/8``, so that it holds with that n.
+    """
+    name, formula = "largest mean loss of any unit under the even mixture", "g + √(log(1/min p)/(2T))"
+    if not as_planned:
+        return Bound(name, formula, None, note="only when all planned rounds are played")
+    return Bound(name, formula, g + math.sqrt(math.log(count) / (2 * n_rounds)))
+
+
+def entropic_bound(
+    g: float, alpha: float, beta: float, n_rounds: int, achieved: float, delta: float | None = None
+) -> Bound:
+    """A-priori bound of regularised LPBoost: CVaR_α ≤ g + δ once T and β are large enough.
+
+    Warmuth et al. 2008, as Zhai et al. 2021 apply it.
+
+    δ is the one β was chosen for, or else the smallest for which ``β ≥ max{(2/δ) log(1/α), 1/2}`` holds; the
+    rounds it needs are ``T = max{(32/δ²) log(1/α), 8/δ}``.
+    """
+    log_inverse, name = math.log(1 / alpha), _name_of_cvar(alpha)
+    if beta < 0.5:
+        return Bound(name, "g + δ", None, achieved, f"only for β ≥ 1/2, got {beta:g}")
+    if delta is None:  # α = 1 leaves only T ≥ 8/δ
+        delta = 2 * log_inverse / beta if log_inverse > 0 else 8 / n_rounds
+    needed = entropic_theory(alpha, delta)[1]
+    if n_rounds < needed:
+        note = f"δ = {delta:.3g} at β = {beta:g} needs T ≥ {needed:,}; T = {n_rounds}"
+        return Bound(name, "g + δ", None, achieved, note)
+    return Bound(name, "g + δ", g + delta, achieved, f"δ = {delta:.3g}")
+
+
+def beats_coin_flip_from(ledger: Ledger, n_classes: int) -> float:
+    """Return the α from which on the best mixture of the pool beats ``1 − 1/K``, to half a per cent.
+
+    The optimal CVaR falls with α, and a single member of error e beats the coin where α > e·K/(K−1), so the
+    answer is bracketed and found by bisection; 1.0 when even the mean is no better.
+    """
+    coin = 1 - 1 / n_classes
+    high = min(1.0, float(ledger.pool().means(ledger.base()).min()) / coin)
+    low = high / 1000
+    if high <= 0.0 or _beats(ledger, low, coin):
+        return low
+    while high / low > ALPHA_PRECISION:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _beats(ledger, middle, coin) else (middle, high)
+    return high
+
+
+def _beats(ledger: Ledger, alpha: float, coin: float) -> bool:
+    return CVaR(alpha).solve(ledger).value < coin - COIN_TOLERANCE

@@ -1,0 +1,235 @@
+"""Rows that had a part in making a classifier are known again, from fingerprints kept with it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost._rows import Sketch, hash_rounded_rows, hash_rows, labels_too_alike, too_many
+from tailboost._typing import Ints
+from tailboost._warn import warn_user
+from tailboost.data import Rows, lots
+
+#: What rows that equal known ones are held for: copies that somebody made, or chance where values are few.
+EqualRows = Literal["copies", "natural"]
+
+
+def check_equal_rows(value: Any) -> None:
+    """Raise if ``equal_rows`` is no word that it may be."""
+    if value not in ("copies", "natural"):
+        raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
+
+
+def holds_fitted(estimator: Any) -> bool:
+    """Whether an estimator, or one within it, comes fitted, so that its rows are not those of this fit."""
+    if isinstance(estimator, FrozenEstimator):
+        return True
+    if isinstance(estimator, (list, tuple)):
+        return any(map(holds_fitted, estimator))
+    if not isinstance(estimator, BaseEstimator):
+        return False
+    return any(
+        holds_fitted(value) or (name == "cv" and isinstance(value, str) and value == "prefit")
+        for name, value in estimator.get_params(deep=False).items()
+    )
+
+
+class SeenRowsError(ValueError):
+    """Rows that were to judge a classifier had a part in its making."""
+
+
+class ResubstitutionWarning(UserWarning):
+    """λ is chosen on rows that members were fitted on, whose losses are too small."""
+
+
+def noting_seen(seen: Sketch, X: Any, rows: Rows, instead: str = "") -> Rows:
+    """Return rows given to choose λ on, with a word and a warning if members were fitted on them.
+
+    Parameters
+    ----------
+    seen : Sketch
+        Of the rows that were fitted on.
+    X, rows
+        The rows, and what is known of them.
+    instead : str
+        What λ is chosen on where none are given.
+    """
+    hashes = hash_rounded_rows(X)
+    if not seen.beyond_chance(hashes):
+        return rows
+    share = seen.share(hashes)
+    otherwise = f", or leave X and y out for {instead}" if instead else ""
+    warn_user(
+        f"{share:.0%} of {rows.words} equal rows that were fitted on, and members err less there than on "
+        f"fresh rows: give rows that were not given to fit{otherwise} (nothing is wrong where features "
+        "take so few values that fresh rows equal others)",
+        ResubstitutionWarning,
+    )
+    return replace(rows, words=f"{rows.words}, {share:.0%} of which equal rows fitted on", fitted=True)
+
+
+class KnownRows:
+    """What a fitted classifier says of rows that are to judge it.
+
+    Attributes
+    ----------
+    seen_rows_ : Sketch
+        Fingerprints of the rows that members were fitted on: of all, if it is ``complete``.
+    chosen_rows_ : tuple of Sketch
+        Those of other rows that the combination was chosen on.
+    """
+
+    seen_rows_: Sketch
+    chosen_rows_: tuple[Sketch, ...]
+
+    @abstractmethod
+    def _checked(self, X: Any) -> Any:
+        """Return a table in the form in which it was fitted on."""
+
+    def _rows_kept(self) -> Rows | None:
+        """Return rows that it was made on, with their labels and lots by content, where they are kept."""
+        return None
+
+    def seen_share(self, X: Any) -> float:
+        """Return the share of some rows that members were fitted on: errors on such rows say little.
+
+        Rows are known by their content, labels aside, from fingerprints kept with the model
+        (``seen_rows_``, also in its file): of all training rows up to 50,000 different ones, else of a sample
+        of so many. Whoever has the model can so find out whether a row that he knows was among them. Numbers
+        are compared as float32 and, where they are no integers, rounded (to six decimal digits where a row
+        has one such number, four with three, two with 200), so that rows are known after a file, another
+        type or a column of objects; rows that were scaled, shuffled or disturbed are not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows; in a table with few different values fresh rows equal others by chance.
+
+        Returns
+        -------
+        float
+            From 0 to 1, each row counting once; NaN where the sample has nothing to say, as of a few rows
+            beside millions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tailboost import AdaBoostClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
+        >>> clf.seen_share(X[::2])
+        1.0
+        """
+        check_is_fitted(self)
+        hashes = hash_rounded_rows(self._checked(X))  # without models there is nothing to check by
+        return self.seen_rows_.share(hashes)
+
+    def check_unseen(self, X: Any, name: str = "X") -> None:
+        """Raise if some rows had a part in making this classifier, so that its errors there prove little.
+
+        That is if more than one in twenty of them (by three standard errors) equal rows that were fitted on,
+        or rows that members were judged on: ``X_val``, and rows given to ``reweight``, to ``predicted`` of a
+        trade-off before its point was taken, or to `tailboost.calibrate`. Rows are known as in `seen_share`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        name : str, default="X"
+            What to call them.
+
+        Raises
+        ------
+        SeenRowsError
+            Names the share of the rows.
+        """
+        self.refuse_known(self.count_known(X), name)
+
+    def count_known(self, X: Any) -> Ints:
+        """Count known rows: of those fitted on, and of those of each choice, how many of how many sampled.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows. Counts of parts of them add up.
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+        """
+        check_is_fitted(self)
+        hashes = hash_rounded_rows(self._checked(X))
+        known = [sketch.knows(hashes) for sketch in (self.seen_rows_, *self.chosen_rows_)]
+        return np.array([(k.sum(), len(k)) for k in known], dtype=np.intp)
+
+    def refuse_unnatural(self, counts: Ints, X: Any = None, y: Ints | None = None) -> None:
+        """Raise if rows said to equal others by nature do so more often, or more alike, than these do.
+
+        More often: by four standard errors above the share of the rows of the fit (or of the choice) that
+        equal another one of them. More alike: if their labels agree with those of equal rows, where these
+        are kept with the classifier, more than in 999 of 1,000 draws.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (m, 2)
+            As from `count_known`.
+        X : array-like of shape (n, d), optional
+            The rows.
+        y : ndarray of shape (n,), optional
+            Their class numbers.
+
+        Raises
+        ------
+        SeenRowsError
+            Says by what the rows are copies.
+        """
+        for sketch, (known, sampled) in zip(
+            (self.seen_rows_, *self.chosen_rows_), counts.tolist(), strict=True
+        ):
+            if sketch.unnatural(known, sampled):
+                raise SeenRowsError(
+                    f"X: equal_rows='natural', but {known / sampled:.0%} of these rows equal rows that the "
+                    f"classifier was made on, of which only {sketch.repeated:.0%} equal one another: rows "
+                    "that repeat by nature do so everywhere, so that some of these are copies"
+                )
+        kept = self._rows_kept()
+        if y is None or kept is None or kept.lots is None:
+            return
+        contents = lots(hash_rows(self._checked(X))).astype(np.intp), kept.lots.astype(np.intp)
+        if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
+            raise SeenRowsError(
+                "X: equal_rows='natural', but these rows have the labels of the equal rows that the "
+                "classifier was made on more often than independent rows have (in 999 of 1,000 draws): they "
+                "are copies"
+            )
+
+    def refuse_known(self, counts: Ints, name: str = "X") -> None:
+        """Raise if the counts of `count_known` are above one in twenty.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (m, 2)
+            Of all rows.
+        name : str, default="X"
+            What to call the rows.
+
+        Raises
+        ------
+        SeenRowsError
+            Names the share of the rows.
+        """
+        words = ["members were fitted on", *["the combination was chosen on"] * len(self.chosen_rows_)]
+        for why, (known, sampled) in zip(words, counts.tolist(), strict=True):
+            if too_many(known, sampled):
+                raise SeenRowsError(
+                    f"{name}: {why} {known / sampled:.0%} of these rows, or on rows equal to them, and "
+                    "errors there are smaller than on new rows: give rows that had no part in making the "
+                    "classifier (where features take so few values that fresh rows equal others, and nobody "
+                    "copied a row, say equal_rows='natural')"
+                )

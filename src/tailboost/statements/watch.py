@@ -1,0 +1,557 @@
+"""Watching a model in use: evidence by batch against what was certified or targeted, and drift of columns."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost._checks import as_pandas, check_length, check_number, n_rows_of
+from tailboost._html import text_table
+from tailboost._rows import Sketch, hash_rounded_rows
+from tailboost._steps import final_step, last_step
+from tailboost._typing import Hashes, Ints, Mask
+from tailboost._units import told
+from tailboost.confidence import Evidence
+from tailboost.statements.certificates import (
+    Certificate,
+    CertifiedBound,
+    Recheck,
+    Unit,
+    targets_of,
+)
+from tailboost.statements.drift import Drift, Reference, columns_of, level_of
+from tailboost.statements.known_rows import EqualRows
+
+__all__ = ["Watch", "WatchedBatch"]
+
+FORMAT = 1
+# Columns of probabilities that are compared, of many classes the first.
+MOST_SCORES = 10
+ANSWER = "answer"
+# Wealth and sums in the state's file are finite: JSON has no infinity.
+MOST = 1e300
+WEAKER = (
+    "A column that moved says that the rows are others, not that errors are: it needs no labels, and is "
+    "weaker. A χ² test with a level of its own for each batch and column, and an index (PSI) of at least .1."
+)
+
+
+@dataclass(frozen=True)
+class WatchedBatch:
+    """One look at a batch.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    rows : int
+        Rows that were given.
+    judged : int
+        Those of them whose labels were there, and which no look before had judged.
+    waiting : int
+        Those whose labels were not there.
+    errors : list of (int, float or None)
+        Of each bound the judged rows it is about, and their mean loss.
+    evidence : list of float
+        Of each bound after this look.
+    drift : list of Drift
+        Of the columns; none where labels came late to rows that were looked at before.
+    """
+
+    name: str
+    rows: int
+    judged: int
+    waiting: int
+    errors: list[tuple[int, float | None]]
+    evidence: list[float]
+    drift: list[Drift] = field(default_factory=list)
+
+    @property
+    def moved(self) -> list[Drift]:
+        """The columns that moved."""
+        return [drift for drift in self.drift if drift.moved]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Evidence against bounds on a model's errors, batch after batch of later rows.
+
+    Each bound is tested by bets that gain where rows err more (`tailboost.confidence.Evidence`): if all
+    bounds are true, that any is ever called contradicted, after however many batches, has a probability of
+    at most 1 − confidence. Labels may come late: rows without one wait, and are judged when the same batch
+    is given again. Whether a label is late may depend on the class itself, for rates of classes, but not on
+    whether the answer is wrong.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        The bounds.
+    recheck : Recheck or None
+        What all judged rows said so far.
+    batches : list of WatchedBatch
+        The looks, in order.
+    reference : Reference or None
+        Counts of the rows that columns are compared with: those given, else those of the first batch.
+    waiting : dict
+        Fingerprints of rows without labels, by batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_classification
+    >>> import tailboost as tb
+    >>> X, y = make_classification(4000, flip_y=0.2, random_state=0)
+    >>> clf = tb.WorstClassBoostClassifier(n_estimators=3, random_state=0).fit(X[:1000], y[:1000])
+    >>> watch = tb.Watch.of(tb.certify(clf, X[1000:2000], y[1000:2000]))
+    >>> watch = watch.add(clf, X[2000:3000], y[2000:3000], name="January")
+    >>> watch.alarms
+    []
+    >>> watch = watch.add(clf, X[3000:], 1 - y[3000:], name="February")  # everything goes wrong
+    >>> watch.alarms[0].bound.name
+    'mean'
+    """
+
+    certificate: Certificate
+    recheck: Recheck | None = None
+    batches: list[WatchedBatch] = field(default_factory=list)
+    reference: Reference | None = None
+    waiting: dict[str, Hashes] = field(default_factory=dict)
+
+    # -- beginning -----------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> Self:
+        """Begin to watch what was certified.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            From `tailboost.certify`, or the ``certificate_`` of a calibrated classifier.
+
+        Raises
+        ------
+        ValueError
+            If it has no bound on a mean.
+        """
+        tested = [b for b in certificate.bounds if b.kind in ("mean", "class", "group", "cell")]
+        if not tested:
+            raise ValueError("the certificate has no bound on a mean error, of all rows, a class or a group")
+        return cls(certificate)
+
+    @classmethod
+    def against(
+        cls,
+        model: Any,
+        max_error: Any,
+        *,
+        units: Any = None,
+        confidence: float = 0.95,
+    ) -> Self:
+        """Begin to watch targets, which nobody has certified.
+
+        Parameters
+        ----------
+        model : fitted classifier
+            Whose classes, and groups of the fit, there are.
+        max_error : float or dict
+            The errors allowed, as in `tailboost.certify`.
+        units : list, optional
+            The groups that there are, if not those of the fit.
+        confidence : float in (0, 1), default=0.95
+            One minus the probability of any false alarm, ever.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+        """
+        check_number(confidence, "confidence", 0, 1, below=True)
+        final, nobody = last_step(model), np.empty(0, dtype=np.intp)
+        classes = np.asarray(model.classes_).tolist()
+        groups = list(getattr(final, "groups_", None) or []) if units is None else list(units)
+        known = [Unit("class", name, nobody) for name in classes]
+        known += [Unit("group", name, nobody) for name in groups]
+        known += [Unit("cell", (k, name), nobody) for name in groups for k in classes]
+        targets = targets_of(max_error, known)
+        if not targets:
+            raise ValueError(f"max_error={max_error!r} sets no target below 1")
+        bounds = [
+            CertifiedBound(kind, unit, "predict", None, target, 0, "target", target)
+            for (kind, unit), target in targets.items()
+        ]
+        return cls.of(Certificate(bounds, confidence, 0, ()))
+
+    def compared_with(self, columns: Mapping[str, Any]) -> Watch:
+        """Return the watch with columns of reference, as `looked_at` returns them."""
+        return replace(self, reference=Reference.of(columns))
+
+    # -- batches -------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        name: str | None = None,
+        equal_rows: EqualRows = "copies",
+        clusters: Any = None,
+    ) -> Watch:
+        """Return the watch after one more batch, or after more labels of a batch.
+
+        Parameters
+        ----------
+        model : fitted classifier
+            The one that is watched.
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,), optional
+            Their labels; those that are None or NaN are not there yet.
+        groups : array-like of shape (n,), or table of shape (n, c), optional
+            Their groups, where there are bounds on groups, or the model answers by them.
+        name : str, optional
+            Of the batch; by default its number. The same name again brings labels that were missing: rows
+            that were judged then are left out.
+        equal_rows : {"copies", "natural"}, default="copies"
+            As in `tailboost.certify`.
+        clusters : array-like of shape (n,), optional
+            Whose rows these are, as in `tailboost.certify`; each may be in one batch alone.
+
+        Returns
+        -------
+        Watch
+
+        Raises
+        ------
+        SeenRowsError
+            If rows were seen before: by the fit, the certificate or another batch.
+        ValueError
+            If an argument is not as described, or a batch that is given again waits for no label.
+        """
+        n = n_rows_of(X)
+        if not n:
+            raise ValueError("X has no rows")
+        called = str(len({batch.name for batch in self.batches}) + 1) if name is None else str(name)
+        before = called in {batch.name for batch in self.batches}
+        if before and not len(self.waiting.get(called, ())):
+            raise ValueError(f"batch {called!r} was given before, and none of its rows waits for its label")
+        there = _labelled(y, n)
+        keys = _keys(X)
+        used = there & np.isin(keys, self.waiting[called]) if before else there
+        found = self.recheck
+        if used.any():
+            rows = np.flatnonzero(used)
+            given = {"groups": groups, "clusters": clusters}
+            part = {key: _part(table, rows) for key, table in given.items() if table is not None}
+            found = self.certificate.recheck(
+                _part(X, rows),
+                _labels(y, rows),
+                model=model,
+                previous=self.recheck,
+                equal_rows=equal_rows,
+                **part,
+            )
+        late = np.setdiff1d(self.waiting[called], keys[used]) if before else keys[~there]
+        waiting = {key: hashes for key, hashes in self.waiting.items() if key != called}
+        reference, drift = self.reference, []
+        if not before:
+            columns = looked_at(model, X, groups)
+            if reference is None:
+                reference = Reference.of(columns)
+            else:
+                number = len({batch.name for batch in self.batches}) + 1
+                level = level_of(number, 1.0 - self.certificate.confidence)
+                drift = reference.drift(columns, level)
+        errors = _since(self.recheck, found, len(self._bounds))
+        evidence = [1.0] * len(self._bounds) if found is None else [e.value for e in found.evidence]
+        batch = WatchedBatch(called, n, int(used.sum()), len(late), errors, evidence, drift)
+        kept = waiting | ({called: late} if len(late) else {})
+        return replace(self, recheck=found, batches=[*self.batches, batch], reference=reference, waiting=kept)
+
+    @property
+    def _bounds(self) -> list[CertifiedBound]:
+        return [b for b in self.certificate.bounds if b.kind in ("mean", "class", "group", "cell")]
+
+    @property
+    def threshold(self) -> float:
+        """The evidence from which on a bound is contradicted."""
+        return len(self._bounds) / (1.0 - self.certificate.confidence)
+
+    @property
+    def ever(self) -> list[float]:
+        """The largest evidence of each bound after any look: what decides."""
+        looks = [batch.evidence for batch in self.batches] or [[1.0] * len(self._bounds)]
+        return [max(column) for column in zip(*looks, strict=True)]
+
+    @property
+    def alarms(self) -> list[Any]:
+        """What new rows say of the bounds that are contradicted, now or after an earlier batch."""
+        if self.recheck is None:
+            return []
+        pairs = zip(self.recheck.bounds, self.ever, strict=True)
+        return [found for found, most in pairs if most >= self.threshold]
+
+    # -- words ---------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return "\n".join([self.verdict, "", text_table(*self.cells(), left=(0, 1, 6)), "", *self.notes()])
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in a sentence."""
+        judged = sum(batch.judged for batch in self.batches)
+        names = len({batch.name for batch in self.batches})
+        what = f"{judged:,} rows of {names} {'batch' if names == 1 else 'batches'}"
+        if not self.alarms:
+            return f"No alarm: {what} contradict none of {len(self._bounds)} bounds."
+        return f"Alarm: {what} contradict {len(self.alarms)} of {len(self._bounds)} bounds."
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and rows of the table of bounds."""
+        last = self.batches[-1] if self.batches else None
+        found = [None] * len(self._bounds) if self.recheck is None else self.recheck.bounds
+        rows = []
+        for j, (bound, new, ever) in enumerate(zip(self._bounds, found, self.ever, strict=True)):
+            of_last = None if last is None else last.errors[j][1]
+            seen = [_shown(of_last), "0" if new is None else f"{new.n:,}"]
+            seen.append(_shown(None if new is None else new.estimate))
+            word = "contradicted" if ever >= self.threshold else "stands" if new and new.n else "no rows"
+            rows.append([bound.name, bound.rule, f"{bound.upper:.4f}", *seen, word, f"{ever:.3g}"])
+        heads = ["error of", "rule", "at most", "last batch", "rows", "all batches", "", "evidence"]
+        return heads, rows
+
+    def notes(self) -> list[str]:
+        """Return what the table does not say."""
+        said = [
+            f"Contradicted: error of {alarm.bound.name}, at most {alarm.bound.upper:.4g}, was "
+            f"{_shown(alarm.estimate)} in {alarm.n:,} rows."
+            for alarm in self.alarms
+        ]
+        said += [
+            f"A bound is contradicted once the evidence reached {self.threshold:.4g}; if all are true, that "
+            f"any ever does has a probability of at most {1 - self.certificate.confidence:.4g}, for rows "
+            "that are independent draws."
+        ]
+        if late := sum(len(keys) for keys in self.waiting.values()):
+            said.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
+        if moved := self.batches[-1].moved if self.batches else []:
+            columns = ", ".join(f"{drift.column} (PSI {drift.psi:.2g})" for drift in moved[:10])
+            more = f" and {len(moved) - 10} more" if len(moved) > 10 else ""
+            said.append(f"Moved in the last batch, without labels: {columns}{more}. {WEAKER}")
+        return said
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was found as plain types, for JSON."""
+        found = [] if self.recheck is None else self.recheck.to_dict()["bounds"]
+        return {
+            "alarm": bool(self.alarms),
+            "confidence": self.certificate.confidence,
+            "threshold": self.threshold,
+            "bounds": [one | {"most_evidence": most} for one, most in zip(found, self.ever, strict=False)],
+            "batches": [asdict(batch) for batch in self.batches],
+            "waiting": {name: len(keys) for name, keys in self.waiting.items()},
+        }
+
+    # -- state ---------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain types, for JSON; `from_dict` goes on from it.
+
+        It holds counts of rows and their fingerprints, of columns counts by part of the range and the most
+        frequent values of text; no row.
+        """
+        found = self.recheck
+        return {
+            "format": FORMAT,
+            "confidence": self.certificate.confidence,
+            "bounds": [b.to_dict() for b in self._bounds],
+            "evidence": None if found is None else [_plain(e) for e in found.evidence],
+            "rows": [] if found is None else [_packed(sketch) for sketch in found.rows],
+            "batches": [asdict(batch) for batch in self.batches],
+            "reference": None if self.reference is None else self.reference.to_dict(),
+            "waiting": {name: _text(keys) for name, keys in self.waiting.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the watch of a state, as `to_dict` gave it.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
+        try:
+            if state["format"] != FORMAT:
+                raise ValueError(f"it has the format {state['format']!r}, not {FORMAT}")
+            certificate = certificate_from(state)
+            watch = cls.of(certificate)
+            found = None
+            if state["evidence"] is not None:
+                evidence = tuple(_evidence(each) for each in state["evidence"])
+                if len(evidence) != len(watch._bounds):
+                    raise ValueError("it has evidence on other bounds")
+                rows = tuple(_sketch(each) for each in state["rows"])
+                found = Recheck(watch._bounds, evidence, certificate.confidence, rows)
+            batches = [_batch(each) for each in state["batches"]]
+            if any(len(batch.evidence) != len(watch._bounds) for batch in batches):
+                raise ValueError("it has batches with evidence on other bounds")
+            reference = None if state["reference"] is None else Reference(**state["reference"])
+            waiting = {name: _words(text, np.uint64) for name, text in state["waiting"].items()}
+        except (KeyError, TypeError, AttributeError) as failure:
+            raise ValueError(f"this is no state of a watch: {type(failure).__name__}: {failure}") from None
+        return cls(certificate, found, batches, reference, waiting)
+
+
+def certificate_from(document: Mapping[str, Any]) -> Certificate:
+    """Return the certificate that `Certificate.to_dict` describes, without the rows it was made on.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If it is none.
+    """
+    names = {each.name for each in fields(CertifiedBound)}
+    bounds = []
+    for each in document["bounds"]:
+        told = {name: value for name, value in each.items() if name in names}
+        bound = CertifiedBound(**told | {"unit": _tuples(told["unit"])})
+        check_number(bound.upper, "upper", 0, 1, closed=True)
+        bounds.append(bound)
+    confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
+    return Certificate(bounds, confidence, int(document.get("n_rows", 0)), tuple(document.get("notes", ())))
+
+
+def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
+    """Return the columns that are compared without labels: the features, the scores and the answers.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Whose answers these are.
+    X : array-like of shape (n, d)
+        Rows.
+    groups : optional
+        As in `Watch.add`.
+    """
+    columns = columns_of(X)
+    given = told(last_step(model), groups)
+    model, rows = (model, X) if not given else final_step(model, X)
+    classes = [str(label) for label in model.classes_]
+    if hasattr(model, "predict_proba"):
+        scores = np.asarray(model.predict_proba(rows))
+        first = 1 if len(classes) == 2 else 0
+        for k in range(first, min(len(classes), MOST_SCORES)):
+            columns[f"score of {classes[k]}"] = scores[:, k]
+    columns[ANSWER] = np.asarray(model.predict(rows, **given)).astype(str).astype(object)
+    return columns
+
+
+# -- rows and labels ---------------------------------------------------------------------------------------
+
+
+def _labelled(y: Any, n: int) -> Mask:
+    """Return which rows have a label."""
+    if y is None:
+        return np.zeros(n, dtype=bool)
+    check_length(y, "y", n)
+    values = y.tolist() if hasattr(y, "tolist") else list(y)
+    return np.array([value is not None and value == value for value in values], dtype=bool)
+
+
+def _labels(y: Any, rows: Ints) -> Any:
+    """Return the labels of some rows: a missing one among them may have turned whole numbers into float."""
+    values = y.tolist() if hasattr(y, "tolist") else list(y)
+    kept = np.array([values[i] for i in rows.tolist()])
+    whole = kept.dtype.kind == "f" and bool((kept == np.floor(kept)).all())
+    return kept.astype(np.int64) if whole else kept
+
+
+def _keys(X: Any) -> Hashes:
+    """Return a key for each row: its content, and the how-many-th of its content it is in the table."""
+    X = as_pandas(X)
+    hashes = hash_rounded_rows(X if hasattr(X, "shape") else np.asarray(X))
+    order = np.argsort(hashes, kind="stable")
+    start = np.r_[True, hashes[order][1:] != hashes[order][:-1]]
+    place = np.arange(len(hashes)) - np.maximum.accumulate(np.where(start, np.arange(len(hashes)), 0))
+    keys = np.empty_like(hashes)
+    keys[order] = hashes[order] + place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return keys
+
+
+def _part(table: Any, rows: Ints) -> Any:
+    """Return some rows of a table, or of a table of groups."""
+    if isinstance(table, Mapping):
+        return {name: np.asarray(column)[rows] for name, column in table.items()}
+    table = as_pandas(table)
+    if hasattr(table, "iloc"):
+        return table.iloc[rows]
+    return table.tocsr()[rows] if hasattr(table, "tocsr") else np.asarray(table)[rows]
+
+
+def _since(before: Recheck | None, now: Recheck | None, n_bounds: int) -> list[tuple[int, float | None]]:
+    """Return for each bound the rows that came since, and their mean loss."""
+    if now is None:
+        return [(0, None)] * n_bounds
+    first = [Evidence.against(e.bound) for e in now.evidence] if before is None else before.evidence
+    more = [(b.n - a.n, b.total - a.total) for a, b in zip(first, now.evidence, strict=True)]
+    return [(n, total / n if n else None) for n, total in more]
+
+
+# -- plain types -------------------------------------------------------------------------------------------
+
+
+def _shown(error: float | None) -> str:
+    return "–" if error is None else f"{error:.4f}"
+
+
+def _tuples(unit: Any) -> Any:
+    return tuple(map(_tuples, unit)) if isinstance(unit, (list, tuple)) else unit
+
+
+def _plain(evidence: Evidence) -> dict[str, Any]:
+    logs = [None if value == -np.inf else min(value, MOST) for value in evidence.log_wealths.tolist()]
+    return asdict(evidence) | {"log_wealths": logs}
+
+
+def _evidence(state: Mapping[str, Any]) -> Evidence:
+    logs = np.array([-np.inf if value is None else value for value in state["log_wealths"]], dtype=np.float64)
+    empty = Evidence.against(float(state["bound"]))
+    if logs.shape != empty.log_wealths.shape or np.isnan(logs).any():
+        raise ValueError("this is no state of a watch: its evidence is no list of wealths by stake")
+    return replace(
+        empty,
+        log_wealths=logs,
+        n=int(state["n"]),
+        total=float(state["total"]),
+        batches=int(state["batches"]),
+    )
+
+
+def _batch(state: Mapping[str, Any]) -> WatchedBatch:
+    drift = [Drift(**each) for each in state["drift"]]
+    errors = [(int(n), None if error is None else float(error)) for n, error in state["errors"]]
+    return WatchedBatch(**{**state, "drift": drift, "errors": errors})
+
+
+def _text(numbers: Any) -> str:
+    little = np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<"))
+    return base64.b64encode(little.tobytes()).decode()
+
+
+def _words(text: str, kind: Any) -> Any:
+    little = np.dtype(kind).newbyteorder("<")
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype=little).astype(kind)
+
+
+def _packed(sketch: Sketch) -> dict[str, Any]:
+    return asdict(replace(sketch, kept=np.empty(0, dtype=np.uint32))) | {"kept": _text(sketch.kept)}
+
+
+def _sketch(state: Mapping[str, Any]) -> Sketch:
+    return Sketch(**{**state, "kept": _words(state["kept"], np.uint32)})

@@ -1,0 +1,378 @@
+"""The classes that may be in a model file, each looked at: what it calls, opens and writes.
+
+The rule for a class to be here: with any values in its fields that a file can hold (plain data, arrays, other
+objects of this list) its methods to predict and transform call nothing but its own code, its library's, and
+methods of the same kind of objects of this list; and they open no file. What a field could be beyond that,
+such as a folder or a function, is refused where the list says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """A class that may be in a file.
+
+    Parameters
+    ----------
+    held_at : mapping of str to value
+        Fields that have this value in a file. None: what the fit had there is not stored.
+    left_out : frozenset of str
+        Fields that no file has: caches, and what only a fit needs.
+    functions : mapping of str to tuple of str
+        Fields that may be a function, and which ones.
+    finish : callable, optional
+        Called with an object that has its fields, to make what is left out.
+    """
+
+    held_at: Mapping[str, str | None] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+    functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    finish: Callable[[Any], None] | None = None
+
+
+# Functions of one array that compute another.
+_UFUNCS = tuple(
+    f"numpy.{name}"
+    for name in (
+        "log",
+        "log1p",
+        "log2",
+        "log10",
+        "exp",
+        "expm1",
+        "sqrt",
+        "cbrt",
+        "square",
+        "absolute",
+        "sign",
+    )
+)
+# By it scikit-learn's boosting prepares numbers beside categories.
+_NUMBERS = "check_array of float64"
+# Functions with arguments, by the names that files have for them; others have their own.
+PARTIALS: dict[str, Any] = {_NUMBERS: partial(check_array, dtype=[np.float64], ensure_all_finite=False)}
+_SCORES = {
+    "score_func": (
+        "sklearn.feature_selection._univariate_selection.chi2",
+        "sklearn.feature_selection._univariate_selection.f_classif",
+        "sklearn.feature_selection._mutual_info.mutual_info_classif",
+    )
+}
+
+# Fields whose value may be a type, and the types.
+DTYPE_FIELDS = frozenset({"dtype", "dtype_", "dtype_include", "dtype_exclude"})
+TYPES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        bool, int, float, str, object, np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16,
+        np.uint32, np.uint64, np.float16, np.float32, np.float64, np.number,
+    )
+}  # fmt: skip
+
+
+def _with_neighbours(model: Any) -> None:
+    """Index the rows of a nearest-neighbours model again: the index is a function of them."""
+    from sklearn.neighbors import BallTree, KDTree
+
+    model._tree = None
+    kinds = {"kd_tree": KDTree, "ball_tree": BallTree}
+    if model._fit_method in kinds:
+        params = dict(model.effective_metric_params_)
+        if not isinstance(model.effective_metric_, str) or "func" in params:
+            raise ValueError("neighbours by a metric without a name")
+        model._tree = kinds[model._fit_method](
+            model._fit_X, model.leaf_size, metric=model.effective_metric_, **params
+        )
+
+
+def _asked_for_answers(model: Any) -> None:
+    """Refuse a stack that asks its models by another method than those that answer: it calls them by name."""
+    if not set(model.stack_method_) <= {"predict_proba", "decision_function", "predict"}:
+        raise ValueError(f"a stack that calls {str(model.stack_method_)[:50]}")
+
+
+def _boosted_bytes(model: Any) -> None:
+    """Refuse a booster that is not in XGBoost's own format; it is read when it is first asked."""
+    if vars(model).get("backend_") == "xgboost" and not (
+        isinstance(model.model_, bytes) and model.model_.startswith(b"{")
+    ):
+        raise ValueError("a booster in another format than its project's own")
+
+
+def _names(module: str, *names: str, **spec: Any) -> dict[str, Reviewed]:
+    return {f"{module}.{name}": Reviewed(**spec) for name in names}
+
+
+# Text is read from the rows themselves, never from files that rows name.
+_FROM_ROWS = {"input": "content"}
+_FIT_ONLY = {"checkpoint_dir": None}
+
+SKLEARN: dict[str, Reviewed] = {
+    **_names("sklearn.pipeline", "Pipeline", "FeatureUnion", held_at={"memory": None}),
+    **_names("sklearn.compose._column_transformer", "ColumnTransformer", "make_column_selector"),
+    **_names("sklearn.frozen._frozen", "FrozenEstimator"),
+    # Parameters that say how rows are split; nothing that is loaded splits rows.
+    **_names(
+        "sklearn.model_selection._split",
+        "GroupKFold",
+        "GroupShuffleSplit",
+        "KFold",
+        "LeaveOneGroupOut",
+        "PredefinedSplit",
+        "ShuffleSplit",
+        "StratifiedGroupKFold",
+        "StratifiedKFold",
+        "StratifiedShuffleSplit",
+        "TimeSeriesSplit",
+    ),
+    **_names("sklearn.dummy", "DummyClassifier"),
+    **_names(
+        "sklearn.preprocessing._data",
+        "Binarizer",
+        "MaxAbsScaler",
+        "MinMaxScaler",
+        "Normalizer",
+        "PowerTransformer",
+        "QuantileTransformer",
+        "RobustScaler",
+        "StandardScaler",
+    ),
+    **_names("sklearn.preprocessing._encoders", "OneHotEncoder", "OrdinalEncoder"),
+    **_names("sklearn.preprocessing._target_encoder", "TargetEncoder"),
+    **_names("sklearn.preprocessing._label", "LabelBinarizer", "LabelEncoder"),
+    **_names("sklearn.preprocessing._discretization", "KBinsDiscretizer"),
+    **_names("sklearn.preprocessing._polynomial", "PolynomialFeatures"),
+    "sklearn.preprocessing._function_transformer.FunctionTransformer": Reviewed(
+        functions={
+            "func": (*_UFUNCS, _NUMBERS),
+            "inverse_func": _UFUNCS,
+        }
+    ),
+    **_names("sklearn.impute._base", "MissingIndicator", "SimpleImputer"),
+    **_names("sklearn.impute._knn", "KNNImputer"),
+    **_names("sklearn.decomposition._pca", "PCA"),
+    **_names("sklearn.decomposition._truncated_svd", "TruncatedSVD"),
+    **_names("sklearn.feature_selection._variance_threshold", "VarianceThreshold"),
+    **_names("sklearn.feature_selection._from_model", "SelectFromModel"),
+    **_names(
+        "sklearn.feature_selection._univariate_selection",
+        "SelectFdr",
+        "SelectFpr",
+        "SelectKBest",
+        "SelectPercentile",
+        functions=_SCORES,
+    ),
+    **_names(
+        "sklearn.feature_extraction.text",
+        "CountVectorizer",
+        "HashingVectorizer",
+        "TfidfVectorizer",
+        held_at=_FROM_ROWS,
+    ),
+    **_names("sklearn.feature_extraction.text", "TfidfTransformer"),
+    **_names("sklearn.feature_extraction._hash", "FeatureHasher"),
+    **_names("sklearn.linear_model._logistic", "LogisticRegression"),
+    **_names("sklearn.linear_model._ridge", "RidgeClassifier"),
+    **_names(
+        "sklearn.linear_model._stochastic_gradient", "SGDClassifier", left_out=frozenset({"_loss_function_"})
+    ),
+    **_names(
+        "sklearn.naive_bayes", "BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"
+    ),
+    **_names("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"),
+    **_names(
+        "sklearn.neighbors._classification",
+        "KNeighborsClassifier",
+        left_out=frozenset({"_tree"}),
+        finish=_with_neighbours,
+    ),
+    **_names("sklearn.svm._classes", "LinearSVC", "SVC"),
+    **_names(
+        "sklearn.neural_network._multilayer_perceptron",
+        "MLPClassifier",
+        held_at={"_optimizer": None},
+        left_out=frozenset({"_random_state"}),
+    ),
+    **_names(
+        "sklearn.tree._classes",
+        "DecisionTreeClassifier",
+        "DecisionTreeRegressor",
+        "ExtraTreeClassifier",
+        "ExtraTreeRegressor",
+    ),
+    **_names(
+        "sklearn.ensemble._forest",
+        "ExtraTreesClassifier",
+        "ExtraTreesRegressor",
+        "RandomForestClassifier",
+        "RandomForestRegressor",
+    ),
+    **_names("sklearn.ensemble._gb", "GradientBoostingClassifier", left_out=frozenset({"_rng"})),
+    **_names(
+        "sklearn.ensemble._hist_gradient_boosting.gradient_boosting",
+        "HistGradientBoostingClassifier",
+        held_at={"_scorer": None},
+        left_out=frozenset({"_feature_subsample_rng"}),
+    ),
+    **_names("sklearn.ensemble._hist_gradient_boosting.binning", "_BinMapper"),
+    **_names("sklearn.ensemble._weight_boosting", "AdaBoostClassifier"),
+    **_names("sklearn.ensemble._bagging", "BaggingClassifier"),
+    **_names("sklearn.ensemble._voting", "VotingClassifier"),
+    **_names("sklearn.ensemble._stacking", "StackingClassifier", finish=_asked_for_answers),
+    **_names("sklearn.calibration", "CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
+    **_names("sklearn.isotonic", "IsotonicRegression"),
+    **_names("sklearn.multiclass", "OneVsRestClassifier", "_ConstantPredictor"),
+}
+
+
+def _with_state_in_memory(member: Any) -> None:
+    """Refuse a net whose state is to be read from a file."""
+    if not isinstance(member.held, bytes) or member.members_dir is not None:
+        raise ValueError("a net whose state is in a file")
+
+
+_NETS = tuple(
+    f"tailboost.torch.nets.{name}"
+    for name in (
+        "mlp",
+        "mlp_100_100",
+        "mlp_1024_512",
+        "resnet18",
+        "resnet32",
+        "small_cnn",
+        "wrn_28",
+        "wrn_28_1",
+        "wrn_28_10",
+    )
+)
+
+OURS: dict[str, Reviewed] = {
+    **_names("tailboost._identity", "Identity"),
+    **_names("tailboost._probe", "ProbeFrame", "ProbeMatrix"),
+    **_names("tailboost._rows", "Sketch"),
+    **_names("tailboost.io", "TableEncoder"),
+    **_names("tailboost.datasets.schema", "TableSchema"),
+    **_names("tailboost.data", "Alike", "Given", "GroupNames", "Rows"),
+    **_names("tailboost.game", "Game", "Round", "Stop", "Trace", "Units"),
+    **_names("tailboost.targets", "NamedUnits", "Pools", "TargetUnits"),
+    **_names("tailboost.solvers.bits", "DenseLosses"),
+    **_names("tailboost.solvers.patterns", "Patterns"),
+    # -- learners
+    **_names("tailboost.learners._adjusted", "Adjusted", "LogProbabilities", "LogitAdjustedClassifier"),
+    **_names("tailboost.learners._cells", "AdjustedCells", "CellAdjustedClassifier", "CellProbabilities"),
+    **_names("tailboost.learners.forest", "TableForest"),
+    **_names(
+        "tailboost.learners._hist",
+        "HistBoostClassifier",
+        "HistTreeClassifier",
+        left_out=frozenset({"_booster"}),
+        finish=_boosted_bytes,
+    ),
+    **_names("tailboost.learners.mean", "ClassProbabilities", "Ranked"),
+    **_names("tailboost.learners.foreign", "_OnPresentClasses"),
+    **_names("tailboost.learners._stumps", "NumericTable", "StumpClassifier"),
+    **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
+    # -- nets
+    **_names("tailboost.torch._data", "Feed"),
+    **_names(
+        "tailboost.torch._learner",
+        "TorchClassifier",
+        held_at={"members_dir": None},
+        functions={"module": _NETS},
+    ),
+    **_names(
+        "tailboost.torch._members",
+        "Architecture",
+        left_out=frozenset({"_pattern"}),
+        functions={"module": _NETS},
+    ),
+    **_names("tailboost.torch._members", "TorchMember", finish=_with_state_in_memory),
+    # -- rates
+    **_names("tailboost.rates._kinds", "Kind"),
+    **_names("tailboost.rates._objective", "Largest", "Objective", "Spread"),
+    **_names("tailboost.rates._rate", "Limit", "Rate"),
+    **_names("tailboost.rates.strata", "Strata"),
+    **_names("tailboost.thresholds._belief", "Belief", "Calibration", "GroupModel"),
+    **_names("tailboost.thresholds._choice", "Choice"),
+    **_names("tailboost.thresholds._lines", "RateLine", "RateTable"),
+    **_names("tailboost.thresholds._members", "Pool"),
+    **_names("tailboost.thresholds._program", "Program"),
+    **_names("tailboost.thresholds._tally", "Member", "Reading", "Table", "Tally"),
+    # -- classifiers
+    **_names("tailboost.classifiers._base", "Run"),
+    **_names("tailboost.classifiers.plan", "Demand", "Plan"),
+    **_names("tailboost.classifiers._target_game", "Aims", "Outcome"),
+    **_names("tailboost.classifiers.adaboost", "AdaBoostClassifier", held_at=_FIT_ONLY),
+    **_names(
+        "tailboost.classifiers.cvar",
+        "AdaLPBoostClassifier",
+        "AverageBoostClassifier",
+        "LPBoostClassifier",
+        "RegularizedLPBoostClassifier",
+        held_at=_FIT_ONLY,
+    ),
+    **_names("tailboost.classifiers.dro", "DROBoostClassifier", held_at=_FIT_ONLY),
+    **_names("tailboost.classifiers.group", "GroupDROBoostClassifier", held_at=_FIT_ONLY),
+    **_names("tailboost.classifiers.oco", "OCOBoostClassifier", held_at=_FIT_ONLY),
+    **_names(
+        "tailboost.classifiers.variance",
+        "EBBoostClassifier",
+        "SoftMarginBoostClassifier",
+        "VadaBoostClassifier",
+        held_at=_FIT_ONLY,
+    ),
+    **_names("tailboost.classifiers.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
+    # -- what a fit found
+    **_names("tailboost.statements.certificates", "Certificate", "CertifiedBound"),
+    **_names("tailboost.statements.rate_bounds", "RateBound"),
+    **_names("tailboost.combiners.additive", "Additive", "Prefix"),
+    **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
+    **_names("tailboost.statements.elsewhere", "Elsewhere", "UnitEstimates"),
+    **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
+    **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
+    **_names("tailboost.combiners.ledger", "Ledger"),
+    **_names("tailboost.combiners.mixture", "Mixture"),
+    **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
+    **_names("tailboost.combiners.pool", "Pool"),
+    **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
+    **_names("tailboost.statements.units", "UnitLine", "UnitTable"),
+    **_names("tailboost.combiners.vote", "Tally", "Vote"),
+    # -- rules
+    **_names("tailboost.rules.adaboost", "AdaBoost"),
+    **_names("tailboost.rules.additive", "AdditiveState"),
+    **_names("tailboost.rules.dro", "RealWorstCase", "Solved", "WorstCase"),
+    **_names("tailboost.rules.ebboost", "EBBoost"),
+    **_names("tailboost.rules.entropic", "EntropicLP"),
+    **_names("tailboost.rules.hedge", "Hedge", "HedgeState"),
+    **_names("tailboost.rules.history", "History"),
+    **_names("tailboost.rules.lpboost", "TotallyCorrectiveLP"),
+    **_names("tailboost.rules.margin_loss", "MarginLoss"),
+    **_names("tailboost.rules.vada", "LogCost", "VadaBoost", "VariancePenalised"),
+    # -- mixtures of other models
+    **_names("tailboost.mixture._aim", "Aim"),
+    **_names("tailboost.mixture._average", "Average"),
+    **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
+    **_names(
+        "tailboost.mixture._members",
+        "Beside",
+        "Margins",
+        "Tempered",
+    ),
+    **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
+    **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
+    # -- baselines
+    **_names("tailboost.baselines._plain", "CoinFlip"),
+    **_names("tailboost.baselines._thresholds", "TunedThresholdClassifier"),
+    **_names("tailboost.baselines._weights", "CellWeightedClassifier"),
+}
+
+REVIEWED: dict[str, Reviewed] = SKLEARN | OURS

@@ -1,0 +1,112 @@
+"""The field's benchmark: its measure, its exact program and its looked-up score, by brute force."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+from experiments.field import _limits, _opponents, _scores, _tables
+from experiments.field._exact import Exact
+from experiments.field._rules import Case, Goal, reached
+from tailboost.learners import HistBoostClassifier
+
+pytestmark = pytest.mark.experiments
+
+
+def made(n, seed=0, n_groups=2):
+    """Rows whose class depends on one column and on the group."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, n_groups, n)
+    x = rng.normal(size=(n, 3)) + group[:, None] * 0.4
+    y = (x[:, 0] + 0.5 * group + rng.normal(size=n) > 0.5).astype(np.intp)
+    return _tables.Table(pd.DataFrame(x, columns=list("abc")), y, {"group": group})
+
+
+def test_rates_are_those_of_drawn_answers():
+    rng = np.random.default_rng(1)
+    y, g = rng.integers(0, 2, 400), rng.integers(0, 3, 400)
+    q = rng.random(400)
+    found = reached(q, y, g)
+    tpr = [q[(y == 1) & (g == k)].mean() for k in range(3)]
+    fpr = [q[(y == 0) & (g == k)].mean() for k in range(3)]
+    share = [q[g == k].mean() for k in range(3)]
+    assert found["error"] == pytest.approx(np.where(y == 1, 1 - q, q).mean())
+    assert found["gap"] == pytest.approx(max(np.ptp(tpr), np.ptp(fpr)))
+    assert found["ratio"] == pytest.approx(min(share) / max(share))
+    assert found["cell"] == pytest.approx(max(*fpr, *(1 - t for t in tpr)))
+
+
+@pytest.mark.parametrize("goal", [Goal("odds", 0.1), Goal("parity", 0.1), Goal("ratio", 0.8)])
+def test_exact_program_against_all_pairs_of_thresholds(goal):
+    rng = np.random.default_rng(3)
+    n = 60
+    g, y = np.arange(n) % 2, rng.integers(0, 2, n)
+    p = np.round(np.clip(0.5 * y + 0.2 * g + 0.4 * rng.random(n), 0, 1), 1)
+    exact = Exact(p, y, g, goal)
+    answer = reached(exact.answer(p, g), y, g)
+    assert answer["error"] == pytest.approx(exact.error, abs=1e-9)
+    kept = {"odds": answer["gap"] <= goal.level + 1e-9, "parity": answer["spread"] <= goal.level + 1e-9,
+            "ratio": answer["ratio"] >= goal.level - 1e-9}  # fmt: skip
+    assert kept[goal.kind]
+    rules = [None, *np.unique(p), 2.0]
+    least = 1.0
+    for pair in itertools.product(rules[1:], repeat=2):
+        q = (p >= np.array(pair)[g]).astype(float)
+        of = reached(q, y, g)
+        keeps = {"odds": of["gap"] <= goal.level, "parity": of["spread"] <= goal.level,
+                 "ratio": of["ratio"] >= goal.level}  # fmt: skip
+        least = min(least, of["error"] if keeps[goal.kind] else 1.0)
+    assert exact.error <= least + 1e-9  # a draw between thresholds is at least as good as each rule
+
+
+def test_a_score_is_out_of_fold_and_kept(tmp_path):
+    train, test = made(600), made(300, seed=1)
+    fits = []
+
+    def make():
+        fits.append(1)
+        return HistBoostClassifier(n_estimators=20, max_depth=3)
+
+    first = _scores.score(train, test, make, tmp_path, "made")
+    again = _scores.score(train, test, make, tmp_path, "made")
+    assert len(fits) == _scores.FOLDS
+    np.testing.assert_allclose(first.P, again.P, rtol=1e-5)
+    # Judged by a model that did not see the row: fold by fold the same as by hand.
+    fold = _scores.hashes(train.X) % np.uint64(_scores.FOLDS)
+    own = HistBoostClassifier(n_estimators=20, max_depth=3).fit(train.X[fold != 2], train.y[fold != 2])
+    np.testing.assert_allclose(first.P[fold == 2], own.predict_proba(train.X[fold == 2]), atol=1e-6)
+    with pytest.raises(KeyError, match="not scored"):
+        first.model.predict_proba(test.X + 1.0)
+
+
+def test_ours_told_is_near_the_exact_program_and_opponents_answer(tmp_path):
+    train, test = made(4000), made(2000, seed=1)
+    scored = _scores.score(train, test, _limits.learner, tmp_path, "made")
+    case, goal = Case(scored, "group", 0), Goal("odds", 0.05)
+    ours = _opponents.Ours(case, told=True, randomized=True)
+    mix = ours.chosen(goal)
+    assert mix.limits_met_
+    q = mix.predict_proba(train.X, groups={"group": case.groups})[:, 1]
+    found = reached(q, train.y, case.groups)
+    exact = Exact(scored.P[:, 1], train.y, case.groups, goal)
+    assert exact.error - 1e-6 <= found["error"] <= exact.error + 0.005
+    for name in ("exact program", "tailboost", "tailboost, blind", "one threshold"):
+        answer = _opponents.OPPONENTS[name].make(case)(goal)
+        assert ((answer >= 0) & (answer <= 1)).all()
+
+
+def test_an_opponent_is_asked_what_it_takes():
+    only_odds = _opponents.Opponent(
+        _opponents.exact, told=True, kinds=("odds",), most_groups=2, levels=(0.02,)
+    )
+    table = made(50)
+    case = Case(_scores.Scored(table, table, None, None, None, 0.0), "group", 0)
+    assert only_odds.takes(case, Goal("odds", 0.02))
+    assert not only_odds.takes(case, Goal("odds", 0.05))
+    assert not only_odds.takes(case, Goal("parity", 0.02))
+    three = made(90, n_groups=3)
+    assert not only_odds.takes(
+        Case(_scores.Scored(three, three, None, None, None, 0.0), "group", 0), Goal("odds", 0.02)
+    )

@@ -1,0 +1,154 @@
+"""The rule of a mixture, taken out: as numbers, as JSON and as SQL it answers as the mixture does."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.naive_bayes import GaussianNB
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.mixture import Rule
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "rule.schema.json"
+LABELS = np.array(['a "b"', "it's", "z"])
+
+
+def made(K):
+    X, y = make_classification(1500, n_classes=K, n_informative=5, flip_y=0.2, random_state=0)
+    fit, rest = slice(0, 500), slice(500, None)
+    models = {"forest": RandomForestClassifier(20, random_state=0), "my bayes": GaussianNB()}
+    P = {name: model.fit(X[fit], y[fit]).predict_proba(X[rest]) for name, model in models.items()}
+    return P, LABELS[:K][y[rest]], np.random.default_rng(0).choice(["x", "y'z"], 1000)
+
+
+TABLES = {K: made(K) for K in (2, 3)}
+CASES = {
+    "weights": {},
+    "one model": {"averages": False},
+    "shares": {"objective": "cvar", "alpha": 0.6},
+    "mixed": {"randomized": True},
+    "limits": {"limits": [rates.error(by="class") <= 0.6]},
+    "costs": {"objective": rates.cost([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [1.0, 1.0, 0.0]])},
+    "told": {"limits": [rates.error(by="group") <= 0.6], "by_group": True},
+    "passed on": {"limits": [rates.deferred() <= 0.1], "objective": "error"},
+}
+
+
+def asked(expression, P, groups):
+    """What SQLite answers, and only where it has what the expression needs."""
+    base = sqlite3.connect(":memory:")
+    for name, function in (("ln", np.log), ("exp", np.exp)):
+        base.create_function(name, 1, lambda x, f=function: float(f(x)))
+    columns = [f'"{name}_{label}"'.replace('a "b"', 'a ""b""') for name in P for label in LABELS]
+    three = next(iter(P.values())).shape[1] == 3
+    columns = [c for c in columns if three or not c.endswith('_z"')]
+    base.execute(f"create table t (grouped text, {', '.join(f'{c} real' for c in columns)})")
+    rows = [(str(g), *map(float, row)) for g, row in zip(groups, np.hstack(list(P.values())), strict=True)]
+    base.executemany(f"insert into t values ({','.join('?' * len(rows[0]))})", rows)
+    return np.array([label for (label,) in base.execute(f"select {expression} from t order by rowid")])
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_every_way_out_answers_alike(case, K):
+    P, y, groups = TABLES[K]
+    params = CASES[case]
+    if case == "costs" and K == 2:
+        params = {"objective": rates.cost([[0.0, 1.0], [5.0, 0.0]])}
+    told = params.get("by_group", False)
+    mix = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups if told else None, **params)
+    rule = mix.rule_
+    wanted = mix.predict_from(P, **({"groups": groups} if told else {}))
+    document = json.loads(json.dumps(rule.to_dict(), allow_nan=False))
+    np.testing.assert_array_equal(Rule.from_dict(document).predict(P, groups), wanted)
+    column = "grouped" if told else None
+    np.testing.assert_array_equal(asked(rule.to_sql(group=column), P, groups), wanted)
+    assert set(rule.models) == set(mix.used_models_)
+    assert all(name in str(rule) for name in rule.models)
+    try:
+        import jsonschema
+    except ImportError:
+        pass
+    else:
+        jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    if case == "passed on":
+        passed = asked(rule.to_sql(what="deferred"), P, groups)
+        np.testing.assert_array_equal(passed.astype(bool), mix.defers_from(P))
+    else:
+        with pytest.raises(ValueError, match="no row is passed on"):
+            rule.to_sql(what="deferred", group=column)
+
+
+def test_columns_by_name():
+    P, y, _ = TABLES[2]
+    rule = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_
+    by_list = rule.to_sql({"forest": ["p0", "p1"]})
+    assert by_list == rule.to_sql(lambda model, label: f"p{LABELS.tolist().index(label)}")
+    assert {'"p0"', '"p1"'} <= set(by_list.split())
+    assert "ln(" not in by_list
+    with pytest.raises(ValueError, match="needs 2 names"):
+        rule.to_sql({"forest": ["p0"]})
+    with pytest.raises(ValueError, match="needs 2 names"):
+        rule.to_sql({})
+
+
+def test_a_threshold_is_said_as_one():
+    P, y, _ = TABLES[2]
+    mix = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y)
+    rule = mix.rule_
+    threshold = float(str(rule).rsplit("> ", 1)[1])
+    column, said = P["forest"][:, 1], mix.predict_from({"forest": P["forest"]})
+    assert (said[column > threshold + 1e-3] == mix.classes_[1]).all()
+    assert (said[column < threshold - 1e-3] == mix.classes_[0]).all()
+
+
+def test_groups_that_are_inferred_and_what_is_no_rule():
+    P, y, groups = TABLES[2]
+    limits = [rates.error(by="group") <= 0.6]
+    inferring = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits).rule_
+    assert "groups inferred" in str(inferring)
+    json.dumps(inferring.to_dict())
+    for ask in (inferring.to_sql, lambda: inferring.predict(P)):
+        with pytest.raises(ValueError, match="infers groups"):
+            ask()
+    with pytest.raises(ValueError, match="format"):
+        Rule.from_dict({"format": 7})
+    with pytest.raises(ValueError, match="no rule"):
+        Rule.from_dict({})
+    told = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits, by_group=True)
+    with pytest.raises(ValueError, match="group is needed"):
+        told.rule_.to_sql()
+
+
+def test_command(tmp_path):
+    pytest.importorskip("pandas")
+    testing = pytest.importorskip("typer.testing")
+    from tailboost import cli
+
+    X, y = make_classification(300, random_state=0)
+    mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=0).fit(X, y)
+    tb.save_model(mix, tmp_path / "m.model")
+
+    def call(*more):
+        return testing.CliRunner().invoke(cli.app, ["rule", str(tmp_path / "m.model"), *more])
+
+    assert "P(1) >" in call().stdout
+    assert json.loads(call("--json").stdout) == json.loads(json.dumps(mix.rule_.to_dict()))
+    assert call("--sql", "--columns", "p{label}").stdout.strip() == mix.rule_.to_sql({"bayes": ["p0", "p1"]})
+    for wrong in (("--sql", "--json"), ("--sql", "--columns", "{other}"), ("--sql", "--deferred")):
+        assert call(*wrong).exit_code == 2
+    tb.save_model(tb.WorstClassBoostClassifier(n_estimators=2).fit(X, y), tmp_path / "m.model")
+    assert call().exit_code == 2
+
+
+def test_the_page_runs():
+    import doctest
+
+    page = Path(__file__).parents[2] / "docs" / "serving.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert (result.failed, result.attempted > 5) == (0, True)
