@@ -67,7 +67,7 @@ def prices(folder):
             encoder = TableEncoder().fit(A)
             clf = tb.GroupDROBoostClassifier(random_state=split).fit(encoder.transform(A), a)
             B = encoder.transform(B)
-            wrong = 1 - clf.predict_proba(B)[np.arange(len(b)), np.searchsorted(clf.classes_, b)]
+            wrong = 1 - clf.predict_shares(B)[np.arange(len(b)), np.searchsorted(clf.classes_, b)]
             for loss in (wrong, clf.predict(B) != b):
                 by_class = [loss[b == k].mean() for k in clf.classes_]
                 rows.append((max(by_class), loss.mean()))

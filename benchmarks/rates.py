@@ -89,7 +89,7 @@ class Task:
                 yield {**found, "infeasible": str(error)}
                 continue
             seconds = time.process_time() - begin
-            shares = mix.predict_proba(X, **({"groups": {self.column: g}} if self.told else {}))
+            shares = mix.predict_shares(X, **({"groups": {self.column: g}} if self.told else {}))
 
             def measure(rate: rates.Rate, shares: Any = shares) -> dict[Any, float]:
                 """A rate of answers drawn from shares, as one of rows that weigh as much as the shares."""

@@ -26,7 +26,9 @@ for name in ("forest", "xgboost"):
     ax.plot(alphas, [tb.metrics.cvar(wrong.astype(float), a) for a in alphas], label=method.title)
 clf = tb.AdaLPBoostClassifier(random_state=0).fit(X, y)
 tail = [
-    tb.metrics.cvar_zero_one_loss(y_test, clf.reweight(alpha=a).predict_proba(X_test), a, labels=clf.classes_)
+    tb.metrics.cvar_zero_one_loss(
+        y_test, clf.reweight(alpha=a).predict_shares(X_test), a, labels=clf.classes_
+    )
     for a in alphas
 ]
 ax.plot(alphas, tail, linewidth=2.5, color="black", label="AdaLPBoost, one fit re-weighted for each α")

@@ -29,7 +29,7 @@ left.bar(np.arange(len(clf.estimators_)), clf.estimator_weights_)
 left.set(xlabel="member (nets of the rounds, then constants)", ylabel="share λ")
 alphas = np.linspace(0.02, 1, 40)
 one = (clf.estimators_[0].predict(X_test) != y_test).astype(float)
-mixed = tb.metrics.expected_zero_one_losses(y_test, clf.predict_proba(X_test), labels=clf.classes_)
+mixed = tb.metrics.expected_zero_one_losses(y_test, clf.predict_shares(X_test), labels=clf.classes_)
 for name, losses in {"first net": one, "mixture for α = .1": mixed}.items():
     right.plot(alphas, [tb.metrics.cvar(losses, a) for a in alphas], label=name)
 right.set(xlabel="α", ylabel="CVaR on test rows")

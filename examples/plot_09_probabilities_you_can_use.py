@@ -1,26 +1,70 @@
 """
-Probabilities, when you need them
-=================================
+Probabilities, ranks and answers
+================================
 
-``predict_proba`` of a mixture says how often each label would be drawn. It is not P(y | x). Wrapped in
-scikit-learn's ``CalibratedClassifierCV`` it becomes one; the reliability diagram shows the difference.
+``predict_proba`` is P(y | x): the models' probabilities averaged, with weights learned on rows that they were
+not fitted on. ``predict`` answers by thresholds that spare the worst class, so it need not be the likeliest
+label. ``predict_shares`` says how often each label would be drawn; where one member answers it is 0 or 1.
+Whatever reads probabilities works on the first: ROC curves, ranks, calibration, importances, SHAP.
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
-from sklearn.datasets import load_breast_cancer
+from sklearn.inspection import permutation_importance
+from sklearn.metrics import RocCurveDisplay, log_loss
 from sklearn.model_selection import train_test_split
 
 import tailboost as tb
+from tailboost.datasets import load_credit_default
 
-X, y = load_breast_cancer(return_X_y=True)
-X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-plain = tb.AdaLPBoostClassifier(n_estimators=5, alpha=0.2, random_state=0).fit(X, y)
-calibrated = CalibratedClassifierCV(
-    tb.AdaLPBoostClassifier(n_estimators=5, alpha=0.2, random_state=0), method="sigmoid", cv=3
-).fit(X, y)
+X, y = load_credit_default(return_X_y=True)
+X, X_test, y, y_test = train_test_split(X, y, train_size=2000, test_size=2000, stratify=y, random_state=0)
+mix = tb.RobustMixtureClassifier(mean_budget=0.05, random_state=0).fit(X, y)
 
-fig, ax = plt.subplots(figsize=(5.5, 5), layout="constrained")
-for name, model in {"label shares": plain, "calibrated": calibrated}.items():
-    CalibrationDisplay.from_estimator(model, X_test, y_test, n_bins=5, name=name, ax=ax)
+# %%
+# The same probabilities, whatever the threshold: a budget moves the answers alone.
+P = mix.predict_proba(X_test)
+assert np.array_equal(P, mix.reweight(mean_budget=0.0).predict_proba(X_test))
+print(
+    f"log loss {log_loss(y_test, P):.3f}; answered 1: {np.mean(mix.predict(X_test) == mix.classes_[1]):.0%}"
+)
+print(f"likelier than not: {np.mean(P[:, 1] > 0.5):.0%}")
+
+fig, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
+RocCurveDisplay.from_estimator(mix, X_test, y_test, ax=axes[0])
+CalibrationDisplay.from_estimator(mix, X_test, y_test, n_bins=10, ax=axes[1])
+
+# %%
+# Whom to call first, when 20 can be called.
+first = np.argsort(-P[:, 1])[:20]
+print(f"of the first 20, {np.mean(np.asarray(y_test)[first] == mix.classes_[1]):.0%} defaulted")
+
+# %%
+# What the probabilities hang on, by a score that reads them.
+few = slice(0, 500)
+importance = permutation_importance(
+    mix, X_test[few], y_test[few], scoring="neg_log_loss", n_repeats=2, random_state=0
+)
+for j in np.argsort(-importance.importances_mean)[:3]:
+    print(f"{X.columns[j]}: {importance.importances_mean[j]:.4f}")
+
+# %%
+# A SHAP explainer takes the function alone: ``shap.Explainer(probability, background)(rows)``.
+
+
+def probability(rows):
+    """P(default) of rows, for whatever explains a function."""
+    return mix.predict_proba(rows)[:, 1]
+
+
+print(probability(X_test[few][:3]).round(2))
+
+# %%
+# A boosting classifier's members were trained on rows weighted by a game, and nothing calibrates their
+# average. scikit-learn's wrapper does.
+boosted = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0)
+plain = boosted.fit(X, y).predict_proba(X_test)
+wrapped = CalibratedClassifierCV(boosted, method="sigmoid", cv=3).fit(X, y).predict_proba(X_test)
+print(f"log loss: {log_loss(y_test, plain):.3f} as it is, {log_loss(y_test, wrapped):.3f} calibrated")
 plt.show()

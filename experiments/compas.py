@@ -220,7 +220,7 @@ def _judged_by_itself(classifier: Any, test: Sample) -> dict[str, Any]:
     """Return the test curve of the mixture that is optimal on the classifier's own rows, at every α."""
     X, y = test
     mixtures = [classifier.reweight(alpha=alpha) for alpha in ALPHAS]
-    expected = [1.0 - mixture.predict_proba(X)[np.arange(len(y)), y] for mixture in mixtures]
+    expected = [1.0 - mixture.predict_shares(X)[np.arange(len(y)), y] for mixture in mixtures]
     return {
         "curves": {"AdaLPBoost": curve(np.array(expected))},
         "error of predict": [round(float(np.mean(m.predict(X) != y)), 4) for m in mixtures],

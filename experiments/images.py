@@ -58,6 +58,7 @@ from experiments._nets import ALPHAS, Sample, checkpoints, judge_game
 from experiments.post_processing import BUDGETS, after_training
 from tailboost import metrics
 from tailboost._near import did_you_mean
+from tailboost._steps import label_shares
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
     BoundNotMetWarning,
@@ -408,7 +409,7 @@ def _vote(protocol: Protocol, data: Data, method: str, given: dict[str, Any]) ->
 
 def _judged(classifier: Any, data: Data) -> dict[str, Any]:
     X, y = data.test
-    proba = classifier.predict_proba(X)
+    proba = label_shares(classifier, X)
     drawn = _summary(metrics.expected_class_errors(y, proba), metrics.expected_zero_one_losses(y, proba))
     held = metrics.class_errors(data.judged[1], classifier.predict(data.judged[0]))
     return {

@@ -135,14 +135,14 @@ def _cell(data: Data, seed: int, n_jobs: int) -> Cell:
         mix = RobustMixtureClassifier.from_probabilities(own[0], train.y, **params)
         seconds = time.perf_counter() - began
         used = int(np.count_nonzero(mix.estimator_weights_))
-        shares = mix.predict_proba_from(own[1])
+        shares = mix.predict_shares_from(own[1])
         randomised = float(max(metrics.expected_class_errors(test.y, shares).values()))
         found[title] = [*_measured(shares, test.y), mix.guarantee_.achieved, randomised, used, seconds]
     for title in POOLS:
         mix = RobustMixtureClassifier.from_probabilities(
             P, train.y, objective="cvar", alpha=ALPHA, **CHOICES[title]
         )
-        found[f"CVaR, {title}"] = _measured(mix.predict_proba_from(Q), test.y)[2]
+        found[f"CVaR, {title}"] = _measured(mix.predict_shares_from(Q), test.y)[2]
     return found
 
 

@@ -24,6 +24,7 @@ from experiments._experiment import (
 )
 from experiments._tables import Data, Split, load_common_classes, split
 from tailboost import metrics
+from tailboost._steps import label_shares
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
     GroupDROBoostClassifier,
@@ -71,7 +72,7 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf = make(random_state=seed, n_jobs=n_jobs).fit(train.X, train.y)
-        said, labels, shares = clf.guarantee_, clf.predict(test.X), clf.predict_proba(test.X)
+        said, labels, shares = clf.guarantee_, clf.predict(test.X), label_shares(clf, test.X)
         found: dict[str, Any] = {"said": said.achieved, "estimate": said.estimate}
         expected = max(metrics.expected_class_errors(test.y, shares).values())
         if isinstance(clf, AdaLPBoostClassifier):

@@ -49,7 +49,7 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
     X, y, test = rows.train.X, rows.train.y, rows.test
 
     def tail(clf: Any, alpha: float) -> float:
-        return cvar(expected_zero_one_losses(test.y, clf.predict_proba(test.X), labels=clf.classes_), alpha)
+        return cvar(expected_zero_one_losses(test.y, clf.predict_shares(test.X), labels=clf.classes_), alpha)
 
     began = time.process_time()
     ada = AdaLPBoostClassifier(**mixed).fit(X, y)

@@ -3,8 +3,8 @@
 Random splits 70/30, at most 10,500 training and 15,000 test rows. AdaLPBoost is trained once and re-weighted
 to each α; LPBoost and its regularised form are trained for α = .3 and re-weighted to the others. Errors are
 those for α = .3: "error" is that of ``predict``, "expected" that of the randomised rule behind
-``predict_proba``. The CVaR is that of the expected zero-one loss of the randomised rules, and min(1, error/α)
-for the others.
+``predict_shares``. The CVaR is that of the expected zero-one loss of the randomised rules, and
+min(1, error/α) for the others.
 """
 
 from __future__ import annotations

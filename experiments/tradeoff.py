@@ -26,6 +26,7 @@ from experiments._experiment import Cells, Experiment, Report, Settings, markdow
 from experiments._opponents import AVERAGES, FOR_GROUPS, OF_MIXTURE, Answers, Bench, opponents
 from experiments._regret import Case, Points, Regret, regret, twin_share
 from experiments._tables import Data, load_all, split, without_rare_classes
+from tailboost._steps import label_shares
 from tailboost.baselines import plain_xgboost
 from tailboost.mixture import default_estimators
 from tailboost.report.comparison import joint_groups
@@ -167,7 +168,7 @@ def of_ours(
             if budget not in at:
                 point = curve.at(budget)
                 wrong = np.asarray(point.predict(test.X)) != test.y
-                shares = point.predict_proba(test.X)
+                shares = label_shares(point, test.X)
                 own = shares[np.arange(len(test.y)), np.searchsorted(clf.classes_, test.y)]
                 mean = float(np.clip(curve.mean[0] + budget, curve.mean[0], curve.mean[-1]))
                 at[budget] = {

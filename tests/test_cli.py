@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import tailboost
 from tailboost import __version__, cli, datasets
+from tailboost._steps import label_shares
 from tailboost.cli._compare import WITH_GROUPS, WITHOUT_GROUPS
 from tailboost.cli._fit import literal, name_labels
 from tailboost.registry import METHODS
@@ -84,13 +85,16 @@ class TestFitAndPredict:
         result = call("predict", model, csv, "--out", preds)
         assert result.exit_code == 0, result.output
         answers = pd.read_csv(preds)
-        assert list(answers) == ["row", "prediction", "share_bad", "share_good"]
+        words = [f"{word}_{label}" for word in ("probability", "share") for label in ("bad", "good")]
+        assert list(answers) == ["row", "prediction", *words]
         assert answers["row"].tolist() == list(range(len(table)))
         features = pd.read_csv(csv)
         np.testing.assert_array_equal(answers["prediction"], fitted.predict(features))
         np.testing.assert_allclose(
-            answers[["share_bad", "share_good"]], fitted.predict_shares(features), atol=1e-9
+            answers[["share_bad", "share_good"]], label_shares(fitted, features), atol=1e-9
         )
+        P = fitted.predict_proba(features)
+        np.testing.assert_allclose(answers[["probability_bad", "probability_good"]], P, atol=1e-9)
         assert (answers["prediction"] == table["outcome"]).mean() > 0.6
 
     def test_prediction_needs_neither_target_nor_order(self, csv, table, tmp_path):

@@ -72,7 +72,7 @@ def of_constants(y: Any, group: Any) -> float:
 
 def expected_losses(clf: Any, X: Any, y: Any) -> Any:
     """Return each row's probability of a wrong answer by the mixture."""
-    return 1.0 - clf.predict_proba(X)[np.arange(len(y)), np.searchsorted(clf.classes_, y)]
+    return 1.0 - clf.predict_shares(X)[np.arange(len(y)), np.searchsorted(clf.classes_, y)]
 
 
 def worst(losses: Any, unit: Any) -> float:

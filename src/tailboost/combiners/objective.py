@@ -43,6 +43,26 @@ class Objective(Protocol):
     def alpha(self) -> float | None:
         """Tail mass; None where the objective has none."""
 
+    @property
+    def unit(self) -> str | None:
+        """What the units are called whose errors it is about; None where it is about rows."""
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the units are the classes of the rows."""
+
+    @property
+    def chosen_by(self) -> str:
+        """What λ minimises, in words, where that is not the objective itself; else empty."""
+
+    @property
+    def chosen_alone_by(self) -> str:
+        """What one member alone is chosen by, in words, where that is not the objective; else empty."""
+
+    @property
+    def unlimited(self) -> Objective | None:
+        """The same without what each unit is allowed; None where nothing is."""
+
     def check(self, rows: Rows) -> None:
         """Raise ValueError if the rows lack what the objective needs, such as groups."""
 
@@ -68,8 +88,24 @@ class Objective(Protocol):
         """Return the objective in words."""
 
 
+class _OverRows:
+    """What is the same of objectives about rows: λ minimises them as they are."""
+
+    unit = None
+    by_class = False
+    chosen_by = chosen_alone_by = ""
+    unlimited = None
+
+    def check(self, rows: Rows) -> None:
+        """Accept any rows."""
+
+    def coin(self, ledger: Ledger, n_classes: int) -> float:
+        """Return ``1 − 1/K``, the coin's loss of every row."""
+        return 1.0 - 1.0 / n_classes
+
+
 @dataclass(frozen=True)
-class CVaR:
+class CVaR(_OverRows):
     """The mean loss of the worst share ``alpha`` of the rows.
 
     Parameters
@@ -79,9 +115,6 @@ class CVaR:
     """
 
     alpha: float
-
-    def check(self, rows: Rows) -> None:
-        """Accept any rows."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the CVaR of the mixture's loss."""
@@ -99,10 +132,6 @@ class CVaR:
         """Return the losses of the rows."""
         return Tail(ledger.pool(n_rounds), self.alpha, ledger.base(n_rounds))
 
-    def coin(self, ledger: Ledger, n_classes: int) -> float:
-        """Return ``1 − 1/K``, the coin's loss of every row."""
-        return 1.0 - 1.0 / n_classes
-
     def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the best loaded coin: a constant's loss is the same all over a class."""
         mass = np.bincount(ledger.rows.y, weights=ledger.base(), minlength=n_classes)
@@ -113,13 +142,10 @@ class CVaR:
 
 
 @dataclass(frozen=True)
-class WorstRow:
+class WorstRow(_OverRows):
     """The largest loss of any row: the CVaR for α → 0."""
 
     alpha = None
-
-    def check(self, rows: Rows) -> None:
-        """Accept any rows."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest loss of a row that has weight."""
@@ -137,10 +163,6 @@ class WorstRow:
     def tail(self, ledger: Ledger, n_rounds: int | None = None) -> Tail:
         """Return the losses of the rows, of which the largest counts."""
         return Tail(ledger.pool(n_rounds), None, ledger.base(n_rounds))
-
-    def coin(self, ledger: Ledger, n_classes: int) -> float:
-        """Return ``1 − 1/K``, the coin's loss of every row."""
-        return 1.0 - 1.0 / n_classes
 
     def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the even coin over the classes that have rows."""
@@ -319,6 +341,11 @@ class WorstUnit:
         return np.zeros(len(used)) if self.allowed is None else np.array(self.allowed)[used]
 
     @property
+    def unlimited(self) -> WorstUnit | None:
+        """The same without what each unit is allowed; None where nothing is."""
+        return None if self.allowed is None else replace(self, allowed=None)
+
+    @property
     def chosen_by(self) -> str:
         """What λ minimises, in words, where losses are shrunk; else empty."""
         if self.shrinkage == 0.0:
@@ -345,8 +372,9 @@ class WorstUnit:
 
 def objective_named(name: Any, alpha: float | None) -> Objective:
     """Return the objective by its name in `reweight`: "cvar", "worst_class" or "worst_group"; or as it is."""
-    if isinstance(name, (CVaR, WorstRow, WorstUnit)):
-        return name
+    if hasattr(name, "solve"):
+        found: Objective = name
+        return found
     if name == "cvar" and alpha is not None:
         return CVaR(alpha)
     if name == "worst_class":
