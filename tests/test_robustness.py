@@ -11,8 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import tailboost as tb
+from tailboost.metrics import cvar
 from tailboost.robustness import (
     certified_shift,
+    cvar_bound,
     dro_radius,
     empirical_bernstein_bound,
     row_losses,
@@ -144,6 +146,72 @@ def test_empirical_bernstein_by_hand():
     ):
         with pytest.raises(ValueError, match=message):
             empirical_bernstein_bound(*arguments, **options)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("n", [40, 400])
+def test_the_cvar_bound_covers(alpha, n):
+    """Of rare errors, of a uniform loss and of the least of twenty classifiers: the truth is known."""
+    rng, delta = np.random.default_rng(3), 0.1
+    for draw, truth in (
+        (rng.random((600, n)) < 0.05, min(1.0, 0.05 / alpha)),
+        (rng.random((600, n)), 1 - alpha / 2),
+    ):
+        bounds = np.array([cvar_bound(row, alpha, delta) for row in draw])
+        assert (bounds < truth).mean() <= delta
+        chosen = [min(draw[20 * j : 20 * j + 20], key=lambda row: cvar(row, alpha)) for j in range(30)]
+        held = [cvar_bound(row, alpha, delta, n_hypotheses=20) >= truth for row in chosen]
+        assert np.mean(held) >= 1 - delta
+
+
+def test_the_cvar_bound_is_the_printed_one():
+    """Thomas and Learned-Miller's sum over the gaps of the sorted losses, and the second form by hand."""
+    rng = np.random.default_rng(4)
+    for n, alpha, delta in (
+        (1, 0.3, 0.5),
+        (7, 0.05, 0.05),
+        (30, 0.4, 0.2),
+        (500, 0.9, 0.01),
+        (500, 1.0, 0.05),
+    ):
+        losses = np.round(rng.random(n), 1)
+        z, shift = np.append(np.sort(losses), 1.0), np.sqrt(np.log(1 / delta) / (2 * n))
+        above = np.maximum(np.arange(1, n + 1) / n - shift - (1 - alpha), 0.0)
+        assert cvar_bound(losses, alpha, delta) == pytest.approx(1.0 - np.diff(z) @ above / alpha, abs=1e-12)
+        slack = (2 * 0.3 + 1) / np.sqrt(n) + shift
+        by_hand = min(1.0, cvar(losses, alpha) + slack / alpha)
+        assert cvar_bound(losses, alpha, delta, complexity=0.3) == pytest.approx(by_hand)
+
+
+def test_the_cvar_bound_of_a_mixture_chosen_on_the_rows():
+    """Shares that make the CVaR on 4,000 rows least, of four members: the truth counts all 16 patterns."""
+    rng, alpha, n = np.random.default_rng(5), 0.5, 4000
+    errors = np.array([0.3, 0.32, 0.35, 0.4])
+    patterns = (np.arange(16)[:, None] >> np.arange(4)) & 1
+    chance = np.prod(np.where(patterns, errors, 1 - errors), axis=1)
+    for _ in range(20):
+        rows = patterns[rng.choice(16, size=n, p=chance)]
+        shares = tb.solvers.minimize_cvar_mixture(rows.T.astype(float), alpha).mixture
+        truth = cvar(patterns @ shares, alpha, chance)
+        bound = cvar_bound(rows @ shares, alpha, complexity=np.sqrt(2 * np.log(4)))
+        assert truth <= bound < 1.0
+        assert cvar(rows @ shares, alpha) < truth + 0.05  # the choice is kind to itself, the bound is not
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([], 0.5), {}, "losses"),
+        (([1.5], 0.5), {}, "losses"),
+        (([0.5], 0.0), {}, "alpha"),
+        (([0.5], 0.5, 0.6), {}, "delta"),
+        (([0.5], 0.5), {"n_hypotheses": 0.5}, "n_hypotheses"),
+        (([0.5], 0.5), {"complexity": -1.0}, "complexity"),
+    ],
+)
+def test_cvar_bound_refusals(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        cvar_bound(*arguments, **options)
 
 
 @pytest.mark.parametrize("uncertainty", BALLS)
