@@ -16,7 +16,9 @@ plt = pytest.importorskip("matplotlib.pyplot")
 import tailboost as tb
 from experiments import _margins, _step_cost
 from experiments._margins import MarginDisplay
+from experiments._radar import SHOWN, radar
 from experiments._step_cost import StepCostDisplay
+from experiments.papers import RESULTS, load
 
 pytestmark = pytest.mark.experiments
 
@@ -88,7 +90,7 @@ def test_cost_lies_below_its_bound(K, t):
     X, y = make_classification(200, 6, n_informative=4, n_classes=K, flip_y=0.2, random_state=0)
     weight = np.arange(200) % 3 + 1.0
     clf = tb.VadaBoostClassifier(DecisionTreeClassifier(max_depth=2, random_state=0), n_estimators=6)
-    clf.fit(X, np.array(["a", "b", "c"])[y], weight)
+    clf.fit(X, np.array(["a", "b", "c"])[y], sample_weight=weight)
     display = StepCostDisplay.from_estimator(
         clf, X, np.array(["a", "b", "c"])[y], boosting_round=t, sample_weight=weight
     )
@@ -126,3 +128,27 @@ def test_a_step_cost_needs_a_fitted_additive_classifier():
         StepCostDisplay.from_estimator(DecisionTreeClassifier().fit(X, y), X, y)
     with pytest.raises(NotFittedError):
         StepCostDisplay.from_estimator(tb.VadaBoostClassifier(), X, y)
+
+
+# --- a radar of class errors -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="the results do not come with the package")
+@pytest.mark.parametrize("name", ["cifar10", "mnist-imbalanced"])
+def test_a_radar_draws_the_class_errors_of_a_record(name):
+    record = load(name)
+    figure = radar(record, plt)
+    assert len(figure.axes) == len(record["results"])
+    for ax, by_method in zip(figure.axes, record["results"].values(), strict=True):
+        shown = [by_method[method]["class errors"] for method in SHOWN if method in by_method]
+        assert len(ax.lines) == len(shown) >= 3
+        for line, errors in zip(ax.lines, shown, strict=True):
+            np.testing.assert_allclose(line.get_ydata(), 100 * np.append(errors, errors[0]))
+            assert len(np.unique(line.get_xdata())) == len(errors)
+        assert (ax.get_rmin(), ax.get_rmax()) == (0, 100)
+
+
+@pytest.mark.parametrize("record", [{}, {"results": {"a": {"cross_entropy": {"test": {}}}}}])
+def test_a_radar_of_nothing_is_refused(record):
+    with pytest.raises(ValueError, match="the record has no class errors of cross_entropy, naive"):
+        radar(record, plt)

@@ -1,0 +1,126 @@
+"""The tables and figures of the papers in ``results/README.md``: all are there, and as the records have them."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments import EXPERIMENTS, papers
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [
+    pytest.mark.skipif(not papers.RESULTS.is_dir(), reason="the results do not come with the package"),
+]
+
+# Every table and figure, typed here on its own: what the list must cover.
+WANTED = {
+    papers.ZHAI: {
+        *(f"Figures 1, 2 and 4, {data}" for data in ("COMPAS", "CIFAR-10", "CIFAR-100", "CelebA")),
+        "Figure 3",
+    },
+    papers.JEBARA: {"Figure 1", "Figure 2", "Table 1", "Table 2"},
+    papers.SAITO: {
+        "Figure 1", "Figures 2 to 5", "Figure 6", "Figures 7 and 8", "Figures 9 to 11", "Table I", "Table II",
+        *(f"Table III: {data}" for data in ("CIFAR-10", "CIFAR-100", "Tiny ImageNet")),
+        *(f"Table IV: {data}" for data in ("imbalanced CIFAR-10", "EMNIST", "TissueMNIST")),
+        "Tables V to VII, XI", "Table VIII", "Tables IX and X",
+    },
+    papers.BLANCHET: {"Table 1", "Figure 1"},
+}  # fmt: skip
+
+
+def number_of(name):
+    """Without what it shows, but for the panels of one table or figure that stand apart."""
+    apart = name.startswith(("Table III:", "Table IV:"))
+    return name if apart else name.partition(":")[0]
+
+
+def test_every_table_and_figure_stands_there_once():
+    for paper, wanted in WANTED.items():
+        names = [number_of(item.name) for item in papers.ITEMS if item.paper == paper]
+        assert len(names) == len(set(names))
+        assert set(names) == wanted
+    assert {item.paper for item in papers.ITEMS} == set(WANTED)
+    text = (papers.RESULTS / "README.md").read_text(encoding="utf-8")
+    for item in papers.ITEMS:
+        assert text.count(f"\n| {item.name} | {item.status} |") == sum(
+            (other.name, other.status) == (item.name, item.status) for other in papers.ITEMS
+        )
+
+
+def test_the_page_is_what_the_records_give():
+    text = (papers.RESULTS / "README.md").read_text(encoding="utf-8")
+    between = text.partition(papers.BEGIN)[2].partition(papers.END)[0].strip()
+    assert between == papers.table(), "python -m experiments.papers writes it anew"
+
+
+@pytest.mark.parametrize("item", papers.ITEMS, ids=lambda item: f"{item.paper}, {item.name}")
+def test_an_item_is_true(item):
+    assert item.status in papers.STATUSES
+    assert item.why
+    for name in item.records:
+        assert papers.load(name)["experiment"] == name
+    if item.status == papers.REPRODUCED:
+        assert item.records
+    if item.status == papers.GPU:
+        assert item.command.endswith("--scale paper")
+    if item.status == papers.IMPOSSIBLE:
+        assert not item.compared
+    if item.command:
+        found = re.fullmatch(r"tailboost reproduce (\S+)( --data DIR)?( --scale paper)?", item.command)
+        if found:
+            assert EXPERIMENTS[found[1]].needs_data == bool(found[2])
+        else:
+            module, record = re.fullmatch(r"python -m (\S+) (\S+) \S+", item.command).groups()
+            assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
+            assert (ROOT / record).is_file()
+    for path in re.findall(r"`(experiments/\S+\.py)`", item.why):
+        assert (ROOT / path).is_file()
+
+
+def test_what_needs_a_gpu_has_no_record():
+    """The day it is run its row changes: a command at paper scale whose record is of paper scale."""
+    for item in papers.ITEMS:
+        if item.status == papers.GPU:
+            name = item.command.split()[2]
+            assert not (papers.RESULTS / f"{name}.json").exists()
+
+
+def test_numbers_are_read_off_the_records():
+    """By hand for one of each kind."""
+    compas = papers.load("compas")
+    at = compas["settings"]["alphas"].index(0.5)
+    ours = compas["games"]["λ from training"]["curves"]["AdaLPBoost"][at]["mean"]
+    by_name = {(item.paper, item.name): item for item in papers.ITEMS}
+    said = by_name[papers.ZHAI, "Figures 1, 2 and 4, COMPAS"].compared(compas)
+    assert f"0.500 / {ours:.3f} at α = 0.5" in said
+    image = papers.load("cifar10")
+    games = image["results"]["CIFAR-10"]
+    spent = sum(of["seconds"]["mean"] for method, of in games.items() if method != "worst-class boosting")
+    assert papers.seconds(image) == pytest.approx(spent)
+    assert (
+        papers.seconds({"seconds": {"mean": 2.0, "n": 3}, "of one": {"seconds": {"mean": 1.0, "n": 1}}})
+        == 7.0
+    )
+    assert papers.seconds({"rows": [1, 2]}) is None
+    stumps = papers.load("variance-stumps")
+    rows = [row for row in stumps["rows"] if row["method"] == "VadaBoost" and not row["stands_in"]]
+    rows = [row for row in rows if row["data"] not in ("ringnorm", "splice")]
+    said = by_name[papers.JEBARA, "Table 1: stumps"].compared(stumps)
+    assert f"VadaBoost {np.mean([row['published'] for row in rows]):.2f} / " in said
+    assert f"over {len(rows)} sets" in said
+
+
+def test_the_list_is_written_between_its_marks(tmp_path):
+    for file in papers.RESULTS.iterdir():
+        if file.suffix in (".json", ".md"):
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    page = tmp_path / "README.md"
+    page.write_text(f"above\n\n{papers.BEGIN}\n\nSTALE\n\n{papers.END}\nbelow\n", encoding="utf-8")
+    papers.write(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("above\n")
+    assert text.endswith(f"{papers.END}\nbelow\n")
+    assert "STALE" not in text
+    assert papers.table() in text
