@@ -21,6 +21,7 @@ _MODULES = (
     "mixture_ablation",
     "tradeoff",
     "regularised",
+    "rai_games",
     "credit_default",
     "domain_shift",
     "variance",

@@ -1,4 +1,4 @@
-"""The tables and figures of the papers in ``results/README.md``: all are there, and as the records have them."""
+"""The tables and figures of the papers in ``results/README.md``: all of them, and as the records say."""
 
 import re
 from pathlib import Path

@@ -3,6 +3,7 @@
 import json
 import re
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -13,6 +14,7 @@ from experiments import (
     Settings,
     _tables,
     get_experiment,
+    rai_games,
     regularised,
     variance,
     worst_class_sensitivity,
@@ -30,7 +32,7 @@ def timed(told):
     return [line for line in told if re.search(r": \d+\.\d s", line)]
 
 
-def run_twice(name, tmp_path, **options):
+def run_twice(name, tmp_path, picture=True, **options):
     told = []
     settings = Settings(tmp_path / "out", tmp_path, say=told.append, **options)
     text = get_experiment(name).run(settings)
@@ -40,7 +42,7 @@ def run_twice(name, tmp_path, **options):
     assert get_experiment(name).run(settings) == text
     assert not timed(told)
     assert computed == len(cells)
-    assert (settings.out / f"{name}.png").exists()
+    assert (settings.out / f"{name}.png").exists() == picture
     return json.loads((settings.out / f"{name}.json").read_text()), text, cells
 
 
@@ -100,6 +102,39 @@ def test_regularised_beside_adalpboost(tmp_path, monkeypatch):
     (cell,) = (c["values"] for c in cells if c["key"] == {"data": "two", "repeat": 1})
     assert cell["AdaLPBoost"][0] == pytest.approx(truth, abs=1e-7)
     assert "over 4 pairs" in text.lower()
+
+
+def test_rai_games(tmp_path, monkeypatch):
+    """The weights against a generic solver, the bound of game play, and the table against its definitions."""
+    monkeypatch.setattr(rai_games, "LOADERS", {"two": toy(2), "three": toy(3)})
+    for name, value in (("TABLES", ("two", "three")), ("ROUNDS", 4)):
+        monkeypatch.setattr(rai_games, name, value)
+    document, text, cells = run_twice("rai-games", tmp_path, picture=False, repeats=2)
+    assert len(cells) == 4
+    values = [cell["values"] for cell in cells if cell["key"]["data"] == "three"]
+    mean = document["values"]["three"]["worst class"]["game play, even mixture"]["test"]["mean"]
+    by_hand = np.mean([v["worst class"]["game play, even mixture"]["test"] for v in values])
+    assert mean == pytest.approx(by_hand, abs=1e-5)
+    for value in values:
+        for game in value.values():  # the program mixes the same hypotheses, and no worse on their rows
+            least = game["game play, λ by the program"]["train"]
+            assert least <= min(game["game play, even mixture"]["train"], game["one tree"]["train"]) + 1e-9
+    data, rounds = toy(3)(None), 12
+    for make in (rai_games.by_rows, rai_games.by_classes):
+        game = make(data.y)
+        played = rai_games.game_play(game, data.X, data.y, rounds, 0)
+        of_units = np.array([game.losses(losses) for losses in played.losses])
+        eta, m = np.sqrt(8 * game.largest / rounds), len(game.shares)
+        # Hedge's bound: what the even mixture loses is no more than what the rounds lost, and the regret.
+        lost = np.mean([w @ losses for w, losses in zip(played.weights, of_units, strict=True)])
+        assert game.value(played.losses.mean(axis=0)) <= lost + np.sqrt(game.largest / (2 * rounds)) + 1e-9
+        for t in (1, 5, 11):
+            w = cp.Variable(m, nonneg=True)
+            gain = of_units[:t].sum(axis=0) @ w - cp.sum(cp.rel_entr(w, 1 / m)) / eta
+            cap = 1 / (game.alpha * m)
+            cp.Problem(cp.Maximize(gain), [cp.sum(w) == 1, w <= cap]).solve(solver=cp.CLARABEL)
+            np.testing.assert_allclose(played.weights[t], w.value, atol=2e-5)
+    assert "| three | worst class | ours, as it comes |" in text
 
 
 def test_theta_is_chosen_on_validation_rows(tmp_path, monkeypatch):
