@@ -229,7 +229,7 @@ def test_bounds_fail_at_most_as_often_as_they_say(setting, n):
 
 @pytest.mark.slow
 def test_bounds_of_drawn_precision_rarely_fail():
-    times, wrong = 500, 0
+    times, wrong = 200, 0
     for seed in range(times):
         rng = np.random.default_rng(seed)
         kind = rng.integers(3, size=60)  # shares and precision go together: small shares are seldom right
