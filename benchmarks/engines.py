@@ -164,7 +164,7 @@ def choose(kept: dict[str, Any], by: str, told: bool, as_rate: bool, only: Any =
     if as_rate:  # a limit that everything keeps, so that the choice is by tallies
         objective, limits = rates.largest(rates.error(by=by)), [rates.error() <= 1.0]
     mix = None
-    for wish in (*BUDGETS, "target"):
+    for wish in (*BUDGETS, *([] if as_rate else ["target"])):
         begin = time.process_time()
         params = {"max_error": target} if wish == "target" else {"mean_budget": wish}
         with warnings.catch_warnings():
@@ -189,8 +189,8 @@ def choose(kept: dict[str, Any], by: str, told: bool, as_rate: bool, only: Any =
 def compare(old: list[Any], new: list[Any]) -> dict[str, Any]:
     """Return paired differences, new less old, averaged over splits, with 95 % intervals over tables."""
     key = ["table", "split", "by", "told", "wish"]
-    both = pd.DataFrame(old).merge(pd.DataFrame(new), on=key, suffixes=("_old", "_new"))
-    both["wish"] = both["wish"].fillna("none").astype(str)
+    tables = [pd.DataFrame([{**line, "wish": str(line["wish"])} for line in lines]) for lines in (old, new)]
+    both = tables[0].merge(tables[1], on=key, suffixes=("_old", "_new"))
     found = {}
     for (by, told, wish), part in both.groupby(["by", "told", "wish"]):
         out: dict[str, Any] = {"tables": part["table"].nunique()}
@@ -202,7 +202,7 @@ def compare(old: list[Any], new: list[Any]) -> dict[str, Any]:
                 "difference": round(each.mean(), 4), "half": round(half, 4),
                 "largest": [(t, round(d, 4)) for t, d in each.sort_values().iloc[[0, -2, -1]].items()],
             }  # fmt: skip
-        out["seconds"] = [round(part[f"seconds_{w}"].mean(), 2) for w in ("old", "new")]
+        out["seconds"] = [round(float(part[f"seconds_{w}"].mean()), 2) for w in ("old", "new")]
         found[f"{by} {'told' if told else 'blind'} {wish}"] = out
     return found
 
@@ -243,7 +243,7 @@ def main() -> None:
             for by, told in tasks(kept):
                 for line in choose(kept, by, told, args.rates):
                     rows.append({"table": name, "split": seed, **line})
-                own = rows[-len(BUDGETS) - 1 :]
+                own = rows[-len(BUDGETS) :]
                 print(
                     name,
                     seed,

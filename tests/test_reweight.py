@@ -265,7 +265,7 @@ FACES = {
 @pytest.mark.parametrize("clf", FACES.values(), ids=FACES)
 def test_log_probabilities_and_staged_scores(clf):
     clf.fit(X, Y)
-    P = clf.predict_shares(FRESH)
+    P = clf.predict_proba(FRESH)
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(FRESH)), P, atol=1e-12)
     assert np.isneginf(clf.predict_log_proba(FRESH)[P == 0]).all()
     weight = np.random.default_rng(0).random(3000)

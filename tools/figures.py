@@ -477,17 +477,14 @@ SHOWN = ("equalised odds 0.02", "ratio at least 0.8", "worst cell 0.01", "worst 
 def _of_limits() -> Iterator[Claim]:
     page, cases = "docs/field.md", read("results/field-limits.json")["cases"]
     about = {"equalised odds": "gap", "parity": "spread", "ratio": "ratio", "worst cell": "large cell"}
-    for case, runs in cases.items():
-        for key, run in runs.items():
-            who, _, goal = key.partition(" | ")
-            if goal not in SHOWN or run["splits"] == run["unreached"]:
+    for case, goal in ((case, goal) for case in cases for goal in SHOWN):
+        for key, run in cases[case].items():
+            who, _, asked = key.partition(" | ")
+            if asked != goal or run["splits"] == run["unreached"]:
                 continue
             what = next(rate for kind, rate in about.items() if goal.startswith(kind))
-            yield Claim(
-                page,
-                f"| {case}: {goal} | {who} | {{}} | {{}} |",
-                (_with_half(run["error"]), _with_half(run[what])),
-            )
+            figures = (_with_half(run["error"]), _with_half(run[what]))
+            yield Claim(page, f"| {case}: {goal} | {who} | {{}} | {{}} |", figures)
 
 
 def _with_half(pair: Sequence[float | None]) -> str:
