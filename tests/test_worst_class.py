@@ -713,7 +713,7 @@ def test_interrupted_and_continued(interrupted, combine):
         clf = fit(X, y, interrupted(3 if combine == "vote" else 4), n_estimators=4, **settings)
     assert clf.n_iter_ == 2
     clf.set_params(warm_start=True).fit(X, y)
-    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_shares(X))
     np.testing.assert_array_equal(clf.unit_errors_, whole.unit_errors_)
 
 
