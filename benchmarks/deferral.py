@@ -233,7 +233,6 @@ def measured(split: Split, answers: Any, passed: Any) -> Found:
         "passed": of(rates.deferred())[None],
         "passed by group": {str(k): v for k, v in by_group.items()},
         "passed, most of a unit": max(by_unit_passed.values()),
-        "answered error by unit": {str(k): v for k, v in by_unit.items()},
         "test rows by group": {
             str(g): int((split.groups_test == g).sum()) for g in np.unique(split.groups_test)
         },
@@ -333,7 +332,14 @@ def main() -> None:
     print(beyond_limits(results))
     if args.out:
         versions = {"python": platform.python_version(), "tailboost": tb.__version__}
-        args.out.write_text(json.dumps({"versions": versions, "results": results}, indent=1) + "\n")
+        lines = ",\n".join(json.dumps(_rounded(result)) for result in results)
+        args.out.write_text(f'{{"versions": {json.dumps(versions)}, "results": [\n{lines}\n]}}\n')
+
+
+def _rounded(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {key: _rounded(value) for key, value in found.items()}
+    return round(found, 4) if isinstance(found, float) else found
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def test_a_public_name_says_what_it_is(module, name):
 
 
 def test_dir_shows_what_is_public():
-    assert set(dir(tb)) == {*tb.__all__, "dask", "torch", "__version__"}
+    assert set(dir(tb)) == {*tb.__all__, "dask", "export_onnx", "onnx", "torch", "__version__"}
     assert len(tb.__all__) == len(set(tb.__all__))
 
 
@@ -74,7 +74,9 @@ def test_the_names_at_the_top_are_those_that_type_checkers_see():
     tree = ast.parse(Path(tb.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert (seen - {"*"}) | set(classifiers) == {*tb.__all__, "classifiers", "dask", "torch"}
+    assert (seen - {"*"}) | set(classifiers) == {
+        *(*tb.__all__, "classifiers", "dask", "export_onnx", "onnx", "torch")
+    }
 
 
 def test_importing_the_package_loads_nothing_heavy():

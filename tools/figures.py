@@ -30,8 +30,10 @@ OWN = ROOT / "docs" / "figures.json"
 #: in code that is run; certificates, decisions and the cluster, which quote benchmarks/README.md.
 PAGES = (
     "README.md", "docs/index.md", "docs/start.md", "docs/which.md", "docs/tradeoff.md", "docs/mixture.md",
+    "docs/bank.md", "docs/hospital.md", "docs/deferral.md",
     "docs/questions.md", "docs/reliability.md", "docs/row-order.md", "docs/guide/index.md",
     "docs/guide/tails.md", "docs/guide/classes-and-groups.md", "docs/guide/additive.md", "docs/guide/nets.md",
+    "docs/field.md",
 )  # fmt: skip
 # Errors as .123 or 12 %, with a sign or without; 95 % is a level of confidence.
 FIGURE = re.compile(r"(?<![\w.])[−+]?(?:0?\.\d{2,}|(?!95 %)\d+(?:\.\d+)? %)")
@@ -419,6 +421,17 @@ def of_mixture() -> Iterator[Claim]:
     )
 
 
+def of_deferral() -> Iterator[Claim]:
+    """Yield what the page on passing on says."""
+    page, equal = "docs/deferral.md", {"acs": "worst, 0.002"}
+    for table in ("credit", "wine", "compas", "acs"):
+        runs = [run for run in read("benchmarks/deferral.json")["results"] if run["table"] == table]
+        for rule in ("Chow", equal.get(table, "worst, 0"), "worst, 0.01"):
+            of = [run for run in runs if run["method"] == rule and run["share"] == 0.05 and "mean" in run]
+            figures = [share(float(np.mean([run[what] for run in of]))) for what in ("mean", "worst")]
+            yield Claim(page, f"| {table} | {rule} | {{}} | {{}} |", tuple(figures))
+
+
 def of_tails() -> Iterator[Claim]:
     """Yield what the guide says of three classifiers that err on different rows."""
     from tailboost.solvers import minimize_cvar_mixture
@@ -430,12 +443,114 @@ def of_tails() -> Iterator[Claim]:
     yield Claim("docs/guide/tails.md", text, (share(value),))
 
 
+def of_field() -> Iterator[Claim]:
+    """Yield what the page on the field's benchmark says, a row for each line of its tables."""
+    yield from _of_published()
+    yield from _of_limits()
+    yield from _of_other_tables()
+
+
+def _of_published() -> Iterator[Claim]:
+    page, found = "docs/field.md", read("results/field-published.json")
+    theirs = {
+        "LightGBM, the most accurate": "lgbm_94", "LightGBM, another": "lgbm_65",
+        "LightGBM, oversampled": "os_60", "exponentiated gradient": "eg_2", "thresholds by race": "gt_20",
+        "thresholds by race, another": "gt_46",
+    }  # fmt: skip
+    rows = {row: found["published"][name] for row, name in theirs.items()}
+    for told, word in (("told", "race told"), ("not told", "race not told")):
+        runs = found["ours"][f"acs income, {told}"]
+        rows[f"our score, {word}"] = runs["score"]
+        for goal, run in runs.items():
+            if goal != "score" and "error" in run and not goal.endswith("drawn"):
+                rows[f"ours, {word}: {goal}"] = run
+    for row, run in rows.items():
+        figures = [share(1 - run["error"], 4)]
+        figures += [share(run[what]) for what in ("cell", "large cell", "recalls", "ratio")]
+        yield Claim(page, f"| {row} |" + " {} |" * len(figures), tuple(figures))
+
+
+#: The goals that the page shows; all are in results/field-limits.md.
+SHOWN = ("equalised odds 0.02", "ratio at least 0.8", "worst cell 0.01", "worst cell 0.02")
+
+
+def _of_limits() -> Iterator[Claim]:
+    page, cases = "docs/field.md", read("results/field-limits.json")["cases"]
+    about = {"equalised odds": "gap", "parity": "spread", "ratio": "ratio", "worst cell": "large cell"}
+    for case, goal in ((case, goal) for case in cases for goal in SHOWN):
+        for key, run in cases[case].items():
+            who, _, asked = key.partition(" | ")
+            if asked != goal or run["splits"] == run["unreached"]:
+                continue
+            what = next(rate for kind, rate in about.items() if goal.startswith(kind))
+            figures = (_with_half(run["error"]), _with_half(run[what]))
+            yield Claim(page, f"| {case}: {goal} | {who} | {{}} | {{}} |", figures)
+
+
+def _with_half(pair: Sequence[float | None]) -> str:
+    mean, half = pair
+    assert mean is not None
+    return share(mean, 4) + ("" if half is None else f" ± {share(half, 4)}")
+
+
+#: Entries of a point that are no rates of its answers.
+NOT_RATES = ("rows", "seconds", "fit", "splits", "unreached")
+
+
+def _ratio(x: float) -> str:
+    """Write a share, or a ratio that may be above 1."""
+    return f"{x:.3f}" if x >= 1 else share(x)
+
+
+def _of_other_tables() -> Iterator[Claim]:
+    page = "docs/field.md"
+    for case, points in read("results/field-many.json")["cases"].items():
+        for point, own in points.items():
+            rates = [name for name in own if name not in NOT_RATES]
+            if rates:
+                figures = tuple(_with_half(own[name]) for name in rates)
+                yield Claim(page, f"| {case}: {point} |" + "".join(f" {n} {{}} |" for n in rates), figures)
+    for case, points in read("results/field-curves.json")["cases"].items():
+        for point, own in points.items():
+            rates = [name for name in own if name not in NOT_RATES]
+            figures = tuple(_ratio(own[name][0]) for name in rates)
+            yield Claim(page, f"| {case}: {point} |" + " {} |" * len(rates), figures)
+    for table, of in read("results/field-subgroups.json")["tables"].items():
+        for who in ("XGBoost", "ours, mean_budget=0", "ours, mean_budget=0.01"):
+            figures = tuple(share(of[who][what][0]) for what in ("overall", "worst group"))
+            yield Claim(page, f"| {table} | {who} | {{}} | {{}} |", figures)
+        for words in ("published, defaults", "published, tuned"):
+            yield Claim(page, f"| {table} | {words} | {{}} | {{}} |", tuple(share(x) for x in of[words]))
+    found = read("results/field-classes.json")
+    names = ("ours, no budget", "theirs for the worst class", "ours, mean_budget=0", "theirs for the mean")
+    for table, of in found["tables"].items():
+        figures = tuple(share(x) for name in names for x in of[name][::-1])
+        yield Claim(page, f"| {table} |" + " {} / {} |" * len(names), figures)
+    for words, side in (("all their points", "all"), ("their tuned points", "tuned")):
+        regret = found["regret"][side]
+        figures = tuple(signed(regret[x]) for x in ("mean", "low", "high"))
+        yield Claim(page, f"regret against {words} {{}} (95 % {{}} to {{}})", figures)
+
+
 CLAIMS: tuple[Callable[[], Iterator[Claim]], ...] = (
-    of_readme, of_which, of_tradeoff, of_mixture, of_tails,
+    of_readme, of_which, of_tradeoff, of_mixture, of_deferral, of_tails, of_field,
 )  # fmt: skip
 # Figures that are settings or definitions, in the words around them.
 SETTINGS = {
+    "docs/deferral.md": ("where 5 % of the rows may be passed on",),
     "docs/tradeoff.md": ("budgets of .005 to .05", "at most that plus .02", "no difference from .03 on"),
+    "docs/field.md": (
+        "a worst cell ≤ .40 at an accuracy ≥ .8165, and ≤ .31 at ≥ .8107",
+        "ratio ≥ .8 at ≥ .80",
+        "where .9 was asked",
+        "where .8 was asked",
+        "a worst cell ≤ .477 at ≥ .8165",
+        "a limit of .02 on the gap",
+        "a gap of .01 is asked",
+        "accuracy .795 at recall .634 (GBM), .765 at .684 with a ratio of .776 (monotone GBM), .869 at .594 "
+        "with .743 (XNN)",
+        "an accuracy of .907 with .525 and .107",
+    ),
 }
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import ast
 import collections
+import contextlib
+import importlib
 import inspect
 import io
 import json
@@ -160,12 +162,12 @@ def offered(root: Path) -> dict[str, Any]:
     import tailboost as tb
     from tailboost.registry import METHODS
 
-    modules = [tb] + [
-        getattr(tb, name, None) or __import__(f"{PACKAGE}.{name}", fromlist=["_"])
-        for name in sorted(
-            p.stem for p in (root / "src" / PACKAGE).iterdir() if re.match(r"[a-z]\w*(\.py)?$", p.name)
-        )
-    ]
+    modules = [tb]
+    for path in sorted((root / "src" / PACKAGE).iterdir()):
+        if re.match(r"[a-z]\w*(\.py)?$", path.name):
+            # A module of an extra that is not installed offers nothing here.
+            with contextlib.suppress(ImportError):
+                modules.append(importlib.import_module(f"{PACKAGE}.{path.stem}"))
     things = {
         id(thing): thing
         for module in modules

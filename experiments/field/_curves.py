@@ -81,7 +81,7 @@ def mortgages(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found
             if isinstance(found, str):
                 yield words, {"unreached": found}
             else:
-                yield words, measured(found.predict_proba(test.X)[:, 1]) | {"seconds": seconds, "fit": fit}
+                yield words, measured(found.predict_shares(test.X)[:, 1]) | {"seconds": seconds, "fit": fit}
 
 
 def patients(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]]:

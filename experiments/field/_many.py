@@ -150,7 +150,7 @@ def _found(
                     )  # fmt: skip
                 mix.randomized = randomized
                 chosen = mix.reweight(**{"objective": "error", **goal})
-                found = measured(chosen.predict_proba(scored.test.X))
+                found = measured(chosen.predict_shares(scored.test.X))
             except InfeasibleLimitsError:
                 found = {}
             yield title + ", drawn" * randomized, found | {"seconds": time.process_time() - began}

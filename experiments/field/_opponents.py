@@ -135,7 +135,7 @@ class Ours:
         if self.told:
             given = {"groups": {self.case.column: self.case.test_groups}}
         mix = self.chosen(goal)
-        q: Floats = mix.predict_proba(test.X, **given)[:, 1]
+        q: Floats = mix.predict_shares(test.X, **given)[:, 1]
         return q
 
 

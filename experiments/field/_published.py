@@ -1,7 +1,7 @@
 """ACSIncome and PublicCoverage on other people's test rows, beside what they published of the same rows.
 
-Their models were trained on a larger file, in 10⁵ to 10⁶ seconds of the processor for each method (Jesus et
-al. 2024, Aequitas Flow); ours on the file that they validated on. Their answers to the income rows are public
+Their models were trained on a larger file, in 10⁵ to 10⁶ seconds of the processor for each method (the study
+of Aequitas Flow); ours on the file that they validated on. Their answers to the income rows are public
 row by row, and one function reads theirs and ours.
 """
 

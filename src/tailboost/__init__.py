@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost import decisions as decisions
     from tailboost import learners as learners
     from tailboost import metrics as metrics
+    from tailboost import onnx as onnx
     from tailboost import plotting as plotting
     from tailboost import rates as rates
     from tailboost import robustness as robustness
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.mixture import Rule as Rule
     from tailboost.mixture import RulePart as RulePart
     from tailboost.mixture import tune as tune
+    from tailboost.onnx import export_onnx as export_onnx
     from tailboost.report import Card as Card
     from tailboost.report import Results as Results
     from tailboost.report import compare as compare
@@ -53,6 +55,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.statements.certificates import certify as certify
     from tailboost.statements.guarantee import Bound as Bound
     from tailboost.statements.guarantee import Guarantee as Guarantee
+    from tailboost.statements.rate_bounds import RateBound as RateBound
     from tailboost.statements.watch import Watch as Watch
     from tailboost.statements.watch import WatchedBatch as WatchedBatch
     from tailboost.storage import load_model as load_model
@@ -63,6 +66,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "statements.calibration": "NotCertifiedError Shortfall calibrate",
     "statements.certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
+    "statements.rate_bounds": "RateBound",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
     " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
     " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
@@ -83,7 +87,7 @@ _MODULES = {
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
 _PACKAGES = ("datasets", "decisions", "learners", "metrics", "plotting", "rates", "robustness", "solvers")
 # They need an extra, and are not among the names that `from tailboost import *` gives.
-_EXTRAS = ("dask", "torch")
+_EXTRAS = ("dask", "export_onnx", "onnx", "torch")
 
 __all__ = sorted([*_HOME, *_PACKAGES])
 
@@ -93,8 +97,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOME:
-        found: object = getattr(import_module(_HOME[name]), name)
+    if name == "export_onnx":
+        found: object = import_module("tailboost.onnx").export_onnx
+    elif name in _HOME:
+        found = getattr(import_module(_HOME[name]), name)
     elif not name.startswith("_") and find_spec(f"tailboost.{name}"):
         found = import_module(f"tailboost.{name}")
     else:

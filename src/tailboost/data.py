@@ -26,7 +26,7 @@ SIZE_DECIMALS = 6
 
 
 @dataclass(frozen=True)
-class Given:
+class RowOrigin:
     """Rows as a user gave them, of which those judged on may be a part.
 
     Parameters
@@ -40,8 +40,8 @@ class Given:
     n_rows: int
     index: Ints | None = None
 
-    def part(self, chosen: Mask) -> Given:
-        """Return what is left when some of the rows that are left are chosen."""
+    def part(self, chosen: Mask) -> RowOrigin:
+        """Return the subset."""
         if chosen.all():
             return self
         index = np.flatnonzero(chosen) if self.index is None else self.index[chosen]
@@ -49,8 +49,8 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Alike:
-    """What is behind each of the rows of a table where it stands for several that nothing tells apart.
+class Multiplicity:
+    """Rows aggregated into each row of a table: count, sum of squared weights, half.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class Alike:
     squares: Floats
     half: Mask
 
-    def part(self, chosen: Mask) -> Alike:
-        """Return it for some of the rows."""
-        return Alike(self.rows[chosen], self.squares[chosen], self.half[chosen])
+    def part(self, chosen: Mask) -> Multiplicity:
+        """Return the subset."""
+        return Multiplicity(self.rows[chosen], self.squares[chosen], self.half[chosen])
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class Rows:
         What rows these are, for people.
     lots : ndarray of shape (n,), uint16, optional
         What each row draws by its content, by which the rows are halved.
-    given : Given, optional
+    given : RowOrigin, optional
         The rows of the user's that these are.
     fitted : bool
         Whether members were fitted on these very rows and their losses are not out of fold.
     fold : ndarray of shape (n,), uint8, optional
         Which of a member's siblings judged the row, where losses are out of fold.
-    alike : Alike, optional
+    multiplicity : Multiplicity, optional
         What is behind each row, where it stands for several.
     """
 
@@ -103,10 +103,10 @@ class Rows:
     groups: Ints | None
     words: str
     lots: NDArray[np.uint16] | None = None
-    given: Given | None = None
+    given: RowOrigin | None = None
     fitted: bool = False
     fold: NDArray[np.uint8] | None = None
-    alike: Alike | None = None
+    multiplicity: Multiplicity | None = None
 
     @property
     def base(self) -> Floats:
@@ -124,13 +124,13 @@ class Rows:
             lots=None if self.lots is None else self.lots[chosen],
             given=None if self.given is None else self.given.part(chosen),
             fold=None if self.fold is None else self.fold[chosen],
-            alike=None if self.alike is None else self.alike.part(chosen),
+            multiplicity=None if self.multiplicity is None else self.multiplicity.part(chosen),
         )
 
     def counts(self, index: Ints, n_units: int) -> Ints:
         """Return the number of rows of each unit, shape (m,); a row counts in each of its units."""
         row, unit = memberships(index)
-        rows = None if self.alike is None else self.alike.rows[row]
+        rows = None if self.multiplicity is None else self.multiplicity.rows[row]
         return np.bincount(unit, weights=rows, minlength=n_units).astype(np.intp)
 
     def sizes(self, index: Ints, n_units: int) -> Floats:
@@ -156,7 +156,7 @@ class Rows:
         if self.lots is not None:  # of rows that draw the same lot, those of a small unit are the same row
             pairs, same = np.unique(unit * LOTS + self.lots[row], return_inverse=True)
             weight, unit = np.bincount(same, weights=weight).astype(np.float64), pairs // LOTS
-        squared = weight**2 if self.alike is None else self.alike.squares[row]
+        squared = weight**2 if self.multiplicity is None else self.multiplicity.squares[row]
         total = np.bincount(unit, weights=weight, minlength=n_units)
         squares = np.bincount(unit, weights=squared, minlength=n_units)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
@@ -181,8 +181,8 @@ class Rows:
 
     def halves(self) -> Mask | None:
         """Draw one half of every class and unit by content; None where a half has nothing to choose by."""
-        if self.alike is not None:
-            half = self.alike.half
+        if self.multiplicity is not None:
+            half = self.multiplicity.half
         elif self.lots is None:
             return None
         else:
@@ -316,7 +316,7 @@ class Problem:
     @property
     def rows(self) -> Rows:
         """The training rows, as rows to be judged on."""
-        given = Given(self.n_given, None if len(self.used) == self.n_given else self.used)
+        given = RowOrigin(self.n_given, None if len(self.used) == self.n_given else self.used)
         words = f"the {len(self.y):,} training rows"
         apart = self.hashes if self.split_by is None else self.lot_hashes(0)
         return Rows(self.y, self.weight, self.groups, words, lots(apart), given)

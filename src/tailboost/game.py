@@ -232,6 +232,11 @@ class Rule(Protocol[State]):
         """Return the reason to end the game, or None to go on."""
         return None
 
+    @property
+    def symbols(self) -> dict[str, str]:
+        """What the letters of its parameters stand for in printed bounds."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Turn:

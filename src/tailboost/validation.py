@@ -305,8 +305,8 @@ class CrossFitted:
     def looks(self, u: Floats, seed: int) -> Iterator[tuple[Mask, NDArray[Any]]]:
         """Yield what is known of the rows of the first fold, and then of all, before a member is fitted.
 
-        That is their class probabilities where these are accumulated, else the answers about them. A call
-        with the same arguments goes on from there.
+        That is their class probabilities where these are accumulated, else the answers about them. Calling
+        the scheme with the same arguments afterwards fits the other folds.
         """
         folds = self._folds(u, seed)
         yield folds[0].rows, folds[0].known

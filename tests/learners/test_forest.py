@@ -7,7 +7,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 import tailboost as tb
 from tailboost.learners import LogitAdjustedClassifier
-from tailboost.learners import _forest as forests  # the sizes of samples and trees are no parameters
+from tailboost.learners import forest as forests  # the sizes of samples and trees are no parameters
 from tailboost.learners.forest import ForestSession, TableForest
 from tailboost.learners.table import BinnedReader, OpenTable, cuts
 

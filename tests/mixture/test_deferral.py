@@ -159,7 +159,7 @@ def test_on_noise_it_is_said_that_nobody_gains():
 
 def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
-    kept = mix._rated
+    kept = mix._rated.table
     curves = mix.tradeoff(
         rates.largest(rates.answered_error(by="class")),
         rates.answered_error(),
@@ -171,7 +171,7 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
         limited, _ = curve.predicted(P, Y, groups=GROUPS)
         assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
         for point in curve:
-            assert point.classifier._rated is kept  # no members are made anew for another share
+            assert point.classifier._rated.table is kept  # nothing is fitted or inferred anew
             assert point.classifier.limits_met_
             assert point.classifier.defers_from(P).mean() <= share + 0.03  # groups are inferred out of fold
     least = [min(point.value for point in curve) for _, curve in curves]

@@ -110,7 +110,8 @@ def test_a_draw_keeps_what_one_rule_cannot():
     y = rng.integers(2, size=400)
     coarse = {"m": np.where(y == 1, 0.7, 0.3)}  # two values: one rule has few answers to choose among
     limit = rates.selected(1) <= float(np.mean(y)) / 2
-    one = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit], shrinkage=0)
+    with pytest.warns(UserWarning, match=r"keeps the limits .* a draw among .* keeps them with") as caught:
+        one = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit], shrinkage=0)
     drawn = RobustMixtureClassifier.from_probabilities(
         coarse, y, limits=[limit], randomized=True, shrinkage=0
     )
@@ -119,6 +120,9 @@ def test_a_draw_keeps_what_one_rule_cannot():
     assert len(drawn.members_) == 2
     assert drawn.rates_.lines[0].value < one.rates_.lines[0].value
     assert one.gap_ == pytest.approx(one.rates_.lines[0].value - drawn.rates_.lines[0].value, abs=1e-3)
+    [said] = [str(w.message) for w in caught if "keeps them with" in str(w.message)]
+    assert f"error: {one.rates_.lines[0].value:.4g};" in said
+    assert float(said.rsplit(" ", 1)[1]) == pytest.approx(drawn.rates_.lines[0].value, abs=1e-3)
 
 
 def test_one_rule_that_cannot_keep_a_limit_says_so():

@@ -26,8 +26,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier
+from tailboost._largest import expected_largest
 from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallUnitsWarning
-from tailboost.combiners.objective import expected_largest
 
 X, Y = load_breast_cancer(return_X_y=True)
 TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)
@@ -689,7 +689,10 @@ def test_the_model_is_left_alone_by_a_vote():
 
 
 # As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
-MOVED = {"check_classifiers_train": "thresholds are not at equal probabilities"}
+MOVED = {
+    "check_classifiers_train": "thresholds are not at equal probabilities",
+    "check_class_weight_classifiers": "each class counts alike in the worst, whatever class_weight says",
+}
 
 
 @parametrize_with_checks(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_length, check_number, label_column, n_rows_of
 from tailboost._typing import Floats, Ints, Labels
-from tailboost.baselines._weights import Around, checked_labels
+from tailboost.baselines._weights import MetaClassifier, checked_labels
 
 # Least probability: a class to which a forest gives 0 can still be answered if its weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -198,7 +198,7 @@ class _Search:
         return min(log_weights, moved, key=self.score)
 
 
-class TunedThresholdClassifier(Around):
+class TunedThresholdClassifier(MetaClassifier):
     """Any classifier with class weights tuned on out-of-fold probabilities for its worst class.
 
     Answers ``argmax_k p_k(x) w_k``, for two classes ``p_1(x) > threshold``. With groups, every group has its

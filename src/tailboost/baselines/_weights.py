@@ -56,7 +56,7 @@ def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
     return weights
 
 
-class Around(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that fits another one, ``estimator``, and keeps it as ``estimator_``."""
 
     estimator: Any
@@ -81,7 +81,7 @@ class Around(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-class CellWeightedClassifier(Around):
+class CellWeightedClassifier(MetaClassifier):
     """Any classifier, fitted with weights that balance the classes or the class × group cells.
 
     Parameters

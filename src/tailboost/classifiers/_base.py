@@ -343,7 +343,11 @@ class BaseBoostClassifier(
         stop = self.trace_.stop  # said when the rounds are safe: a warning may be made an error
         if stop is not None and stop.early:
             warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
+        self._conclude(problem)
         return problem
+
+    def _conclude(self, problem: Problem) -> None:
+        """Say and note what follows from a finished fit."""
 
     def _checkpoints(self, identity: Identity, interrupted: Callable[[], bool]) -> Checkpoints:
         """Open the folder of the rounds."""

@@ -29,9 +29,9 @@ from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, tra
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.objective import WorstUnit, objective_named
 from tailboost.data import GroupNames, Rows, n_group_rows
-from tailboost.statements.elsewhere import Elsewhere
 from tailboost.statements.guarantee import Bounds, Guarantee, guarantee
 from tailboost.statements.known_rows import ResubstitutionWarning, noting_seen
+from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitTable
 from tailboost.targets import checked_targets
 
@@ -51,7 +51,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
 
-    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
         """Return the errors of the units of the game, where there are few and they are known."""
         return None
 
@@ -299,7 +299,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         """What was promised, observed and achieved (computed when first asked for)."""
         check_is_fitted(self)
         if "_guarantee" not in self.__dict__:
-            elsewhere = Elsewhere.of(self.combiner_)
+            elsewhere = TwoFoldEstimate.of(self.combiner_)
             found = guarantee(
                 self.game_,
                 self.combiner_,

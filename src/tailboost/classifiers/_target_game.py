@@ -18,8 +18,8 @@ from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
 from tailboost.rules.hedge import theory_rounds
-from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
 from tailboost.statements.guarantee import Bound
+from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
 from tailboost.statements.units import UnitTable
 from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits
 from tailboost.validation import Scheme
@@ -30,9 +30,9 @@ ERROR_ROUNDS = 30
 # lowered the largest test error at small budgets (.462 to .444 at .005 above the least mean error, .452 to
 # .422 at .01, .390 to .372 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
 BETWEEN = 7
-# Classes that a warning names.
+# The most classes that a warning names.
 NAMED = 5
-# Small ones that a warning counts.
+# The most small units that a warning lists.
 MOST_COUNTED = 20
 
 
@@ -308,7 +308,7 @@ class Outcome:
         allowed, kind = self.aims.pools.strictest(self.allowed), self.aims.named.kind
         return (target_bound(kind, self.aims.targets, self.of_pools, allowed, self.judged_on),)
 
-    def table(self, rows: Rows, index: Ints, elsewhere: Elsewhere | None) -> UnitTable:
+    def table(self, rows: Rows, index: Ints, elsewhere: TwoFoldEstimate | None) -> UnitTable:
         """Return the errors of the units, of which each of the rows is in those that ``index`` names."""
         named, keeps = self.aims.named, self.aims.targets.met
         return UnitTable.of(
@@ -432,7 +432,7 @@ def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Flo
     errors, estimates = rows.means(index, len(units), losses), None
     missed = np.nan_to_num(errors - allowed).round(DECIMALS) > 0
     if combiner.excess > 0:
-        found = UnitEstimates.of(Elsewhere.of(combiner, wrong), index, len(units))
+        found = UnitEstimates.of(TwoFoldEstimate.of(combiner, wrong), index, len(units))
         estimates = None if found is None else found.drawn if found.predict is None else found.predict
     if missed.any() or combiner.excess > 0:
         warn_of_missed(

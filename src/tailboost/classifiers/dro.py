@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _num_samples
 
 from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
@@ -252,24 +251,14 @@ class DROBoostClassifier(AdditiveClassifier):
             print(f"radius {radius:.4g} from {dim} effective dimensions", flush=True)
         return radius, dim
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
-        validation: ValidationRows,
-        fit_params: dict[str, Any],
-    ) -> Problem:
-        problem = super()._fit(X, y, sample_weight, groups, validation, fit_params)
+    def _conclude(self, problem: Problem) -> None:
         self._warn_of_a_large_radius()
         units, rule = self.game_.units, self.game_.rule
         assert isinstance(rule, WorstCase)
         played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
         margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])
-        self.worst_case_weights_ = np.zeros(_num_samples(X))
+        self.worst_case_weights_ = np.zeros(problem.n_given)
         self.worst_case_weights_[problem.used[played]] = rule.player(AdditiveState(units.base, margins))
-        return problem
 
     def _warn_of_a_large_radius(self) -> None:
         if self.smoothing:  # at equal losses the worst case is p, so that a first step always pays

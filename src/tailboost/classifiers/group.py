@@ -21,8 +21,8 @@ from tailboost.game import Units
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
 from tailboost.learners._adjusted import FOREST_UP_TO
 from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
+from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
 from tailboost.statements.units import UnitTable
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
@@ -217,7 +217,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             raise ValueError("fit took the classes for groups: other groups need objective='worst_group'")
         return replace(rows, groups=rows.y)
 
-    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
         rows, objective = self.combiner_.pool.ledger.rows, self.objective_
         if not isinstance(objective, WorstUnit) or objective.by_class or rows.groups is None:
             return None

@@ -31,7 +31,7 @@ from tailboost._typing import Floats, Ints
 from tailboost._units import telling_features
 from tailboost._warn import warn_user
 from tailboost.classifiers._columns import learn_columns, read_columns
-from tailboost.data import Given, GroupNames, Problem, Rows, lots, take
+from tailboost.data import GroupNames, Problem, RowOrigin, Rows, lots, take
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 # Weights count rows here, so normalised weights are a likely mistake: warn below this mean weight of a row.
@@ -207,7 +207,7 @@ def judged_rows(
     if given.groups is not None:
         numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
-    words, place = words.format(n_rows_of(X)), Given(n).part(used)
+    words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
     return X, Rows(index, weight[used], numbers, words, lots(hash_rows(X)), place)
 
 

@@ -13,7 +13,6 @@ from tailboost._typing import Floats
 from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers.docs import documented
-from tailboost.classifiers.input import ValidationRows
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units
@@ -419,16 +418,6 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
         assert refit is not None
         self.C_ = refit.prices[-1] if choice is None else choice.price
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
-        validation: ValidationRows,
-        fit_params: dict[str, Any],
-    ) -> Problem:
-        problem = super()._fit(X, y, sample_weight, groups, validation, fit_params)
+    def _conclude(self, problem: Problem) -> None:
         if self.combiner_.choice is not None and self.combiner_.choice.warning:
             warn_user(self.combiner_.choice.warning)
-        return problem

@@ -26,8 +26,8 @@ from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
 from tailboost.learners import LogitAdjustedClassifier
 from tailboost.rules.hedge import Hedge, eta_for
-from tailboost.statements.elsewhere import Elsewhere
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
+from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitTable
 from tailboost.targets import (
     DECIMALS,
@@ -394,7 +394,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             self.max_error, self.max_error_ = max_error, allowed
             self._aims = self._aims.held_to(allowed)
 
-    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
         rows, found = self.combiner_.pool.ledger.rows, self._outcome
         if found is None or rows.groups is None or self._regrouped:
             return None  # `reweight` judged it on other rows, or by other groups

@@ -21,7 +21,7 @@ MOST_GROUPS = 100
 
 
 @dataclass(frozen=True)
-class Later:
+class PreparedTable:
     """Rows of a later file: as they stand there, and prepared for the classifier.
 
     Attributes
@@ -117,7 +117,7 @@ class StoredModel:
         """Whether the classifier has to be told the groups of the rows that it answers."""
         return answers_by_group(self.classifier)
 
-    def rows_of(self, data: Path, sep: str = ",", *, purpose: str, but: Sequence[str] = ()) -> Later:
+    def rows_of(self, data: Path, sep: str = ",", *, purpose: str, but: Sequence[str] = ()) -> PreparedTable:
         """Read a later file as the model was fitted on the first one.
 
         Parameters
@@ -141,13 +141,13 @@ class StoredModel:
         with bad_input(f"{data}: "):
             if isinstance(self.whole, Pipeline) and len(self.whole.steps) > 1:
                 rows = self.whole[:-1].transform(rows)
-        return Later(table, rows, data)
+        return PreparedTable(table, rows, data)
 
-    def told(self, later: Later) -> dict[str, Any]:
+    def told(self, later: PreparedTable) -> dict[str, Any]:
         """Return what the classifier is told beside the rows: their groups, if it answers by them."""
         return {"groups": later.table_of_groups(self.groups)} if self.by_group else {}
 
-    def labels_of(self, later: Later, target: str | None) -> Any:
+    def labels_of(self, later: PreparedTable, target: str | None) -> Any:
         """Return the labels of a later file as the model knows them."""
         name = target or self.target
         if name is None:

@@ -13,7 +13,7 @@ import typer
 from tailboost import datasets, rates
 from tailboost._near import did_you_mean
 from tailboost._units import PERSON, can_defer
-from tailboost.cli._models import Later, StoredModel
+from tailboost.cli._models import PreparedTable, StoredModel
 from tailboost.cli._shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.thresholds import RateTable
 
@@ -319,7 +319,7 @@ def stated_limits(classifier: Any) -> Sequence[rates.Limit]:
 def measured_rates(
     stated: Sequence[Any],
     stored: StoredModel,
-    later: Later,
+    later: PreparedTable,
     y: Any,
     *,
     columns: Sequence[str],

@@ -12,7 +12,7 @@ import typer
 
 from tailboost import Watch
 from tailboost._output import write_output
-from tailboost.cli._models import Later, StoredModel, known_labels
+from tailboost.cli._models import PreparedTable, StoredModel, known_labels
 from tailboost.cli._shared import (
     BadInput,
     Cluster,
@@ -186,14 +186,14 @@ def _begun(
         return Watch.against(classifier, named, units=units, confidence=confidence)
 
 
-def _features(stored: StoredModel, later: Later) -> Any:
+def _features(stored: StoredModel, later: PreparedTable) -> Any:
     """Return the columns that the model as it is stored takes, read as at the fit."""
     if stored.encoder is None:
         return later.rows
     return stored.encoder.schema_.read(later.table)
 
 
-def _labels(stored: StoredModel, later: Later, target: str | None) -> Any:
+def _labels(stored: StoredModel, later: PreparedTable, target: str | None) -> Any:
     """Return the labels as the model knows them, None where there are none yet."""
     name = target or stored.target
     if name is None or name not in later.table:

@@ -220,7 +220,7 @@ class Ledger:
         is gained by so little is noise, and not worth the error of a unit. Of losses between 0 and 1 the
         standard error is at most that which is used.
         """
-        if self.rows.alike is not None and isinstance(self.boosted, DenseLosses):
+        if self.rows.multiplicity is not None and isinstance(self.boosted, DenseLosses):
             return 0.0  # sums over several rows do not say in which of them members differ
         pool, p = self.pool(n_rounds), self.rows.base
         means = self.mean_losses(n_rounds)

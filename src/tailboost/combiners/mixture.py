@@ -103,7 +103,7 @@ class Mixture:
             return np.nan, 0.0
         solution = self.solve()
         # λ of shrunk errors is reported by the errors themselves.
-        over_units = isinstance(self.objective, WorstUnit)
+        over_units = self.objective.unit is not None
         gap = solution.gap if self.randomized else 0.0  # what sharing would gain is no solver's gap
         return self.value(solution.mixture) if over_units else solution.value, gap
 
@@ -189,6 +189,13 @@ class Mixture:
         one = self._one(solution, n_rounds, budget)
         return replace(solution, mean=float(means @ one["mixture"]), **one)
 
+    @property
+    def price(self) -> float | None:
+        """What more of the budget would be worth; None without one, or where one member gets all."""
+        if self.mean_budget is None or not self.randomized:
+            return None
+        return self.within(self.mean_budget).price
+
     def _most(self, budget: float, n_rounds: int | None = None) -> float:
         """Return what the mean loss may be within a budget: never less than that of a tied member."""
         ledger = self.pool.ledger
@@ -247,7 +254,7 @@ class Mixture:
     @property
     def chosen_by(self) -> str:
         """What λ minimises, in words, where that is not the objective itself; else empty."""
-        if self.even or not isinstance(self.objective, WorstUnit):
+        if self.even:
             return ""
         if self.randomized:
             return self.objective.chosen_by
@@ -283,8 +290,8 @@ class Mixture:
         """
         pool = self.pool.snapshot() if groups is None else self.pool.regrouped(groups)
         objective.check(pool.ledger.rows)
-        # One member has no better tail than its mean loss / α: for other objectives members share.
-        shared = self.randomized or not isinstance(objective, WorstUnit)
+        # A single member cannot improve a CVaR: `randomized=False` is for objectives over units only.
+        shared = self.randomized or objective.unit is None
         new = replace(
             self, objective=objective, even=False, mean_budget=mean_budget, randomized=shared, limit=limit,
             ceiling=None, excess=0.0,

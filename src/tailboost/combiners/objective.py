@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.integrate import trapezoid
-from scipy.special import ndtr
 
+from tailboost._largest import expected_largest
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
 from tailboost.combiners.ledger import LOSS_DECIMALS, Ledger
@@ -20,8 +19,6 @@ from tailboost.targets import SHRINKAGE
 
 # A unit with fewer different rows does not decide by itself whether a limit is kept.
 FEW_ROWS = 10
-# Of the integral for the expected largest error: points, how many deviations it reaches, the least of them.
-POINTS, TAILS, LEAST_DEVIATION = 65, 5.0, 1e-4
 
 
 class Tail(NamedTuple):
@@ -45,6 +42,26 @@ class Objective(Protocol):
     @property
     def alpha(self) -> float | None:
         """Tail mass; None where the objective has none."""
+
+    @property
+    def unit(self) -> str | None:
+        """What the units are called whose errors it is about; None where it is about rows."""
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the units are the classes of the rows."""
+
+    @property
+    def chosen_by(self) -> str:
+        """What λ minimises, in words, where that is not the objective itself; else empty."""
+
+    @property
+    def chosen_alone_by(self) -> str:
+        """What one member alone is chosen by, in words, where that is not the objective; else empty."""
+
+    @property
+    def unlimited(self) -> Objective | None:
+        """The same without what each unit is allowed; None where nothing is."""
 
     def check(self, rows: Rows) -> None:
         """Raise ValueError if the rows lack what the objective needs, such as groups."""
@@ -71,8 +88,24 @@ class Objective(Protocol):
         """Return the objective in words."""
 
 
+class _OverRows:
+    """What is the same of objectives about rows: λ minimises them as they are."""
+
+    unit = None
+    by_class = False
+    chosen_by = chosen_alone_by = ""
+    unlimited = None
+
+    def check(self, rows: Rows) -> None:
+        """Accept any rows."""
+
+    def coin(self, ledger: Ledger, n_classes: int) -> float:
+        """Return ``1 − 1/K``, the coin's loss of every row."""
+        return 1.0 - 1.0 / n_classes
+
+
 @dataclass(frozen=True)
-class CVaR:
+class CVaR(_OverRows):
     """The mean loss of the worst share ``alpha`` of the rows.
 
     Parameters
@@ -82,9 +115,6 @@ class CVaR:
     """
 
     alpha: float
-
-    def check(self, rows: Rows) -> None:
-        """Accept any rows."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the CVaR of the mixture's loss."""
@@ -102,10 +132,6 @@ class CVaR:
         """Return the losses of the rows."""
         return Tail(ledger.pool(n_rounds), self.alpha, ledger.base(n_rounds))
 
-    def coin(self, ledger: Ledger, n_classes: int) -> float:
-        """Return ``1 − 1/K``, the coin's loss of every row."""
-        return 1.0 - 1.0 / n_classes
-
     def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the best loaded coin: a constant's loss is the same all over a class."""
         mass = np.bincount(ledger.rows.y, weights=ledger.base(), minlength=n_classes)
@@ -116,13 +142,10 @@ class CVaR:
 
 
 @dataclass(frozen=True)
-class WorstRow:
+class WorstRow(_OverRows):
     """The largest loss of any row: the CVaR for α → 0."""
 
     alpha = None
-
-    def check(self, rows: Rows) -> None:
-        """Accept any rows."""
 
     def evaluate(self, ledger: Ledger, mixture: Floats) -> float:
         """Return the largest loss of a row that has weight."""
@@ -140,10 +163,6 @@ class WorstRow:
     def tail(self, ledger: Ledger, n_rounds: int | None = None) -> Tail:
         """Return the losses of the rows, of which the largest counts."""
         return Tail(ledger.pool(n_rounds), None, ledger.base(n_rounds))
-
-    def coin(self, ledger: Ledger, n_classes: int) -> float:
-        """Return ``1 − 1/K``, the coin's loss of every row."""
-        return 1.0 - 1.0 / n_classes
 
     def constants(self, ledger: Ledger, n_classes: int) -> float:
         """Return the value of the even coin over the classes that have rows."""
@@ -322,6 +341,11 @@ class WorstUnit:
         return np.zeros(len(used)) if self.allowed is None else np.array(self.allowed)[used]
 
     @property
+    def unlimited(self) -> WorstUnit | None:
+        """The same without what each unit is allowed; None where nothing is."""
+        return None if self.allowed is None else replace(self, allowed=None)
+
+    @property
     def chosen_by(self) -> str:
         """What λ minimises, in words, where losses are shrunk; else empty."""
         if self.shrinkage == 0.0:
@@ -346,34 +370,11 @@ class WorstUnit:
         return f"largest expected loss of any {self.unit}{beyond}"
 
 
-def expected_largest(mean: Floats, deviation: Floats) -> Floats:
-    """Return the expectation of the largest of independent normal variables, for each row of them.
-
-    From ``E max = a + ∫_a (1 − Π_u Φ((x − μ_u)/σ_u)) dx`` with an a below which the largest hardly ever is.
-
-    Parameters
-    ----------
-    mean, deviation : ndarray of shape (T, m)
-        μ and σ ≥ 0.
-
-    Returns
-    -------
-    ndarray of shape (T,)
-    """
-    deviation = np.maximum(deviation, LEAST_DEVIATION)
-    low = (mean - TAILS * deviation).max(axis=1)
-    high = (mean + TAILS * deviation).max(axis=1)
-    x = np.linspace(low, high, POINTS)
-    below = np.ones_like(x)
-    for centre, spread in zip(mean.T, deviation.T, strict=True):
-        below *= ndtr((x - centre) / spread)
-    return np.asarray(low + trapezoid(1.0 - below, x, axis=0))
-
-
 def objective_named(name: Any, alpha: float | None) -> Objective:
     """Return the objective by its name in `reweight`: "cvar", "worst_class" or "worst_group"; or as it is."""
-    if isinstance(name, (CVaR, WorstRow, WorstUnit)):
-        return name
+    if hasattr(name, "solve"):
+        found: Objective = name
+        return found
     if name == "cvar" and alpha is not None:
         return CVaR(alpha)
     if name == "worst_class":

@@ -76,8 +76,8 @@ class Vote:
     # After each round: excess over the targets, mean error.
     results: list[tuple[float, float]] = field(init=False, default_factory=list)
 
-    with_erm = False
-    mean_budget = None
+    with_erm = even = False
+    mean_budget = price = None
     chosen_by = ""
     excess = 0.0
 

@@ -16,9 +16,9 @@ from tailboost._typing import Labels
 from tailboost.dask._collections import Column, partitions
 from tailboost.dask._counting import WEIGHT, added, count, values_of
 from tailboost.statements.certificates import (
-    Asked,
     Certificate,
-    Scored,
+    CertificateRequest,
+    JudgedLosses,
     certificate_of,
     groups_of_fit,
     rule_losses,
@@ -81,7 +81,7 @@ def certify(
     TypeError, ValueError
         If an argument is not as described.
     """
-    asked = Asked.of(confidence, alphas, shifts)
+    asked = CertificateRequest.of(confidence, alphas, shifts)
     check_equal_rows(equal_rows)
     model = model.to_local() if hasattr(model, "to_local") else model
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
@@ -104,7 +104,7 @@ def certify(
     rules = rules_of(final)
     named_groups = _groups(groups, table, times)
     _, named = units_listed(units, named_groups)
-    scored = Scored(
+    scored = JudgedLosses(
         np.repeat(values_of(table, "y"), times),
         label_column(model.classes_, "classes_"),
         {rule: np.repeat(own, times) for rule, own in zip(rules, losses, strict=True)},

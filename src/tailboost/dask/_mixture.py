@@ -25,7 +25,7 @@ from tailboost.combiners import Ledger
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._docs import with_sections_of
 from tailboost.dask._tally import Tally, combined, taken_apart
-from tailboost.data import Alike, GroupNames, Rows
+from tailboost.data import GroupNames, Multiplicity, Rows
 from tailboost.mixture._aim import Aim
 from tailboost.mixture._members import Beside, loss_of
 from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
@@ -188,8 +188,8 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
             more, *halves = (
                 _more(_weighing(own, share), aim) for share in (np.ones(len(seen.hashes)), *assigned)
             )
-            assert rows.alike is not None
-            chances = Beside(more, tuple(halves), rows.alike.half)
+            assert rows.multiplicity is not None
+            chances = Beside(more, tuple(halves), rows.multiplicity.half)
         else:
             found: Words = table.folded(partial(_words, reader, members), Words.merged)
             losses, lines = found.losses, reader.lines(found.keys, found.totals, words)
@@ -393,7 +393,7 @@ class _Reader:
         y, *groups = taken_apart(code, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
         n, weight, squares = totals
-        return Rows(y, weight, numbers, words, alike=Alike(n, squares, half == 1))
+        return Rows(y, weight, numbers, words, multiplicity=Multiplicity(n, squares, half == 1))
 
 
 @dataclass(frozen=True)
@@ -489,9 +489,11 @@ def _weighing(ledger: Ledger, share: Floats) -> Ledger:
     """Return the ledger of a share of each of its rows, which stand for several."""
     part = ledger.part(share > 0)
     rows, share = part.rows, share[share > 0]
-    assert rows.alike is not None
-    alike = replace(rows.alike, rows=rows.alike.rows * share, squares=rows.alike.squares * share)
-    return replace(part, rows=replace(rows, weight=rows.weight * share, alike=alike))
+    assert rows.multiplicity is not None
+    alike = replace(
+        rows.multiplicity, rows=rows.multiplicity.rows * share, squares=rows.multiplicity.squares * share
+    )
+    return replace(part, rows=replace(rows, weight=rows.weight * share, multiplicity=alike))
 
 
 def _more(ledger: Ledger, aim: Aim) -> Floats:

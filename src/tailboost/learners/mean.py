@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.learners.protocols import PreparedProba
 
+# Least probability, as where thresholds are chosen.
+LEAST = 1e-6
+
 
 def shares(seen: Mask) -> Floats:
     """Return the share of each model in a mean, for each class, shape (n_models, K).
@@ -79,9 +82,18 @@ class ClassProbabilities:
         return np.mean([model.feature_importances_ for model in each], axis=0)
 
     def predict_proba_table(self, table: Any) -> Floats:
-        """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1."""
-        found = total(self.models, self.share, table)
+        """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1.
+
+        Their logarithms are the means of the models', up to what makes a row sum to 1. Thresholds are chosen
+        on the logarithms of single models: those of the mean of probabilities are higher where these are
+        small, so that of a rare class too many rows would be answered.
+        """
+        logs = sum(
+            share * np.log(np.maximum(model.predict_proba_table(table), LEAST))
+            for share, model in zip(self.share / self.share.sum(axis=0), self.models, strict=True)
+        )
         # Where models saw different classes, each class has the mean of other models.
+        found: Floats = np.exp(logs - np.max(logs, axis=1, keepdims=True))
         return found / found.sum(axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> Floats:

@@ -29,7 +29,7 @@ from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
 from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
-from tailboost.data import Given, GroupNames, Rows, n_group_rows, take
+from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._average import averaging
@@ -40,11 +40,14 @@ from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, 
 from tailboost.mixture._tables import Judged, Models, Tallied
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
-from tailboost.statements.elsewhere import Elsewhere, UnitEstimates
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.statements.known_rows import noting_seen
+from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
 from tailboost.statements.units import UnitTable
 from tailboost.thresholds import ROUNDING, RateLine, RateTable, below_noise
+
+# By what share of its value one rule that keeps limits may be worse than a draw that keeps them, unsaid.
+DEAR = 0.1
 
 
 class ProbabilityMixture(MixtureAnswers):
@@ -110,7 +113,9 @@ class ProbabilityMixture(MixtureAnswers):
         used = weight > 0
         numbers = positions(y[used], self.classes_, "y")
         groups = None if groups is None else self._group_names.number(groups, "groups", n, used)
-        rows = Rows(numbers, weight[used], groups, words.format(int(used.sum())), None, Given(n).part(used))
+        rows = Rows(
+            numbers, weight[used], groups, words.format(int(used.sum())), None, RowOrigin(n).part(used)
+        )
         return [table[(i,)][used] for i in range(len(models.names))], rows
 
     @property
@@ -238,6 +243,12 @@ class ProbabilityMixture(MixtureAnswers):
                 f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
+            )
+        if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
+            warn_user(
+                f"the best rule that keeps the limits on {self._rated.words} has "
+                f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
+                f"rules, keeps them with {choice.bound:.4g}"
             )
         if outcome.passing is not None and not outcome.passing.gains:
             error, others = outcome.passing.errors
@@ -557,7 +568,7 @@ class ProbabilityMixture(MixtureAnswers):
         if self._outcome is not None:
             raise AttributeError("guarantee_ is about errors of units; of rates see rates_")
         if "_guarantee" not in self.__dict__:
-            elsewhere = Elsewhere.of(self.combiner_, self._wrong if self._aim.over_units else None)
+            elsewhere = TwoFoldEstimate.of(self.combiner_, self._wrong if self._aim.over_units else None)
             found = guarantee(
                 None,
                 self.combiner_,
@@ -575,7 +586,7 @@ class ProbabilityMixture(MixtureAnswers):
     def _wrong(self) -> Wrong:
         return self._judged.wrong(self.combiner_.pool)
 
-    def _unit_table(self, elsewhere: Elsewhere | None) -> UnitTable | None:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
         aim, ledger = self._aim, self.combiner_.pool.ledger
         errors = self.unit_errors_
         if not aim.over_units or errors is None:
@@ -598,13 +609,14 @@ class ProbabilityMixture(MixtureAnswers):
 
     @property
     def rates_(self) -> RateTable | None:
-        """Every rate that is made small or limited, by unit; None for a CVaR."""
+        """Where rates were stated, each by unit; None without any."""
         check_is_fitted(self)
         if (outcome := self._outcome) is not None:
             return RateTable.of(
                 outcome.program, outcome.tally, outcome.elsewhere, self._rated.words, outcome.worth
             )
-        table = self.guarantee_.units
+        by_name = self.objective is None or isinstance(self.objective, str)
+        table = None if by_name else self.guarantee_.units
         if table is None:
             return None
         rate, lines = error(by=self._aim.units.kind), []

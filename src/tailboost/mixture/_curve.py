@@ -168,17 +168,20 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
         # Each point would say of its own limit what all of them have in common.
         warnings.simplefilter("ignore", UserWarning)
         # Each is made small where the other is free; a limit that every rule keeps names it all the same.
-        loosest = reached(_chosen(classifier, other, (*limits, one.within(one.most))))[0]
+        # A choice begins with the members of the one before, so that all are as good as those they had.
+        mix = _chosen(classifier, other, (*limits, one.within(one.most)))
+        loosest = reached(mix)[0]
         if isinstance(one, Spread):
             tightest = one.least
         else:
-            tightest = reached(_chosen(classifier, one, (*limits, other.within(other.most))))[0]
+            mix = _chosen(mix, one, (*limits, other.within(other.most)))
+            tightest = reached(mix)[0]
         points = []
         for level in np.linspace(loosest, tightest, n_points):
             eased = min(level + SLACK, one.most) if tightest <= loosest else max(level - SLACK, one.most)
             limit = one.within(float(eased))
             try:
-                mix = _chosen(classifier, other, (*limits, limit))
+                mix = _chosen(mix, other, (*limits, limit))
                 points.append(RatePoint(limit, *reached(mix), mix))
             except InfeasibleLimitsError:
                 continue

@@ -153,8 +153,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         the gap is about the largest error drawn towards the mean, on the rows of the choice, and says how
         much lower members that share λ could bring that. With ``max_error`` it is the gap of the trade-off.
     rates_ : RateTable or None
-        Each rate that is made small or limited, by unit, on the rows of the choice, with an estimate on each
-        half of them by a choice on the other, its 95 % interval, and the limit; None for a CVaR.
+        Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
+        them by a choice on the other, its 95 % interval, and the limit.
     limits_met_ : bool or None
         Whether all limits are kept on the rows of the choice; None without limits.
     objective_ : Objective

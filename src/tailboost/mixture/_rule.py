@@ -158,7 +158,7 @@ class Rule:
         shares = np.zeros((n, K))
         for j, part in enumerate(self.parts):
             z = part.logs(logs, n)
-            weight = part.share + _tie_break(j)
+            weight = part.share + tie_break(j)
             if part.prices is None:
                 shares += weight * softmax((part.power or 1.0) * z, axis=1)
             else:
@@ -268,7 +268,7 @@ class Rule:
             return _least(charged[:K], labels)
         shares: list[list[str]] = [[] for _ in range(K)]
         for j, part in enumerate(self.parts):
-            weight = repr(part.share + _tie_break(j))
+            weight = repr(part.share + tie_break(j))
             if part.prices is None:
                 powers = [f"exp({part.power!r} * ({_log(part, k, probability)}))" for k in range(K)]
                 for k in range(K):
@@ -340,7 +340,7 @@ def _average(part: RulePart) -> str:
     return f"P ∝ exp({terms} + offsets), offsets {offsets}" if any(part.offsets) else f"P ∝ exp({terms})"
 
 
-def _tie_break(place: int) -> float:
+def tie_break(place: int) -> float:
     """Return what settles ties of shares: the first members of the rule have the last word."""
     return 2.0**-34 / 2.0**place
 

@@ -108,28 +108,26 @@ class Card:
             If an argument is not as in `tailboost.certify`.
         """
         notes, final = dict(notes or {}), last_step(model)
-        certificate, refused = None, ""
+        certificate, rates, refused, missing = None, None, "", ""
+        given = {"groups": groups, "confidence": confidence, "equal_rows": equal_rows}
         try:
-            certificate = certify(
-                model,
-                X,
-                y,
-                groups=groups,
-                clusters=clusters,
-                max_error=max_error,
-                confidence=confidence,
-                equal_rows=equal_rows,
-            )
+            certificate = certify(model, X, y, clusters=clusters, max_error=max_error, rates=(), **given)
         except SeenRowsError as failure:
             refused = str(failure)
+        if certificate is not None and getattr(final, "rates_", None) is not None:
+            try:
+                rates = certify(model, X, y, clusters=clusters, **given)
+            except ValueError as failure:
+                missing = str(failure)
         sections = [
             Section("Purpose", [purpose or NOT_STATED]),
             _made(final, notes),
             _errors(certificate, refused, rows_are, clusters),
+            _rates(rates),
             _tradeoff(final),
             _decides(final, notes),
             _limits(certificate, final),
-            _not_tested(certificate, purpose, groups),
+            _not_tested(certificate, purpose, groups, missing),
             Section("Versions", [", ".join(f"{k} {v}" for k, v in (versions or {}).items()) or NOT_STATED]),
         ]
         kept = [section for section in sections if section.lines or section.rows or section.code]
@@ -223,10 +221,29 @@ def _errors(certificate: Certificate | None, refused: str, rows_are: str, cluste
         rows.append(cells)
     lines = [
         f"Counted on {rows_are}. Each interval holds by itself with 95 % confidence; what is “certified at "
-        f"most” holds for all together with {100 * certificate.confidence:g} %.",
+        f"most” holds for all of this table together with {100 * certificate.confidence:g} %.",
         *certificate.notes,
     ]
     return Section("Errors on new rows", lines, [*heads, *(["target", ""] if targets else [])], rows)
+
+
+def _rates(certificate: Certificate | None) -> Section:
+    """Show the rates that the model was fitted for, where it was for any."""
+    bounds = () if certificate is None else certificate.rates
+    rows = []
+    for b in bounds:
+        ends = [
+            f"{np.floor(1000 * b.lower + 1e-9) / 1000:.3f}",
+            f"{np.ceil(1000 * b.upper - 1e-9) / 1000:.3f}",
+        ]
+        verdict = {True: "certified", False: "not certified", None: ""}[b.certified]
+        target = "" if b.target is None else f"{b.sense} {b.target:g}"
+        rows.append([str(b.rate), b.unit_words, f"{b.n:,}", _number(b.estimate), *ends, target, verdict])
+    if certificate is None or not rows:
+        return Section("Rates on new rows")
+    lines = [f"All of this table holds together with {100 * certificate.confidence:g} % confidence."]
+    heads = ["rate", "unit", "rows", "seen", "at least", "at most", "limit", ""]
+    return Section("Rates on new rows", [*lines, *certificate.notes], heads, rows)
 
 
 def _tradeoff(final: Any) -> Section:
@@ -283,8 +300,9 @@ def _limits(certificate: Certificate | None, final: Any) -> Section:
     return Section("Limits", lines)
 
 
-def _not_tested(certificate: Certificate | None, purpose: str, groups: Any) -> Section:
+def _not_tested(certificate: Certificate | None, purpose: str, groups: Any, missing: str) -> Section:
     lines = [] if certificate is not None else ["Errors on new rows."]
+    lines += [f"The rates of the fit: {missing}."] if missing else []
     if groups is None:
         lines.append("Errors by group: no column of groups was given.")
     if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):
@@ -292,7 +310,7 @@ def _not_tested(certificate: Certificate | None, purpose: str, groups: Any) -> S
     lines += [
         "Whether rows or labels were recorded rightly.",
         "Whether probabilities are calibrated.",
-        "Rates other than errors on new rows, such as the share of each group that gets an answer.",
+        "Rates that do not stand above, such as the share of each group that gets an answer.",
         "What the decisions lead to.",
     ]
     if not purpose:

@@ -329,7 +329,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **extra)
     if method.by_group and extra:
-        classifier = _Told(classifier, split.joint_test)
+        classifier = _WithGroups(classifier, split.joint_test)
     fit_seconds = time.perf_counter() - start
 
     start = time.perf_counter()
@@ -378,7 +378,7 @@ def _tradeoff(classifier: Any, split: _Split) -> list[dict[str, Any]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Told:
+class _WithGroups:
     """A classifier that is told the groups of the rows it answers."""
 
     classifier: Any

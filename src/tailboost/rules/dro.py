@@ -25,7 +25,7 @@ LOG_LARGE = 200.0  # of a smoothing in units of the largest loss
 
 
 @dataclass(frozen=True)
-class Solved(AdditiveState):
+class WorstCaseState(AdditiveState):
     """A state with its worst case, from which everything else in a round follows."""
 
     w: Floats = field(default_factory=lambda: np.empty(0))
@@ -61,9 +61,9 @@ class WorstCase(Additive):
 
     useless: ClassVar[str] = "no step along the newest hypothesis lowers the worst-case loss"
 
-    def worst_case(self, state: AdditiveState) -> Solved:
+    def worst_case(self, state: AdditiveState) -> WorstCaseState:
         """Solve for the worst case; its gap is in units of the largest loss."""
-        if isinstance(state, Solved):
+        if isinstance(state, WorstCaseState):
             return state
         losses, log_top = scaled_losses(self.loss, np.where(state.base > 0, state.margins, np.inf))
         solution = worst_case_weights(
@@ -75,7 +75,7 @@ class WorstCase(Additive):
         )
         with np.errstate(divide="ignore"):
             log_cost = log_top + float(np.log(solution.value))
-        return Solved(**vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap)
+        return WorstCaseState(**vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap)
 
     def _relative_smoothing(self, log_top: float) -> float:
         """Return σ in units of the largest loss; where that is far smaller, w is p to the last digit."""

@@ -43,6 +43,11 @@ class EntropicLP(TotallyCorrective):
 
     beta: float = 100.0
 
+    @property
+    def symbols(self) -> dict[str, str]:
+        """What β stands for."""
+        return {"β": f"{self.beta:g}: 1/β is the strength of the penalty on the distance from p"}
+
     def solve(self, past: History) -> EntropicSolution:
         """Solve the regularised program, warm from the last multipliers."""
         kept, start = past.kept(self.outlier_fraction), past.warm_start

@@ -76,6 +76,11 @@ class Hedge(Rule[HedgeState]):
     eta: float
     outlier_fraction: float = 0.0
 
+    @property
+    def symbols(self) -> dict[str, str]:
+        """What η stands for."""
+        return {"η": f"learning rate of Hedge, {self.eta:.4g}"}
+
     def start(self, units: Units) -> HedgeState:
         """Start with cumulative losses of 0."""
         return HedgeState(units.base, np.zeros(len(units.base)))

@@ -23,9 +23,9 @@ from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.statements.certificates import (
     Certificate,
     CertifiedBound,
+    JudgedLosses,
     Kind,
     Rule,
-    Scored,
     Unit,
     answered_rows,
     mean_bound,
@@ -409,7 +409,7 @@ def attempts_of(previous: Any) -> tuple[Sketch, ...]:
 
 
 def _refuse_looking_again(
-    model: Any, sketch: Sketch, scored: Scored, before: tuple[Sketch, ...], call: str
+    model: Any, sketch: Sketch, scored: JudgedLosses, before: tuple[Sketch, ...], call: str
 ) -> None:
     """Raise where an attempt before had these rows; warn where there was one that is not accounted for.
 
@@ -464,7 +464,7 @@ def _aim(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Objective | N
     names: list[Any] = []
     if kind == "class":
         names = model.classes_.tolist()
-    elif isinstance(own, WorstUnit) and own.unit == kind == "group" and not own.by_class:
+    elif own.unit == kind == "group" and not own.by_class:
         names = list(model.groups_)
     if not {name for _, name in targets} <= set(names):
         return None
@@ -531,7 +531,9 @@ def _of_sequence(what: str, attempt: int) -> tuple[str, str]:
     )
 
 
-def _notes(point: Any, X: Any, groups: Any, mean: float, scored: Scored, attempt: int) -> tuple[str, ...]:
+def _notes(
+    point: Any, X: Any, groups: Any, mean: float, scored: JudgedLosses, attempt: int
+) -> tuple[str, ...]:
     notes = [
         *_of_sequence("targets", attempt),
         scored.assumed,

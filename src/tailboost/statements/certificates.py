@@ -479,7 +479,7 @@ def _column_of(group: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Scored:
+class JudgedLosses:
     """Rows with the losses of a model's rules.
 
     Parameters
@@ -547,7 +547,7 @@ def scored_rows(
     equal_rows: EqualRows = "copies",
     units: Any = None,
     clusters: Any = None,
-) -> Scored:
+) -> JudgedLosses:
     """Return rows with the losses of a model, or of answers given as an array, by each of its rules or some.
 
     Groups are for a model whose answers depend on them.
@@ -568,7 +568,9 @@ def scored_rows(
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
         answers, classes = _answers(np.asarray(model), labels, listed)
         losses: dict[Rule, Floats] = {"predict": _zero_one(labels, answers)}
-        return Scored(labels, classes, losses, None, None, False, listed is not None, named, clusters=whose)
+        return JudgedLosses(
+            labels, classes, losses, None, None, False, listed is not None, named, clusters=whose
+        )
     if X is None:
         raise ValueError("X is needed: model is a classifier")
     check_length(labels, "y", n_rows_of(X))
@@ -590,7 +592,7 @@ def scored_rows(
     losses = {rule: rule_losses(model, X, labels, classes, rule, groups) for rule in chosen}
     hashes = hash_rounded_rows(_as_table(X))
     listing = (listed is not None, named, groups_of_fit(final))
-    return Scored(labels, classes, losses, hashes, known, complete, *listing, equal_rows, whose)
+    return JudgedLosses(labels, classes, losses, hashes, known, complete, *listing, equal_rows, whose)
 
 
 def groups_of_fit(final: Any) -> list[Any] | None:
@@ -707,7 +709,7 @@ class Unit:
     rows: Ints
 
 
-def units_of(scored: Scored, groups: Any) -> list[Unit]:
+def units_of(scored: JudgedLosses, groups: Any) -> list[Unit]:
     """Return all units: everything, the classes, and, where there are groups, these and the cells.
 
     Groups that there are and cells, that is pairs of a class and a group, are units also without rows.
@@ -924,7 +926,7 @@ def certify(
     >>> cert.certified
     False
     """
-    asked = Asked.of(confidence, alphas, shifts)
+    asked = CertificateRequest.of(confidence, alphas, shifts)
     plain = max_error is not None or bool(asked.tails or asked.radii)
     stated = own_rates(model) if rates is None and not plain else rates_asked(rates or ())
     if stated and plain:
@@ -973,7 +975,7 @@ def own_rates(model: Any) -> list[Rate | Limit | RateObjective]:
 def answered_rows(
     model: Any,
     X: Any,
-    scored: Scored,
+    scored: JudgedLosses,
     groups: Any,
     stated: Sequence[Rate | Limit | RateObjective],
     costs: Any = None,
@@ -1035,8 +1037,8 @@ def answered_rows(
 def _certificate_of_rates(
     stated: Sequence[Rate | Limit | RateObjective],
     answered: Answered,
-    scored: Scored,
-    asked: Asked,
+    scored: JudgedLosses,
+    asked: CertificateRequest,
     model: Any,
 ) -> Certificate:
     bounds = tuple(rate_bounds(stated, answered, 1.0 - asked.confidence))
@@ -1062,7 +1064,7 @@ def _certificate_of_rates(
 
 
 @dataclass(frozen=True)
-class Asked:
+class CertificateRequest:
     """What a certificate is asked for, checked."""
 
     confidence: float
@@ -1070,7 +1072,7 @@ class Asked:
     radii: list[float]
 
     @classmethod
-    def of(cls, confidence: float, alphas: Sequence[float], shifts: Sequence[float]) -> Asked:
+    def of(cls, confidence: float, alphas: Sequence[float], shifts: Sequence[float]) -> CertificateRequest:
         """Check what `certify` was asked for."""
         check_number(confidence, "confidence", 0, 1, below=True)
         tails = [check_alpha(alpha, "each of alphas") for alpha in np.atleast_1d(np.asarray(alphas)).tolist()]
@@ -1080,7 +1082,12 @@ class Asked:
 
 
 def certificate_of(
-    scored: Scored, groups: Any, max_error: Any, asked: Asked, model: Any, sketch: Sketch | None
+    scored: JudgedLosses,
+    groups: Any,
+    max_error: Any,
+    asked: CertificateRequest,
+    model: Any,
+    sketch: Sketch | None,
 ) -> Certificate:
     """Return the certificate of rows whose losses are known; see `certify`."""
     tails, radii, confidence = asked.tails, asked.radii, asked.confidence
@@ -1101,7 +1108,7 @@ def certificate_of(
     return Certificate(bounds, confidence, len(scored.y), notes, model, sketch)
 
 
-def _all_listed(scored: Scored, units: Sequence[Unit], kind: str) -> bool:
+def _all_listed(scored: JudgedLosses, units: Sequence[Unit], kind: str) -> bool:
     """Whether the units of a kind are known to be all that there are."""
     if kind == "class":
         return scored.listed
@@ -1150,7 +1157,7 @@ def mean_bound(losses: Floats, rule: Rule, delta: float) -> tuple[float, str]:
 
 
 def _mean_bounds(
-    units: Sequence[Unit], scored: Scored, level: float, targets: Mapping[tuple[Kind, Any], float]
+    units: Sequence[Unit], scored: JudgedLosses, level: float, targets: Mapping[tuple[Kind, Any], float]
 ) -> Iterator[CertifiedBound]:
     """Yield the bounds on the means of units of one kind, which share the level."""
     with_rows = sum(bool(len(u.rows)) for u in units) * len(scored.losses)
@@ -1164,7 +1171,7 @@ def _mean_bounds(
 
 
 def _tail_bounds(
-    scored: Scored,
+    scored: JudgedLosses,
     everything: Unit,
     means: Sequence[CertifiedBound],
     alphas: Sequence[float],
@@ -1205,7 +1212,7 @@ def _worst(
         yield replace(worst, of_seen=of_seen)
 
 
-def _notes(scored: Scored, units: Sequence[Unit], kinds: Sequence[str], model: Any) -> tuple[str, ...]:
+def _notes(scored: JudgedLosses, units: Sequence[Unit], kinds: Sequence[str], model: Any) -> tuple[str, ...]:
     notes = [scored.assumed, words_of_known(scored), *_words_of_units(scored, units)]
     if scored.hashes is not None:
         n_repeated = len(scored.hashes) - len(np.unique(scored.hashes))
@@ -1228,7 +1235,7 @@ def _notes(scored: Scored, units: Sequence[Unit], kinds: Sequence[str], model: A
     return tuple(notes)
 
 
-def words_of_known(scored: Scored) -> str:
+def words_of_known(scored: JudgedLosses) -> str:
     """Say what is known of the rows: whether the model was made on them, or on rows equal to them."""
     if scored.known is None:
         return (
@@ -1258,7 +1265,7 @@ def _percent(share: float) -> str:
     return "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
 
 
-def _words_of_units(scored: Scored, units: Sequence[Unit]) -> Iterator[str]:
+def _words_of_units(scored: JudgedLosses, units: Sequence[Unit]) -> Iterator[str]:
     """Name the units without rows, and say where it is not known which there are."""
     for kind, plural in (("class", "classes"), ("group", "groups"), ("cell", "cells")):
         empty = [_words(u.name) for u in units if u.kind == kind and not len(u.rows)]

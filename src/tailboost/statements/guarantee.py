@@ -16,7 +16,7 @@ from tailboost._typing import Floats
 from tailboost._units import GroupUse
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
-from tailboost.combiners.objective import CVaR, Objective, WorstUnit
+from tailboost.combiners.objective import CVaR, Objective
 from tailboost.combiners.vote import Vote
 from tailboost.game import Game
 from tailboost.rules.entropic import EntropicLP, entropic_theory
@@ -24,7 +24,7 @@ from tailboost.rules.hedge import Hedge
 from tailboost.rules.history import TotallyCorrective
 from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
-from tailboost.statements.elsewhere import Elsewhere, highest
+from tailboost.statements.two_fold import TwoFoldEstimate, highest
 from tailboost.statements.units import UnitTable
 
 # A value this close to the coin flip's is the coin flip's.
@@ -175,7 +175,7 @@ class Guarantee:
         where members were fitted on the judged rows. ``units`` has estimates with intervals.
     upper : float or None
         The upper end of a 95 % interval about ``estimate`` or, where nothing was chosen, about ``achieved``
-        (see `tailboost.statements.elsewhere.highest`); None where there is neither.
+        (see `tailboost.statements.two_fold.highest`); None where there is neither.
     budget : Budget or None
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
@@ -357,7 +357,7 @@ def guarantee(
     bounds: Bounds,
     classes: Sequence[Any],
     names: Sequence[str] | None = None,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: TwoFoldEstimate | None = None,
 ) -> Guarantee:
     """Return what was promised, observed and achieved by a mixture of the pool of a game.
 
@@ -378,7 +378,7 @@ def guarantee(
     names : sequence of str, optional
         What the members are called where there was no game; the one with the least mean loss is the one that
         the mixture is held against.
-    elsewhere : Elsewhere, optional
+    elsewhere : TwoFoldEstimate, optional
         The judged rows under the choice made on others.
     """
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
@@ -387,12 +387,9 @@ def guarantee(
     alone = np.zeros(len(mixture))
     alone[first] = 1.0
     promised, observed = bounds
-    over_units = isinstance(objective, WorstUnit)
     # Outliers have no part in the errors of units.
-    dropped = 0.0 if over_units else ledger.dropped
-    plain = None
-    if isinstance(objective, WorstUnit) and objective.allowed is not None:
-        plain = replace(objective, allowed=None)
+    dropped = ledger.dropped if objective.unit is None else 0.0
+    plain = objective.unlimited
     used = np.flatnonzero(mixture > NO_SHARE)
     constants = [ledger.constant_answer(int(m)) for m in used]
     only = None
@@ -404,7 +401,7 @@ def guarantee(
             only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
     # Where nothing is chosen, the losses of the judged rows are not flattered by a choice.
     drawn, half = (None, None) if elsewhere is None else (elsewhere.drawn, elsewhere.half)
-    if not ledger.rows.fitted and isinstance(combiner, Mixture) and combiner.even:
+    if not ledger.rows.fitted and combiner.even:
         drawn = ledger.pool().combine(mixture)
     return Guarantee(
         promised=promised,
@@ -450,11 +447,10 @@ def _called(
 
 
 def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
-    if isinstance(combiner, Vote) or combiner.mean_budget is None:
+    if combiner.mean_budget is None:
         return None
     means = combiner.pool.ledger.mean_losses()
-    price = combiner.within(combiner.mean_budget).price if combiner.randomized else None
-    return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), price)
+    return Budget(combiner.mean_budget, float(means.min()), float(means @ mixture), combiner.price)
 
 
 def _symbols(
@@ -469,10 +465,7 @@ def _symbols(
     alpha = getattr(rule, "alpha", None) if objective.alpha is None else objective.alpha
     if alpha is not None:
         known["α"] = f"tail mass, {alpha:g}"
-    if isinstance(rule, Hedge):
-        known["η"] = f"learning rate of Hedge, {rule.eta:.4g}"
-    if isinstance(rule, EntropicLP):
-        known["β"] = f"{rule.beta:g}: 1/β is the strength of the penalty on the distance from p"
+    known |= {} if game is None else game.rule.symbols
     printed = " ".join([str(objective), *(f"{b.name} {b.formula} {b.note}" for b in bounds)])
     if objective.alpha is not None:
         printed += " α"  # the verdict says from which α on the pool beats a coin

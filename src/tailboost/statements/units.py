@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost._html import html_table, text_table
 from tailboost._typing import Floats, Ints
 from tailboost._units import unit_name
-from tailboost.statements.elsewhere import UnitEstimates
+from tailboost.statements.two_fold import UnitEstimates
 
 # More lines are for `to_dict`; those shown are the farthest beyond what is allowed, or the largest.
 MOST_LINES = 30

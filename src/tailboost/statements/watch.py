@@ -139,7 +139,14 @@ class Watch:
         """
         tested = [b for b in certificate.bounds if b.kind in ("mean", "class", "group", "cell")]
         if not tested:
-            raise ValueError("the certificate has no bound on a mean error, of all rows, a class or a group")
+            more = (
+                "; of rates `certify` fresh rows, or watch errors: certify(rates=())"
+                if certificate.rates
+                else ""
+            )
+            raise ValueError(
+                f"the certificate has no bound on a mean error, of all rows, a class or a group{more}"
+            )
         return cls(certificate)
 
     @classmethod

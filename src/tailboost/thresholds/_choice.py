@@ -100,9 +100,12 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
     """
     program, best = growth.program, shared(pool, growth, reading)
     charge = min(CHARGE + CHARGE_PER_PRICE * float(growth.solved.duals.sum()), MOST_CHARGE)
+    sizes = program.unit_sizes[1] if program.objective.worst else np.ones(0)
 
     def key(read: Floats, factor: float = 1.0) -> float:
         value, excess = program.judge(read)
+        if program.objective.worst:
+            value += program.surprise(read, sizes, reading.pseudo_rows)
         return value + factor * charge * max(excess - SLIGHT, 0.0)
 
     def strict(read: Floats) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tailboost._typing import Floats, Ints
-from tailboost.rates import Strata, error
+from tailboost.rates import error
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._program import Program
 from tailboost.thresholds._tally import Member
@@ -59,7 +59,7 @@ def play(
     units = program.unit_prices
     mean = error().terms(strata).linear[0][: len(strata.mass)]
     scale = table.correction(source)[:, None] if corrected else 1.0
-    mass, sizes = _sizes(units, strata)
+    mass, sizes = program.unit_sizes
     doubt = pseudo_rows / (sizes + pseudo_rows)
     game = np.zeros(len(rows), dtype=np.intp) if games is None else games
     found: list[int] = []
@@ -74,14 +74,6 @@ def play(
         places = np.unique(np.linspace(0, rounds - 1, kept).round().astype(np.intp))
         found += [pool.add(answers[i]) for i in places]
     return list(dict.fromkeys(found))
-
-
-def _sizes(units: Floats, strata: Strata) -> tuple[Floats, Floats]:
-    """Return the mass behind the rate of each unit, and how many rows of equal weight it is, shape (m,)."""
-    inside = (units != 0).any(axis=2)
-    squares = inside @ (strata.mass**2 / np.where(strata.size > 0, strata.size, 1.0))
-    mass = inside @ strata.mass
-    return mass, mass**2 / np.where(squares > 0, squares, 1.0)
 
 
 def _shares(scores: Floats, game: Ints, mass: Floats) -> Floats:

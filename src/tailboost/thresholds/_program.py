@@ -9,6 +9,7 @@ from typing import Any
 import highspy
 import numpy as np
 
+from tailboost._largest import expected_largest
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates import GAP, RATIO, Limit, Objective, Strata, error
 from tailboost.thresholds._tally import plain_state
@@ -208,6 +209,30 @@ class Program:
         if self.objective.worst:
             value += float((self.matrix[self.of == -1] @ v).max())
         return value, float(self.excesses(read[1]).max(initial=0.0))
+
+    def surprise(self, read: Floats, sizes: Floats, pseudo_rows: float) -> float:
+        """Return by how much the largest rate to be expected on other rows is above the largest one here.
+
+        The rate of n rows, s of them as expected, is taken as normal with the variance of n + s rows. The
+        largest of many uncertain rates is larger than the one that is largest here: of two members with the
+        same one, that whose other units have room is better. 0 where counts are believed. ``sizes`` are those
+        of `unit_sizes`.
+        """
+        if not pseudo_rows:
+            return 0.0
+        rates = self.matrix[self.of == -1] @ read[0].ravel()
+        low, high = (end / self.scale for end in self.objective.rate.range(self.strata))
+        variance = np.maximum((rates - low) * (high - rates), 0.0) / (sizes + pseudo_rows)
+        expected = expected_largest(rates[None], np.sqrt(variance)[None])[0]
+        return max(0.0, float(expected) - float(rates.max()))
+
+    @property
+    def unit_sizes(self) -> tuple[Floats, Floats]:
+        """The mass behind each rate of a largest one, and how many rows of equal weight it is, shape (m,)."""
+        inside, strata = (self.unit_prices != 0).any(axis=2), self.strata
+        squares = inside @ (strata.mass**2 / np.where(strata.size > 0, strata.size, 1.0))
+        mass = inside @ strata.mass
+        return mass, mass**2 / np.where(squares > 0, squares, 1.0)
 
     def excesses(self, tally: Floats) -> Floats:
         """Return by how much a tally breaks each limit, in units of its rate's scale, shape (n_limits,)."""

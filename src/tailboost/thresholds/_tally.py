@@ -117,10 +117,13 @@ class Reading:
     ----------
     objective, limits : ndarray of shape (S,)
         Share of the expected tally, for the objective and for the limits.
+    pseudo_rows : float
+        Rows of each stratum that are read as expected; 0 where counts are believed.
     """
 
     objective: Floats
     limits: Floats
+    pseudo_rows: float = 0.0
 
     @classmethod
     def believed(cls, n_strata: int) -> Reading:
@@ -231,4 +234,5 @@ class Table:
         Limits are about what is counted.
         """
         size = self.strata.size
-        return Reading(pseudo_rows / np.maximum(size + pseudo_rows, 1e-300), np.zeros(len(size)))
+        share = pseudo_rows / np.maximum(size + pseudo_rows, 1e-300)
+        return Reading(share, np.zeros(len(size)), pseudo_rows)

@@ -54,11 +54,12 @@ def test_a_rate_is_chosen_as_its_name(unit):
     )
     assert stated.members_ == named.members_
     assert np.array_equal(stated.estimator_weights_, named.estimator_weights_)
-    assert str(stated.rates_) == str(named.rates_)
-    assert [line.unit for line in named.rates_] == named.units_
-    assert [line.value for line in named.rates_] == pytest.approx(named.unit_errors_)
-    assert [line.estimate for line in named.rates_] == pytest.approx(named.unit_estimates_)
-    assert named.limits_met_ == named.bound_met_ == all(line.met for line in named.rates_)
+    assert str(stated.guarantee_) == str(named.guarantee_)
+    assert named.rates_ is None
+    assert [line.unit for line in stated.rates_] == named.units_
+    assert [line.value for line in stated.rates_] == pytest.approx(named.unit_errors_)
+    assert [line.estimate for line in stated.rates_] == pytest.approx(named.unit_estimates_)
+    assert stated.limits_met_ == named.bound_met_ == all(line.met for line in stated.rates_)
 
 
 def test_groups_that_are_not_told_are_read_from_the_features(blind):

@@ -69,6 +69,24 @@ def test_what_was_not_measured_is_said(mix):
     assert "| clusters |" in persons
 
 
+def test_rates_of_the_fit_are_measured_too():
+    limits = [tb.rates.error(by="class") <= 0.6]
+    mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], limits=limits, random_state=0)
+    mix.fit(X[:600], LABELS[:600])
+    card = tb.Card.of(mix, X[600:], LABELS[600:])
+    titles = [section.title for section in card.sections]
+    assert {"Errors on new rows", "Rates on new rows"} <= set(titles)
+    persons = tb.Card.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
+    assert "The rates of the fit: clusters" in persons
+    shown = card.sections[titles.index("Rates on new rows")].rows
+    known = tb.certify(mix, X[600:], LABELS[600:]).rates
+    assert [row[3] for row in shown] == [f"{b.estimate:.3f}" for b in known]
+    assert all(
+        float(row[4]) <= b.lower + 1e-3 and float(row[5]) >= b.upper
+        for row, b in zip(shown, known, strict=True)
+    )
+
+
 def test_command(tmp_path):
     table = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(city=GROUPS, outcome=LABELS)
     for name, part in (("train", table[:600]), ("new", table[600:])):

@@ -960,7 +960,7 @@ class TestPassingOn:
             "tradeoff", deferring, "--limited", "largest(answered_error(by=class))",
             "--objective", "answered_error()", "--passed-on", "0", "--passed-on", "20%",
         )  # fmt: skip
-        found = json.loads(done(*call, "--json", "--out", tmp_path / "c.csv").stdout)
+        found = json.loads(done(*call, "--json", "--quiet", "--out", tmp_path / "c.csv").stdout)
         assert [one["passed_on"] for one in found] == [0, 0.2]
         assert min(found[1]["curve"]["objective"]) <= min(found[0]["curve"]["objective"])
         written = pd.read_csv(tmp_path / "c.csv")

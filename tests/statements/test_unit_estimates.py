@@ -14,7 +14,7 @@ import tailboost as tb
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 from tailboost.learners import HistTreeClassifier
-from tailboost.statements.elsewhere import Elsewhere, UnitEstimates, fold_correlation
+from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates, fold_correlation
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -236,7 +236,9 @@ def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():
             np.zeros(len(twice), int), weight, None, "rows", lots[twice], fold=fold[twice].astype(np.uint8)
         )
         seen = wrong[twice]
-        estimate = UnitEstimates.of(Elsewhere(rows, half[twice], seen.astype(float), seen), unit[twice], m)
+        estimate = UnitEstimates.of(
+            TwoFoldEstimate(rows, half[twice], seen.astype(float), seen), unit[twice], m
+        )
         return np.column_stack([estimate.predict, estimate.predict_interval])
 
     once, again = np.arange(n), np.r_[np.arange(n), np.arange(50)]
@@ -257,7 +259,9 @@ def test_intervals_cover_the_error_of_another_model_like_those_measured():
             if rho:
                 p = rng.beta(0.2 * (1 / rho - 1), 0.8 * (1 / rho - 1), size=(m, 6))
             wrong = rng.random(n) < p[unit, fold]
-            found = UnitEstimates.of(Elsewhere(rows_of(n, fold), half, wrong.astype(float), wrong), unit, m)
+            found = UnitEstimates.of(
+                TwoFoldEstimate(rows_of(n, fold), half, wrong.astype(float), wrong), unit, m
+            )
             ends = found.predict_interval
             covered[rho] += ((ends[:, 0] <= p[:, 5]) & (p[:, 5] <= ends[:, 1])).sum()
     assert covered[0.0] / (m * n_draws) >= 0.95

@@ -21,8 +21,8 @@ TWO_SIDED = 1.96
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """The judged rows, each under the weights that were chosen on the half it is not in.
+class TwoFoldEstimate:
+    """Losses by two-fold cross-validation of the mixture weights; members stay fixed.
 
     The members stay as they are: what was fitted to these rows in making them is not seen here.
 
@@ -95,7 +95,9 @@ def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None =
         index = objective.index(rows)
         m = int(index.max()) + 1
         whole = np.ones(len(drawn), dtype=np.bool_)
-        found = UnitEstimates.of(Elsewhere(rows, whole if half is None else half, drawn, None), index, m)
+        found = UnitEstimates.of(
+            TwoFoldEstimate(rows, whole if half is None else half, drawn, None), index, m
+        )
         assert found is not None
         return objective.largest_beyond(found.drawn_interval[:, 1], ~np.isnan(found.drawn))
     if objective.alpha is None:
@@ -146,7 +148,7 @@ class UnitEstimates:
     predict_interval: Floats | None = None
 
     @classmethod
-    def of(cls, elsewhere: Elsewhere | None, index: Ints, n_units: int) -> Self | None:
+    def of(cls, elsewhere: TwoFoldEstimate | None, index: Ints, n_units: int) -> Self | None:
         """Return the estimates of units, of which each row is in those that ``index`` names."""
         if elsewhere is None:
             return None

@@ -544,7 +544,7 @@ def test_calibrate_refuses(mixture):
 
 
 def test_the_page_runs():
-    page = Path(__file__).parents[1] / "docs" / "certificates.md"
+    page = Path(__file__).parents[2] / "docs" / "certificates.md"
     result = doctest.testfile(str(page), module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
     assert result.attempted > 10
     assert result.failed == 0
