@@ -439,7 +439,7 @@ def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
 @pytest.mark.filterwarnings("ignore")
 def test_targets_among_the_answered_within_a_share_passed_on(queue):
     mix, rows = queue
-    X, y, groups = rows(6000, 2)
+    X, y, groups = rows(20_000, 2)
     point = tb.calibrate(mix, X, y, groups=groups)
     assert point.certificate_.certified
     assert {(b.rate.kind, b.upper) for b in point.certificate_.rates} == {
