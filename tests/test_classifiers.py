@@ -470,12 +470,12 @@ def test_interrupt_keeps_finished_rounds(name, interrupted):
     assert clf.n_iter_ == 2
     assert "interrupted" in clf.trace_.stop_reason
     whole = make(name, TREE, **(params | {"n_estimators": 2})).fit(X, y)
-    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_shares(X))
     np.testing.assert_array_equal(clf.estimator_weights_, whole.estimator_weights_)
     # and it can be continued
     clf.set_params(warm_start=True, n_estimators=4).fit(X, y)
     whole = make(name, TREE, **(params | {"n_estimators": 4})).fit(X, y)
-    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_shares(X))
 
 
 @pytest.mark.parametrize("name", having("estimator", OURS))

@@ -26,8 +26,8 @@ def explained(estimator):
     """Name the checks that an estimator cannot pass, and why."""
     mixtures = tuple(method.factory for method in OURS if method.randomized)
     # As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
-    moved = {"check_classifiers_train": "predict answers by shares, predict_proba estimates P(y | x)"}
-    return _by_weights(estimator) | (moved if isinstance(estimator, mixtures) else {})
+    moved = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
+    return _by_weights(estimator) | (moved if isinstance(estimator, (*mixtures, OCOBoostClassifier)) else {})
 
 
 def _by_weights(estimator):

@@ -49,7 +49,7 @@ def test_levels_are_numbers():
             "no parameter 'objective'; here it is units=",
         ),
         (lambda: tb.RobustMixtureClassifier(units="cell"), "no parameter 'units'; here it is objective="),
-        (lambda: tb.RobustMixtureClassifier(max_eror=0.1), r"'max_eror'; did you mean 'max_error'\?"),
+        (lambda: tb.RobustMixtureClassifier(max_eror=0.1), r"'max_eror'; did you mean 'max_error'"),
         (lambda: tb.AdaBoostClassifier(xyz=None), "no parameter 'xyz'; parameters are estimator, "),
     ],
 )

@@ -72,7 +72,7 @@ def test_curve_holds_the_metric(case):
     display = CVaRCurveDisplay.from_estimator(
         case.clf, case.X, case.y, alphas=ALPHAS, sample_weight=case.weight, show_predict=True
     )
-    expected = metrics.cvar_curve(case.y, case.clf.predict_shares(case.X), ALPHAS, sample_weight=case.weight)
+    expected = metrics.cvar_curve(case.y, case.clf.predict_proba(case.X), ALPHAS, sample_weight=case.weight)
     np.testing.assert_allclose(display.line_.get_xdata(), ALPHAS)
     np.testing.assert_allclose(display.line_.get_ydata(), expected)
     error = zero_one_loss(case.y, case.clf.predict(case.X), sample_weight=case.weight)
@@ -84,7 +84,7 @@ def test_curve_holds_the_metric(case):
 
 def test_curve_from_predictions_is_the_same(case):
     a = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y)
-    b = CVaRCurveDisplay.from_predictions(case.y, case.clf.predict_shares(case.X), name="again")
+    b = CVaRCurveDisplay.from_predictions(case.y, case.clf.predict_proba(case.X), name="again")
     np.testing.assert_array_equal(a.values, b.values)
     assert b.predict_line_ is None
     assert labels_of(b.ax_)[0] == "again"
@@ -147,7 +147,8 @@ def test_curve_refuses_what_does_not_fit(parts, message):
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("response_method", ["predict", "predict_shares"])
 def test_bars_hold_the_metric(case, grouped, response_method):
-    answer = getattr(case.clf, response_method)(case.X)
+    # Of a plain classifier the shares are its probabilities, as if labels were drawn from them.
+    answer = case.clf.predict(case.X) if response_method == "predict" else case.clf.predict_proba(case.X)
     groups = case.groups if grouped else None
     display = ClassErrorDisplay.from_estimator(
         case.clf, case.X, case.y, groups=groups, sample_weight=case.weight, response_method=response_method
@@ -209,7 +210,7 @@ def test_intervals_are_exact_binomial(case):
 
 
 def test_what_is_no_count_has_no_interval(case):
-    shares = case.clf.predict_shares(case.X)
+    shares = case.clf.predict_proba(case.X)
     answer = case.clf.predict(case.X)
     labels = case.clf.classes_
     assert not ClassErrorDisplay.from_predictions(case.y, shares, labels=labels).intervals

@@ -713,7 +713,7 @@ def test_interrupted_and_continued(interrupted, combine):
         clf = fit(X, y, interrupted(3 if combine == "vote" else 4), n_estimators=4, **settings)
     assert clf.n_iter_ == 2
     clf.set_params(warm_start=True).fit(X, y)
-    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(clf.predict_shares(X), whole.predict_shares(X))
     np.testing.assert_array_equal(clf.unit_errors_, whole.unit_errors_)
 
 
@@ -734,7 +734,7 @@ def test_models_can_be_stored(tmp_path, params):
     clf = fit(X, y, groups=groups, **({"estimator": BOOST, "n_estimators": 3} | params))
     save_model(clf, tmp_path / "model.model")
     again = load_model(tmp_path / "model.model")
-    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_shares(X))
+    np.testing.assert_array_equal(again.predict_shares(X), clf.predict_shares(X))
     assert again.get_params()["max_error"] == clf.max_error
     np.testing.assert_array_equal(again.unit_errors_, clf.unit_errors_)
 

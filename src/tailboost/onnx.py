@@ -142,11 +142,12 @@ class _Graph:
     def probabilities(self, model: Any, prefix: str, name: str) -> str:
         """Return the class probabilities of one model, (n, K) of float64."""
         if isinstance(model, ClassProbabilities):
-            total = self.constant(0.0)
-            for each, share in zip(model.models, np.asarray(model.share), strict=True):
+            total, share = self.constant(0.0), np.asarray(model.share)
+            for each, own in zip(model.models, share / share.sum(axis=0), strict=True):
                 P = self.probabilities(each, prefix, name)
-                total = self.op("Add", total, self.op("Mul", P, self.constant(share[None])))
-            return self._normed(total)
+                logs = self.op("Log", self.op("Max", P, self.constant(LEAST_PROBABILITY)))
+                total = self.op("Add", total, self.op("Mul", logs, self.constant(own[None])))
+            return self.op("Softmax", total, axis=1)
         if isinstance(model, HistBoostClassifier) and model.backend_ == "xgboost":
             return self._boosted(model, name)
         if isinstance(model, TableForest):

@@ -689,7 +689,10 @@ def test_the_model_is_left_alone_by_a_vote():
 
 
 # As scikit-learn's own TunedThresholdClassifierCV: the answer need not be the likeliest label.
-MOVED = {"check_classifiers_train": "thresholds are not at equal probabilities"}
+MOVED = {
+    "check_classifiers_train": "thresholds are not at equal probabilities",
+    "check_class_weight_classifiers": "each class counts alike in the worst, whatever class_weight says",
+}
 
 
 @parametrize_with_checks(

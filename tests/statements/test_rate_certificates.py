@@ -229,7 +229,7 @@ def test_bounds_fail_at_most_as_often_as_they_say(setting, n):
 
 @pytest.mark.slow
 def test_bounds_of_drawn_precision_rarely_fail():
-    times, wrong = 500, 0
+    times, wrong = 200, 0
     for seed in range(times):
         rng = np.random.default_rng(seed)
         kind = rng.integers(3, size=60)  # shares and precision go together: small shares are seldom right
@@ -439,7 +439,7 @@ def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
 @pytest.mark.filterwarnings("ignore")
 def test_targets_among_the_answered_within_a_share_passed_on(queue):
     mix, rows = queue
-    X, y, groups = rows(6000, 2)
+    X, y, groups = rows(20_000, 2)
     point = tb.calibrate(mix, X, y, groups=groups)
     assert point.certificate_.certified
     assert {(b.rate.kind, b.upper) for b in point.certificate_.rates} == {

@@ -38,6 +38,7 @@ from tailboost.statements.certificates import (
 )
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
 from tailboost.statements.rate_bounds import RateBound, limit_bounds
+from tailboost.statements.two_fold import TWO_SIDED
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
@@ -356,7 +357,11 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
         half: dict[str, dict[Any, float]] = {}
         for line in plain.rates_:
             seen = line.value if np.isnan(line.estimate) else line.estimate
-            half.setdefault(line.limit, {})[line.unit] = max(line.high - seen, seen - line.low)
+            width = max(line.high - seen, seen - line.low)
+            if 0 <= line.bound <= 1 and line.rows > 0:
+                # A share that is far from its limit here may be near it where other limits are tighter.
+                width = max(width, TWO_SIDED * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
+            half.setdefault(line.limit, {})[line.unit] = width
         for factor in TIGHTER:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
             tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]

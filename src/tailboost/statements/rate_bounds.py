@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost._typing import Floats
 from tailboost._units import unit_name
-from tailboost.confidence import betting_upper, clopper_pearson_upper
+from tailboost.confidence import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates import Answered, Limit, Objective, Rate, Sample
 
 __all__ = ["RateBound", "limit_bounds", "rate_bounds"]
@@ -223,7 +223,7 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
     """
     excluded = 1.0
     for t in np.arange(LEVELS - 1, 0, -1) / LEVELS:
-        if betting_upper(np.clip(top - t * bottom + t, 0.0, 1.0), level) > t:
+        if betting_p_value(np.clip(top - t * bottom + t, 0.0, 1.0), float(t), level) > level:
             break
         excluded = float(t)
     return excluded

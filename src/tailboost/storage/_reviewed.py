@@ -259,6 +259,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost._identity", "Identity"),
     **_names("tailboost._probe", "ProbeFrame", "ProbeMatrix"),
     **_names("tailboost._rows", "Sketch"),
+    **_names("tailboost._units", "GroupUse"),
     **_names("tailboost.io", "TableEncoder"),
     **_names("tailboost.datasets.schema", "TableSchema"),
     **_names("tailboost.data", "Multiplicity", "RowOrigin", "GroupNames", "Rows"),
