@@ -32,7 +32,7 @@ test-experiments: $(READY)  ## the tests of the experiments and of what the pape
 test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyproject.toml declares
 	OMP_NUM_THREADS=1 $(VENV_MIN)/bin/python -m pytest -n 2
 
-test-gpu: $(READY)  ## the tests of nets on a GPU, and those that take what device there is
+test-gpu: $(READY)  ## the tests of nets on a GPU, the tasks of the papers at their scale, and what takes any device
 	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/test_torch_*.py tests/experiments
 
 slow: $(READY)  ## the slow tests

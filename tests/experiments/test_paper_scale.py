@@ -1,0 +1,75 @@
+"""Every task on images at the scale of the papers, on a GPU: nets, batches and optimisers as printed.
+
+Files are made, of the published shapes and few rows; what is cut are rounds, epochs and steps alone.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+for module in ("safetensors", "typer", "rich", "matplotlib", "PIL.Image"):
+    pytest.importorskip(module)
+
+from test_image_datasets import write_celeba
+from test_reproduce_nets import run
+
+from experiments import images
+
+pytestmark = pytest.mark.experiments
+
+# Experiment: its data set, the file, classes, shape, and whether the file has validation rows.
+FILES = {
+    "cifar10": ("CIFAR-10", "cifar10", 10, (32, 32, 3), False),
+    "cifar10-imbalanced": ("CIFAR-10, imbalanced", "cifar10", 10, (32, 32, 3), False),
+    "cifar100": ("CIFAR-100", "cifar100", 100, (32, 32, 3), False),
+    "emnist": ("EMNIST", "emnist", 62, (28, 28), False),
+    "tiny-imagenet": ("Tiny ImageNet", "tiny-imagenet", 200, (64, 64, 3), False),
+    "tissuemnist": ("TissueMNIST", "tissuemnist", 8, (28, 28), True),
+    "celeba": ("CelebA", "celeba", 2, None, True),
+}
+
+
+def write_files(folder, name):
+    """Write made files: noise whose brightness tells the class."""
+    _, file, K, shape, validation = FILES[name]
+    if shape is None:
+        return write_celeba(folder / "celeba", n=120)
+    arrays, rng = {}, np.random.default_rng(0)
+    for part, each in [("train", 12), ("test", 4), *([("val", 4)] if validation else [])]:
+        y = np.arange(K).repeat(each)
+        X = rng.integers(0, 60, (len(y), *shape))
+        arrays[f"x_{part}"] = (X + (190 * y / K).reshape(-1, *[1] * len(shape))).astype(np.uint8)
+        arrays[f"y_{part}"] = y
+    return np.savez(folder / f"{file}.npz", **arrays)
+
+
+def test_every_task_of_the_images_is_tried():
+    assert {title for title, *_ in FILES.values()} == set(images.TASKS) - {
+        "MNIST, imbalanced", "Fashion-MNIST, imbalanced", "PneumoniaMNIST",  # as TissueMNIST, and smaller
+    }  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("name", FILES)
+def test_a_task_at_paper_scale(tmp_path, monkeypatch, name):
+    title = FILES[name][0]
+    task = images.TASKS[title]
+    short = replace(
+        task.paper,
+        game=task.paper.game | {"steps": 4, "warmup_epochs": 1},
+        single=task.paper.single | {"epochs": 2},
+        rounds=2, voters=2, voter_epochs=2, growth_epochs=1, thetas=(0.1, 0.9),
+    )  # fmt: skip
+    monkeypatch.setitem(images.TASKS, title, replace(task, paper=short))
+    write_files(tmp_path, name)
+    out = tmp_path / "out"
+    options = ("--data", tmp_path, "--repeats", 1, "--scale", "paper", "--max-time", 120, "--out", out)
+    result = run(name, *options)
+    assert result.exit_code == 0, result.output
+    kept = json.loads((out / f"{name}.json").read_text())
+    assert "AdaLPBoost" in kept["results"][title]
+    assert kept["protocols"][title]["game_net"] == task.paper.game_net
