@@ -23,6 +23,7 @@ _MODULES = (
     "regularised",
     "rai_games",
     "credit_default",
+    "robust_loss",
     "domain_shift",
     "variance",
     "variance_peers",

@@ -16,12 +16,13 @@ from experiments import (
     get_experiment,
     rai_games,
     regularised,
+    robust_loss,
     variance,
     worst_class_sensitivity,
 )
 from experiments._generators import make_waveform
 from experiments._tables import Data, split
-from tailboost import AdaLPBoostClassifier, EBBoostClassifier, VadaBoostClassifier
+from tailboost import AdaLPBoostClassifier, DROBoostClassifier, EBBoostClassifier, VadaBoostClassifier
 from tailboost.learners import HistTreeClassifier, StumpClassifier
 
 pytestmark = pytest.mark.experiments
@@ -135,6 +136,27 @@ def test_rai_games(tmp_path, monkeypatch):
             cp.Problem(cp.Maximize(gain), [cp.sum(w) == 1, w <= cap]).solve(solver=cp.CLARABEL)
             np.testing.assert_allclose(played.weights[t], w.value, atol=2e-5)
     assert "| three | worst class | ours, as it comes |" in text
+
+
+def test_robust_loss_and_ball(tmp_path, monkeypatch):
+    """Figures are those of the classifier on test rows that keep their labels; the flips are the seed's."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+    monkeypatch.setattr(robust_loss, "rows_of", lambda seed: (X[:150], X[150:], y[:150], y[150:]))
+    monkeypatch.setattr(robust_loss, "ROUNDS", 3)
+    document, text, cells = run_twice("robust-loss", tmp_path, picture=False, repeats=2)
+    assert len(cells) == 4
+    flipped = np.where(np.random.default_rng(1).random(150) < 0.2, 1 - y[:150], y[:150])
+    assert 10 < (flipped != y[:150]).sum() < 50
+    clf = DROBoostClassifier(loss="logistic", radius=0.05, n_estimators=3, random_state=1)
+    share = np.mean(clf.fit(X[:150], flipped).predict(X[150:]) == y[150:])
+    (cell,) = (c["values"] for c in cells if c["key"] == {"labels": "a fifth flipped", "repeat": 1})
+    assert cell["logistic, δ = 0.05"]["accuracy"] == pytest.approx(share)
+    of = [c["values"]["logistic, δ = 0.05"]["tpr"] for c in cells if c["key"]["labels"] == "labels as given"]
+    mean = document["test"]["labels as given"]["logistic, δ = 0.05"]["tpr"]["mean"]
+    assert mean == pytest.approx(np.mean(of), abs=1e-5)
+    assert text.count("smoothed_hinge, δ = 0.05") == 2
 
 
 def test_theta_is_chosen_on_validation_rows(tmp_path, monkeypatch):
