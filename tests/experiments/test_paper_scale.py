@@ -33,12 +33,12 @@ FILES = {
 
 
 def write_files(folder, name):
-    """Write made files: noise whose brightness tells the class."""
+    """Write made files: noise whose brightness tells the class; a tenth of the rows has every class."""
     _, file, K, shape, validation = FILES[name]
     if shape is None:
         return write_celeba(folder / "celeba", n=120)
     arrays, rng = {}, np.random.default_rng(0)
-    for part, each in [("train", 12), ("test", 4), *([("val", 4)] if validation else [])]:
+    for part, each in [("train", max(12, 400 // K)), ("test", 4), *([("val", 4)] if validation else [])]:
         y = np.arange(K).repeat(each)
         X = rng.integers(0, 60, (len(y), *shape))
         arrays[f"x_{part}"] = (X + (190 * y / K).reshape(-1, *[1] * len(shape))).astype(np.uint8)
