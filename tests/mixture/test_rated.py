@@ -375,3 +375,35 @@ def test_what_does_not_go_together_is_refused_before_anything_is_fitted(params, 
 
 
 MODEL_TEXT = LogisticRegression().fit(X[:400], Y[:400])
+
+
+@pytest.mark.parametrize("coarse", [True, False])
+def test_limits_that_the_models_of_folds_keep_alone_are_named(coarse):
+    """Of scores with ten values models of folds make more: they split rows that one model answers alike."""
+
+    def rows(n, seed):
+        rng = np.random.default_rng(seed)
+        y, sex = rng.integers(2, size=n), rng.choice(["f", "m"], n)
+        s = 0.5 + 0.3 * (2 * y - 1) + 0.25 * (sex == "m") + 0.3 * rng.normal(size=n)
+        s = np.clip(s.round(1), 0.05, 0.95) if coarse else s
+        return np.column_stack([s, rng.normal(size=n)]), y, sex
+
+    X, y, _ = rows(2000, 100)
+    model = LogisticRegression().fit(X, y)
+    X, y, sex = rows(2000, 200)
+    rate = rates.selected(1, by="sex")
+    limits = [rates.gap(rate) <= 0.01, rates.gap(rates.miss(1, by="sex")) <= 0.01]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf = tb.tune(model, X, y, groups={"sex": sex}, limits=limits)
+    named = [str(w.message) for w in caught if "by the models that answer" in str(w.message)]
+    X, y, sex = rows(50_000, 300)
+    found = rates.measure(rate, y, clf.predict(X), groups={"sex": sex})
+    fresh = max(found.values()) - min(found.values())
+    if coarse:
+        assert named
+        assert clf.limits_met_ is False
+        assert fresh > 0.05
+    else:
+        assert not named
+        assert fresh < 0.06  # four standard errors beyond the limit

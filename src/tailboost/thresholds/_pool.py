@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tailboost.rates import Objective, error
 from tailboost.thresholds._games import play
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._program import SLACK, Master, Program, Solved, mixed
-from tailboost.thresholds._tally import Member, Reading, Table, charges, contrasts, decide
+from tailboost.thresholds._tally import Member, Reading, charges, contrasts, decide
 
 # Relative gap at which growth by expected tallies ends, and the most rounds of each kind of growth.
 TOLERANCE, EXPECTED_ROUNDS, COUNTED_ROUNDS = 1e-4, 200, 60
@@ -206,23 +206,9 @@ def _solved(pool: Pool, program: Program, reading: Reading) -> Growth:
 
 def _thinned(pool: Pool, most: int) -> Pool:
     """Return a pool of the same members on at most so many of the rows, spread evenly over the strata."""
-    table = pool.table
-    n = len(table.stratum)
-    if n <= most:
+    if len(pool.table.stratum) <= most:
         return pool
-    order = np.argsort(table.stratum, kind="stable")
-    rows = np.sort(order[np.linspace(0, n - 1, most).round().astype(np.intp)])
-    share = table.share[rows] / table.share[rows].sum()
-    mass = np.bincount(table.stratum[rows], share, len(table.strata.mass))
-    strata = replace(table.strata, mass=mass.astype(np.float64))
-    part = Table(
-        strata,
-        table.stratum[rows],
-        share,
-        tuple(np.ascontiguousarray(belief[:, rows]) for belief in table.beliefs),
-        None if table.costs is None else table.costs[rows],
-    )
-    thin = Pool(part)
+    thin = Pool(pool.table.part(pool.table.spread(most)))
     for member in pool.members:
         thin.add(member)
     return thin

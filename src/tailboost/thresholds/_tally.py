@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -190,6 +190,26 @@ class Table:
         """Return the class numbers that a member would answer if no row were passed on, shape (n,)."""
         charged = charges(self.beliefs[member.source], member.prices)
         return decide(charged if len(charged) == 1 else charged[: self.strata.n_classes])
+
+    def spread(self, most: int) -> Ints:
+        """Return the numbers of at most so many rows, spread evenly over the strata."""
+        n = len(self.stratum)
+        if n <= most:
+            return np.arange(n)
+        order = np.argsort(self.stratum, kind="stable")
+        return np.sort(order[np.linspace(0, n - 1, most).round().astype(np.intp)])
+
+    def part(self, rows: Ints) -> Table:
+        """Return some of the rows, without halves."""
+        share = self.share[rows] / self.share[rows].sum()
+        mass = np.bincount(self.stratum[rows], share, len(self.strata.mass))
+        return Table(
+            replace(self.strata, mass=mass.astype(np.float64)),
+            self.stratum[rows],
+            share,
+            tuple(np.ascontiguousarray(belief[:, rows]) for belief in self.beliefs),
+            None if self.costs is None else self.costs[rows],
+        )
 
     def counted(self, actions: Ints) -> Floats:
         """Return the tally of actions as counted in each half, shape (2, W, A)."""
