@@ -172,7 +172,7 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
         assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
         for point in curve:
             assert point.classifier._rated.table is kept  # nothing is fitted or inferred anew
-            assert point.classifier.limits_met_
+            assert point.classifier.rates_.met
             assert point.classifier.defers_from(P).mean() <= share + 0.03  # groups are inferred out of fold
     least = [min(point.value for point in curve) for _, curve in curves]
     assert least[1] < least[0]
