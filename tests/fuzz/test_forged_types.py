@@ -12,15 +12,14 @@ import signal
 import warnings
 
 import pytest
+import test_model_file_attacks as attacks
+import test_persistence as damage
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, StackingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-
-attacks = pytest.importorskip("test_model_file_attacks")
-damage = pytest.importorskip("test_persistence")
 
 from tailboost.storage import _made, _reviewed, load_model, save_model
 from tailboost.storage._files import packed

@@ -6,11 +6,10 @@ import json
 import random
 
 import pytest
+import test_persistence as damage
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-
-damage = pytest.importorskip("test_persistence")  # where a few hundred of these cases run with every test
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier

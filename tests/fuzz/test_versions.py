@@ -15,7 +15,7 @@ from tailboost.learners import HistTreeClassifier
 from tailboost.registry import METHODS
 
 xgboost = pytest.importorskip("xgboost")
-stored = pytest.importorskip("test_persistence")  # what reads and writes the records of model files
+import test_persistence as stored
 
 from tailboost.storage import ModelVersionWarning, load_model, save_model
 
