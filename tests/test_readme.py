@@ -22,10 +22,9 @@ PAGES = [
 
 @pytest.mark.slow
 def test_the_blocks_of_python_run_one_after_the_other(tmp_path, monkeypatch):
-    pytest.importorskip("torch")
-    monkeypatch.chdir(tmp_path)  # one of them writes checkpoints
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) >= 2
+    assert blocks
     shared = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), shared)
