@@ -105,7 +105,8 @@ def patients(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]
 
     model = learner()
     P = np.zeros((len(train.y), 3))
-    fold = np.random.default_rng(seed).permutation(int(train.of.max()) + 1)[train.of] % 5  # type: ignore[union-attr]
+    assert train.of is not None  # whose row each is: a person's rows stay in one fold
+    fold = np.random.default_rng(seed).permutation(int(train.of.max()) + 1)[train.of] % 5
     for k in range(5):
         P[fold == k] = model.fit(train.X[fold != k], train.y[fold != k]).predict_proba(train.X[fold == k])
     Q = model.fit(train.X, train.y).predict_proba(test.X)
