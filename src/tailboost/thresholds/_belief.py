@@ -269,8 +269,8 @@ class Belief:
             of_columns.append(out)
             of_some.append((own, learnt))
             self.models.append(whole)
-        own, learnt = zip(*of_some, strict=True)
-        return self._joined(of_columns), self._joined(own), self._joined(learnt)
+        owns, learnts = zip(*of_some, strict=True)
+        return self._joined(of_columns), self._joined(owns), self._joined(learnts)
 
     def _joined(self, of_columns: Sequence[Floats]) -> Singles:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""
