@@ -29,6 +29,7 @@ LOSSES = {
 
 def nets(scale: Scale) -> Family:
     """Return the learner that grows by epochs, and nets trained by one loss each to the last epoch."""
+    from experiments import _losses
     from tailboost.torch import TorchClassifier
     from tailboost.torch.nets import mlp
 
@@ -39,12 +40,14 @@ def nets(scale: Scale) -> Family:
     )  # fmt: skip
 
     def by_loss(X: Table, y: Labels, seed: int, loss: str) -> Any:
-        return TorchClassifier(**learner.get_params() | {"loss": loss, "random_state": seed}).fit(X, y)
+        return TorchClassifier(
+            **learner.get_params() | {"loss": _losses.LOSSES[loss], "random_state": seed}
+        ).fit(X, y)
 
     def naive(X: Table, y: Labels, seed: int) -> Any:
         """Draw all classes equally often, so that every batch has rows of each."""
         steps = max(1, ROWS * scale.epochs // NAIVE_BATCH)
-        given = {"loss": "naive", "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
+        given = {"loss": _losses.naive, "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
         net = TorchClassifier(**learner.get_params() | given)
         return net.fit(X, y, sample_weight=compute_sample_weight("balanced", y))
 

@@ -454,10 +454,14 @@ def _epoch(data: Data, params: Mapping[str, Any]) -> int:
 
 
 def _learner(protocol: Protocol, net: Any, data: Data, params: dict[str, Any], **more: Any) -> Any:
+    from experiments import _architectures as nets
     from experiments._augment import crop_and_flip
-    from tailboost.torch import TorchClassifier, nets
+    from experiments._losses import LOSSES
+    from tailboost.torch import TorchClassifier
 
     params = params | {"augment": crop_and_flip if protocol.augment else None} | more
+    if "loss" in params:
+        params["loss"] = LOSSES[params["loss"]]
     for epochs, steps in (("epochs", "steps"), ("warmup_epochs", "warmup_steps")):
         if epochs in params:
             params[steps] = round(params.pop(epochs) * _epoch(data, params))

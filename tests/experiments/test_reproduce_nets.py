@@ -19,12 +19,12 @@ from test_image_datasets import write_celeba
 from typer.testing import CliRunner
 
 from experiments import Settings, artificial_nets, compas, images, post_processing
+from experiments import _architectures as nets
 from experiments import _image_tables as tables
 from experiments import worst_class_artificial as artificial
 from experiments._experiment import Cells
 from experiments._nets import ALPHAS, judge_game
 from tailboost import AdaLPBoostClassifier, cli
-from tailboost.torch import nets
 
 pytestmark = pytest.mark.experiments
 
