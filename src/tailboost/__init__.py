@@ -68,10 +68,10 @@ _MODULES = {
     "statements.certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
     "statements.rate_bounds": "RateBound",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
-    " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
-    " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
-    " SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff VadaBoostClassifier"
-    " WorstClassBoostClassifier",
+    " CVaRBoostClassifier DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier"
+    " LPBoostClassifier LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier"
+    " ResubstitutionWarning SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff"
+    " VadaBoostClassifier VarianceBoostClassifier WorstClassBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",

@@ -20,7 +20,7 @@ from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, labels_of
-from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units
@@ -40,10 +40,8 @@ class AdditiveClassifier(BaseBoostClassifier):
     validation: Any
 
     _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseBoostClassifier._parameter_constraints,
-        **PATIENCE_CONSTRAINTS,
         "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
     }
 

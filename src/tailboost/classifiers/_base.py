@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -42,7 +40,7 @@ from tailboost.classifiers.input import (
     read_problem,
     refuse_learner,
 )
-from tailboost.classifiers.parameters import naming_near
+from tailboost.classifiers.parameters import Parameters, naming_near
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
@@ -105,7 +103,7 @@ class Run:
 
 
 class BaseBoostClassifier(
-    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    Parameters, CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """The scikit-learn face of a boosting game.
 
@@ -113,35 +111,13 @@ class BaseBoostClassifier(
     scheme, checkpoints, warm start, interrupts and callbacks are the same for all and handled here.
     """
 
-    estimator: Any
-    class_weight: Any
     ensemble_: Ensemble
     _run: Run
-
-    n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule gives the number
-    max_time: float | None
-    checkpoint_dir: Any
-    warm_start: bool
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
 
     # Whether members are fitted again on all rows when a fraction is held out.
     _refits: ClassVar[bool] = True
     # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
     _takes_regressors: ClassVar[bool] = False
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict"]), str, None],
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "checkpoint_dir": [str, HasMethods(["__fspath__"]), None],
-        "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -189,8 +165,10 @@ class BaseBoostClassifier(
         """Return the problem with its groups numbered as the units of the game."""
         return problem
 
-    # Whether the models of all rounds answer together, where the learner knows class probabilities.
-    _together: ClassVar[bool] = False
+    @property
+    def _together(self) -> bool:
+        """Whether the models of all rounds answer together, where the learner knows class probabilities."""
+        return False
 
     @property
     def _five_folds_up_to(self) -> float:

@@ -6,12 +6,10 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number, n_rows_of
@@ -23,7 +21,8 @@ from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._target_game import warn_of_targets
 from tailboost.classifiers.input import ValidationRows, judged_rows, rows_given, take_names
-from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
@@ -380,9 +379,9 @@ class ValidatedMixtureClassifier(MixtureClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MixtureClassifier._parameter_constraints,
-        **PATIENCE_CONSTRAINTS,
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv", "train"})],
-        "include_constants": ["boolean"],
+        **{
+            name: CONSTRAINTS[name] for name in ("include_constants", "n_iter_no_change", "tol", "validation")
+        },
     }
 
     def _schedule(self, plan: Plan) -> Schedule:
