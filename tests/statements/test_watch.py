@@ -417,3 +417,20 @@ def test_command_with_limits_and_persons(stored):
     arguments = ("--state", persons, "--max-error", ".4", "--cluster", "person")
     said = call("watch", folder / "m.model", folder / "several.csv", *arguments, "--json")
     assert sum(each["n"] for each in json.loads(said.stdout)["bounds"]) <= 2 * 150
+    whole = call("evaluate", folder / "m.model", folder / "several.csv", "--json")
+    known = call("evaluate", folder / "m.model", folder / "several.csv", "--cluster", "person", "--json")
+    plain, by_person = (json.loads(each.stdout)["errors"] for each in (whole, known))
+    assert by_person[0]["persons"] == 150
+    assert [unit["error"] for unit in plain] == [unit["error"] for unit in by_person]
+    table.loc[:, :] = table.iloc[np.arange(600) // 4 * 4].to_numpy()  # equal copies
+    table.to_csv(folder / "copies.csv", index=False)
+    once = table.iloc[::4]
+    once.to_csv(folder / "once.csv", index=False)
+    copies = call("evaluate", folder / "m.model", folder / "copies.csv", "--cluster", "person")
+    assert "persons (person)" in copies.stdout
+    widths = []
+    for name, more in (("copies", ("--cluster", "person")), ("once", ())):
+        said = call("evaluate", folder / "m.model", folder / f"{name}.csv", *more, "--json")
+        first = json.loads(said.stdout)["errors"][0]
+        widths.append(first["high"] - first["low"])
+    assert widths[0] == pytest.approx(widths[1], rel=0.03)
