@@ -551,12 +551,10 @@ class TestFindings:
         assert self.kinds(document) == {verdict}
         if len(ours) > 1 and ours != plain:
             _, [duel] = Reading(document).duels[0]
-            d = np.subtract(
-                ours, plain
-            )  # 2 measures, in CVaR nothing beats a coin; splits of 7 : 3; errors are multiples of 1/3000
-            half = stats.t.ppf(1 - 0.025 / tests, 2) * np.sqrt(
-                (d.var(ddof=1) + 1 / 3000**2 / 12) * (1 / 3 + 3 / 7)
-            )
+            d = np.subtract(ours, plain)  # splits of 7 : 3; errors are multiples of 1/3000
+            tests = len(Reading(document).measures)
+            variance = (d.var(ddof=1) + 1 / 3000**2 / 12) * (1 / 3 + 3 / 7)
+            half = stats.t.ppf(1 - 0.025 / tests, 2) * np.sqrt(variance)
             truth = (d.mean() - half, d.mean() + half)
             assert (duel.difference["low"], duel.difference["high"]) == pytest.approx(truth)
 
