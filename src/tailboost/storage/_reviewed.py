@@ -350,7 +350,7 @@ OURS: dict[str, Reviewed] = {
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
-    **_names("tailboost.mixture._rated", "Otherwise", "Outcome", "Passing", "Priced", "Rated", "Stated"),
+    **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
     **_names(
         "tailboost.mixture._members",
         "Beside",
