@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import (
@@ -31,6 +31,7 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost._warn import warn_user
+from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import (
     ValidationRows,
     check_validation,
@@ -188,6 +189,44 @@ class BaseBoostClassifier(
         return ""
 
     # -- fitting -------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    @documented
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Play the game and combine the hypotheses.
+
+        Parameters
+        ----------
+        {{X}}
+        {{y}}
+        {{sample_weight}}
+        X_val, y_val, sample_weight_val : optional
+            An explicit validation set, on which shares are chosen or, of an additive classifier, when to stop
+            and which prefix is kept; needs ``validation="auto"``.
+        {{fit_params}}
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        {{fit_raises}}
+        """
+        validation = ValidationRows(X_val, y_val, None, sample_weight_val)
+        self._fit(X, y, sample_weight, None, validation, fit_params)
+        return self
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows

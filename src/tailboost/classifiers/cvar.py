@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -111,49 +111,6 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     }
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight_val: Any = None,
-        **fit_params: Any,
-    ) -> Self:
-        """Play the game and combine the hypotheses.
-
-        Parameters
-        ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
-        X_val, y_val, sample_weight_val : optional
-            An explicit validation set on which λ is chosen; needs ``validation="auto"``.
-        {{fit_params}}
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        {{fit_raises}}
-        """
-        judged = ValidationRows(X_val, y_val, None, sample_weight_val)
-        if self._even and judged.given:
-            raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
-        if self._even and self.validation not in ("auto", "train"):
-            raise ValueError(
-                f"validation={self.validation!r}: an even mixture is judged by its training losses"
-            )
-        self._fit(X, y, sample_weight, None, judged, fit_params)
-        return self
-
     @property
     def _even(self) -> bool:
         return self.combine == "average"
@@ -165,6 +122,15 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
     @property
     def _five_folds_up_to(self) -> float:
         return FIVE_FOLDS_UP_TO if self.player == "hedge" else math.inf
+
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+    ) -> Problem:
+        if self._even and validation.given:
+            raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
+        if self._even and self.validation not in ("auto", "train"):
+            raise ValueError(f"validation={self.validation!r}: an even mixture has training losses only")
+        return super()._problem(X, y, sample_weight, groups, validation)
 
     def _validation(self) -> Any:
         return "train" if self._even else self.validation
@@ -209,8 +175,8 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
     def _respond(self, run: Run, scheme: Scheme, turn: Turn) -> Response | Stop:
         if not self._together:
             return super()._respond(run, scheme, turn)
-        combiner, may_end = run.plan.combiner, turn.t > 1 and self.n_iter_no_change is not None
-        assert isinstance(combiner, Mixture)
+        combiner = cast("Mixture", run.plan.combiner)
+        may_end = turn.t > 1 and self.n_iter_no_change is not None
         if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, Averaging):
             # Where there is much noise, the weights are on rows that nobody can tell.
             for rows, known in scheme.looks(turn.u, turn.seed):
@@ -468,7 +434,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     array([0.25, 0.25, 0.25, 0.25])
     """
 
-    player, combine, alpha, beta, delta = "hedge", "average", 0.5, 100.0, 0.1
+    player, combine, alpha, beta, delta = "hedge", "average", 1.0, 100.0, 0.1
     validation, include_constants, n_iter_no_change, tol = "auto", False, None, 0.0
     _parameter_constraints = _ROUNDS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -164,13 +164,12 @@ class DROBoostClassifier(AdditiveClassifier):
         return super()._problem(X, y, sample_weight, groups, validation)
 
     def _cost(self) -> Cost:
-        combiner, rule = self.combiner_, self.game_.rule
-        assert isinstance(rule, WorstCase)
+        combiner, rule = self.combiner_, cast("WorstCase", self.game_.rule)
         value = float(np.exp(combiner.log_cost))
         at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
         worst = None
         if combiner.rows.fitted:
-            wrong = (combiner.answers != combiner.rows.y).astype(np.float64)
+            wrong = combiner.rows.wrong(combiner.answers).astype(np.float64)
             worst = worst_case_weights(
                 wrong, rule.uncertainty, radius=rule.radius, base=combiner.rows.base
             ).value
@@ -215,8 +214,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     def _conclude(self, problem: Problem) -> None:
         self._warn_of_a_large_radius()
-        units, rule = self.game_.units, self.game_.rule
-        assert isinstance(rule, WorstCase)
+        units, rule = self.game_.units, cast("WorstCase", self.game_.rule)
         played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
         margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])
         self.worst_case_weights_ = np.zeros(problem.n_given)

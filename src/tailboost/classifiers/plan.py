@@ -103,10 +103,10 @@ def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -
     """Fit for a density of the rows; in games over groups the player's losses come from the judged rows."""
     if not units.grouped:
         return scheme(u, seed, goal)
-    truth = scheme.judged.y
-    by_answers = None if goal is None else (lambda losses, answers: goal(answers != truth, answers))
+    judged = scheme.judged
+    by_answers = None if goal is None else (lambda losses, answers: goal(judged.wrong(answers), answers))
     response = scheme(u, seed, by_answers)
-    return replace(response, losses=response.answers != truth)
+    return replace(response, losses=judged.wrong(response.answers))
 
 
 @dataclass(frozen=True)
