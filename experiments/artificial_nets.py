@@ -35,6 +35,7 @@ INFLUENCE = {
 
 def nets(scale: Scale) -> Family:
     """Return the learner that grows by epochs, and nets trained by one loss each to the last epoch."""
+    from experiments import _losses
     from tailboost.torch import TorchClassifier
     from tailboost.torch.nets import mlp
 
@@ -50,12 +51,13 @@ def nets(scale: Scale) -> Family:
     def by_influence(X: Table, y: Labels, seed: int, loss: str) -> Any:
         half = learner.get_params() | {"steps": epoch * scale.epochs // 2, "random_state": seed}
         first = TorchClassifier(**half).fit(X, y)
-        return TorchClassifier(**half | {"module": first.member_.net(), "loss": loss}).fit(X, y)
+        then = half | {"module": first.member_.net(), "loss": _losses.LOSSES[loss]}
+        return TorchClassifier(**then).fit(X, y)
 
     def naive(X: Table, y: Labels, seed: int) -> Any:
         """Draw all classes equally often, so that every batch has rows of each."""
         steps = max(1, ROWS * scale.epochs // NAIVE_BATCH)
-        given = {"loss": "naive", "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
+        given = {"loss": _losses.naive, "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
         net = TorchClassifier(**learner.get_params() | given)
         return net.fit(X, y, sample_weight=compute_sample_weight("balanced", y))
 

@@ -35,7 +35,7 @@ _DRAWING_LAYERS = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU,
     nn.FractionalMaxPool2d, nn.FractionalMaxPool3d, nn.MultiheadAttention, nn.RNNBase,
 )  # fmt: skip
-_KNOWN_LAYERS = ("torch.nn.modules.", "tailboost.torch.nets")
+_KNOWN_LAYERS = "torch.nn.modules."
 
 
 class Randomness:
@@ -230,14 +230,15 @@ class Training:
         return Start(copy_state(self.net.state_dict()), copy_state(self.optimizer.state_dict()))
 
 
-def takes(function: Callable[..., Any] | None, parameter: str) -> bool:
-    """Return whether a function has a parameter of this name."""
+def takes(function: Callable[..., Any] | None, parameter: str, default: Any = None) -> bool:
+    """Return whether a function has a parameter of this name; with ``default``, one with that default."""
     if function is None:
         return False
     try:
-        return parameter in signature(function).parameters
+        found = signature(function).parameters.get(parameter)
     except ValueError:  # functions written in C have no signature
         return False
+    return found is not None and (default is None or found.default is default)
 
 
 def copy_state(state: Any) -> Any:

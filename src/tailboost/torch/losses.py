@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import Parameter
 
 import numpy as np
 import torch
@@ -20,20 +21,16 @@ from torch.nn import functional
 
 from tailboost._checks import check_number
 from tailboost._near import did_you_mean
+from tailboost.torch._training import takes
 
 __all__ = [
     "LOSSES",
     "class_balanced",
-    "class_dependent_temperature",
     "cross_entropy",
     "cvar_doro",
     "focal",
-    "influence_balanced",
-    "influence_balanced_cb",
-    "influence_balanced_focal",
     "logit_adjustment",
     "make_loss",
-    "naive",
     "vector_scaling",
     "weighted_cross_entropy",
 ]
@@ -87,73 +84,6 @@ def class_balanced(logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: flo
     return (_effective_weights(class_counts.to(logits), beta)[y] * _cross_entropies(logits, y)).mean()
 
 
-def influence_balanced(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor,
-    *,
-    features: Tensor | None = None,
-    alpha: float | None = None,
-    epsilon: float = 1e-3,
-) -> Tensor:
-    """Cross-entropy divided by the row's influence on the last layer (IB) [1]_.
-
-    The mean of −λ_y log p_y · α / (‖p − e_y‖₁ ‖h‖₁ + ε), λ_k ∝ 1/n_k with sum K, h the input of the last
-    layer, which `TorchClassifier` hands over. As a loss of logits alone, ‖h‖₁ is taken as 1: the influence
-    then is that of the last layer's bias. [1]_ trains with cross-entropy first and turns to this loss later.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses.
-    features : Tensor of shape (m, …), default=None
-        h, for the loss as published.
-    alpha : float > 0, optional
-        Scale of the loss: None is the published code's 1000, which offsets the size of ‖h‖₁, and 1 without
-        features.
-    epsilon : float > 0
-        Keeps the factor finite for a row that is fitted perfectly.
-
-    References
-    ----------
-    .. [1] S. Park et al., "Influence-Balanced Loss for Imbalanced Visual Classification", ICCV
-       2021.
-    """
-    factor, counts = _inverse_influence(logits, y, features, alpha, epsilon), class_counts.to(logits)
-    return (_inverse_counts(counts)[y] * factor * _cross_entropies(logits, y)).mean()
-
-
-def influence_balanced_cb(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor,
-    *,
-    features: Tensor | None = None,
-    alpha: float | None = None,
-    epsilon: float = 1e-3,
-    beta: float = 0.9999,
-) -> Tensor:
-    """`influence_balanced` with the weights of `class_balanced` in place of the inverse counts (IB + CB)."""
-    factor, counts = _inverse_influence(logits, y, features, alpha, epsilon), class_counts.to(logits)
-    return (_effective_weights(counts, beta)[y] * factor * _cross_entropies(logits, y)).mean()
-
-
-def influence_balanced_focal(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor,
-    *,
-    features: Tensor | None = None,
-    alpha: float | None = None,
-    epsilon: float = 1e-3,
-    gamma: float = 1.0,
-) -> Tensor:
-    """`influence_balanced` of the focal loss, γ = 1, in place of the cross-entropy (IB + focal)."""
-    factor = _inverse_influence(logits, y, features, alpha, epsilon)
-    terms, counts = _focal_terms(_cross_entropies(logits, y), gamma), class_counts.to(logits)
-    return (_inverse_counts(counts)[y] * factor * terms).mean()
-
-
 def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> Tensor:
     """Cross-entropy of z + τ log π, with π_k = n_k / n (LA) [1]_.
 
@@ -171,28 +101,6 @@ def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: fl
     return functional.cross_entropy(logits + tau * _log_prior(class_counts.to(logits)), y)
 
 
-def class_dependent_temperature(
-    logits: Tensor, y: Tensor, class_counts: Tensor, *, gamma: float = 0.3
-) -> Tensor:
-    """Cross-entropy of z_k / a_k, with temperatures a_k = (n_max / n_k)^γ (CDT) [1]_.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses.
-    gamma : float ≥ 0
-        0 is cross-entropy. [1]_ tunes it for each data set; 0.3 is what [2]_ compares with.
-
-    References
-    ----------
-    .. [1] H.-J. Ye et al., "Identifying and Compensating for Feature Deviation in Imbalanced Deep Learning",
-       2020.
-    .. [2] G. R. Kini et al., "Label-Imbalanced and Group-Sensitive Classification under
-       Overparameterization", NeurIPS 2021.
-    """
-    return functional.cross_entropy(logits * _temperature(class_counts.to(logits), gamma), y)
-
-
 def vector_scaling(
     logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: float = 1.25, gamma: float = 0.15
 ) -> Tensor:
@@ -205,7 +113,7 @@ def vector_scaling(
     tau : float ≥ 0
         Additive part; with γ = 0 it is `logit_adjustment`.
     gamma : float ≥ 0
-        Multiplicative part; with τ = 0 it is `class_dependent_temperature`.
+        Multiplicative part; with τ = 0 only it is left (CDT).
 
     References
     ----------
@@ -214,24 +122,6 @@ def vector_scaling(
     """
     counts = class_counts.to(logits)
     return functional.cross_entropy(logits * _temperature(counts, gamma) + tau * _log_prior(counts), y)
-
-
-def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
-    """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses; the counts are not used.
-
-    References
-    ----------
-    .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
-    """
-    # `bincount` would wait for a GPU, and `index_add` would add up there in an order of its own.
-    belongs = y[:, None] == torch.arange(logits.shape[1], device=y.device)
-    total, rows = torch.where(belongs, _cross_entropies(logits, y)[:, None], 0).sum(0), belongs.sum(0)
-    return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf).max()
 
 
 def cvar_doro(
@@ -282,13 +172,8 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "weighted_cross_entropy": weighted_cross_entropy,
     "focal": focal,
     "class_balanced": class_balanced,
-    "influence_balanced": influence_balanced,
-    "influence_balanced_cb": influence_balanced_cb,
-    "influence_balanced_focal": influence_balanced_focal,
     "logit_adjustment": logit_adjustment,
-    "cdt": class_dependent_temperature,
     "vs": vector_scaling,
-    "naive": naive,
     "cvar_doro": cvar_doro,
 }
 
@@ -299,8 +184,9 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
     Parameters
     ----------
     loss : str or callable
-        A name in `LOSSES`, or a callable ``(logits, y)``, which is returned as it is. For other constants
-        than the defaults, wrap the function: ``lambda z, y: focal(z, y, gamma=1)``.
+        A name in `LOSSES`, or a callable ``(logits, y)``, which is returned as it is, or ``(logits, y,
+        class_counts)``, without a default for the counts. For other constants than the defaults, wrap the
+        function: ``partial(vector_scaling, tau=1.0)``.
     class_counts : array-like of shape (K,), ≥ 0
         Rows (or sums of sample weights) of each class in the training set. A class without rows is given the
         smallest count of the others: its weight is never used.
@@ -322,8 +208,9 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
     if not isinstance(loss, str):
         if not callable(loss):
             raise TypeError(f"loss must be a name or a callable (logits, y), got {loss!r}")
-        return loss
-    if loss not in LOSSES:
+        if not takes(loss, "class_counts", Parameter.empty):
+            return loss
+    elif loss not in LOSSES:
         hint = did_you_mean(loss, LOSSES)
         raise ValueError(f"unknown loss {loss!r}; {hint}losses are {', '.join(LOSSES)}")
     counts = np.asarray(class_counts, dtype=np.float64)
@@ -332,7 +219,8 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
             f"class_counts must be finite numbers ≥ 0, one per class, not all zero: got {counts}"
         )
     counts = np.where(counts > 0, counts, counts[counts > 0].min())
-    return partial(LOSSES[loss], class_counts=torch.as_tensor(counts, dtype=torch.float32, device=device))
+    function: Callable[..., Tensor] = LOSSES[loss] if isinstance(loss, str) else loss
+    return partial(function, class_counts=torch.as_tensor(counts, dtype=torch.float32, device=device))
 
 
 def _cross_entropies(logits: Tensor, y: Tensor) -> Tensor:
@@ -344,22 +232,6 @@ def _focal_terms(cross_entropies: Tensor, gamma: float) -> Tensor:
     return (-torch.expm1(-cross_entropies)).clamp(min=torch.finfo(cross_entropies.dtype).tiny) ** gamma * (
         cross_entropies
     )
-
-
-def _inverse_influence(
-    logits: Tensor, y: Tensor, features: Tensor | None, alpha: float | None, epsilon: float
-) -> Tensor:
-    # ‖p − e_y‖₁ = 2 (1 − p_y)
-    influence = -2 * torch.expm1(functional.log_softmax(logits, dim=1).gather(1, y[:, None]))[:, 0]
-    if features is not None:
-        influence = influence * features.flatten(1).abs().sum(dim=1)
-    if alpha is None:
-        alpha = 1.0 if features is None else 1000.0
-    return alpha / (influence + epsilon)
-
-
-def _inverse_counts(class_counts: Tensor) -> Tensor:
-    return _summing_to_classes(1 / class_counts)
 
 
 def _effective_weights(class_counts: Tensor, beta: float) -> Tensor:
