@@ -56,11 +56,13 @@ from tailboost.report.verdict import verdict
 # Chosen so that the demo ends within three minutes on two cores.
 WITHOUT_GROUPS = (
     "worstclassboost", "robustmixture",
-    "erm", "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
+    "forest", "forest-balanced", "forest-tuned", "average-tuned",
+    "xgboost", "xgboost-balanced", "xgboost-tuned",
 )  # fmt: skip
 WITH_GROUPS = (
     "worstclassboost", "robustmixture", "groupdroboost", "adalpboost",
-    "erm", "forest", "forest-balanced", "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
+    "forest", "forest-balanced", "average-tuned",
+    "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")
 WINE = (
@@ -328,7 +330,7 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if rows:
         console().print(table)
-    if (said := verdict(reading)) is not None:
-        tell(f"In short: {said.sentence} {said.price}")
     for finding in findings(reading):
         tell(f"- {finding.text}")
+    if (said := verdict(reading)) is not None:
+        tell(f"In short: {said.sentence} {said.price}".rstrip())

@@ -395,7 +395,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
 def _tradeoff(classifier: Any, split: _Split) -> list[dict[str, Any]]:
     """Return what ``predict`` does on the rows held out; budgets are kept on the rows λ was chosen on."""
     curve = classifier.tradeoff()
-    kept = ("error", "worst_class_error", "worst_group_error")
+    kept = ("error", "class_errors", "worst_class_error", "worst_group_error")
     points = []
     for budget in BUDGETS:
         errors = _errors_of(np.asarray(curve.at(budget).predict(split.X_test)), split)
