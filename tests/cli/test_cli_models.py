@@ -18,7 +18,8 @@ for needed in ("typer", "rich", "jinja2"):
 from scipy.stats import beta
 from typer.testing import CliRunner
 
-from tailboost import cli
+import tailboost as tb
+from tailboost import cli, datasets
 from tailboost.datasets import load_credit_default
 from tailboost.registry import METHODS
 from tailboost.storage import load_model, read_notes
@@ -389,6 +390,33 @@ class TestEvaluate:
     def test_refused(self, model, table, tmp_path, change, more, says):
         change(table).to_csv(tmp_path / "new.csv", index=False)
         assert says in refused("evaluate", model, tmp_path / "new.csv", *more)
+
+
+class TestCalibrate:
+    def test_writes_the_point_of_the_library(self, model, fresh, tmp_path):
+        """The certificate in the file is that of `tailboost.calibrate` on the same rows."""
+        out = tmp_path / "c.model"
+        said = done("calibrate", model, fresh, "--model", out, "--max-error", "80%").stdout
+        whole = load_model(model)
+        table = datasets.read_raw(fresh)
+        X = whole[:-1].transform(table[["x", "noise", "city"]])
+        truth = tb.calibrate(whole[-1], X, table["outcome"].to_numpy(), max_error=0.8)
+        found = load_model(out)[-1]
+        assert found.certificate_.to_dict() == truth.certificate_.to_dict()
+        assert str(truth.certificate_) in said
+        assert found.mean_budget == truth.mean_budget
+
+    def test_nothing_is_written_where_nothing_is_certified(self, model, fresh, tmp_path):
+        out = tmp_path / "c.model"
+        result = call("calibrate", model, fresh, "--model", out, "--max-error", ".001")
+        assert result.exit_code == 1
+        assert "nothing is written: no point of the trade-off has its targets certified" in result.stderr
+        assert not out.exists()
+        both = call(
+            "calibrate", model, fresh, "--model", out, "--max-error", ".3", "--limit", "error() <= .3"
+        )
+        assert both.exit_code == 2
+        assert "give one of them" in both.stderr
 
 
 class TestInspect:

@@ -25,6 +25,10 @@ COMMANDS = {
     "inspect": ("_inspect.inspect_model", "Show what a model file holds, and its guarantee."),
     "rule": ("_rule.rule", "Print what decides in a mixture: as words, as JSON, as SQL."),
     "tradeoff": ("_tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
+    "calibrate": (
+        "_calibrate.calibrate",
+        "Write the cheapest point of a model's trade-off that is certified to keep its targets.",
+    ),
     "certify": ("_certify.certify", "Bound a model's errors on rows it has not seen."),
     "card": ("_card.card", "Write a card of a model: what was measured on new rows, and what was not."),
     "watch": ("_watch.watch", "Test a model's bounds on later rows, batch by batch; alarms end with code 3."),
