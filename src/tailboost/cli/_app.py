@@ -38,6 +38,15 @@ COMMANDS = {
 }
 
 
+# What some look for under another name.
+ELSEWHERE = {
+    "recheck": "`tailboost watch MODEL DATA` tests a model's bounds on later rows, batch by batch",
+    "monitor": "`tailboost watch MODEL DATA` tests a model's bounds on later rows, batch by batch",
+    "train": "`tailboost fit DATA` fits and stores a model",
+    "tune": "`tailboost fit DATA` trains one, and in Python tailboost.tune takes a fitted model",
+}
+
+
 class LazyGroup(TyperGroup):
     """The subcommands, each loaded when it is asked for."""
 
@@ -51,6 +60,8 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Load a subcommand; None if there is none of this name."""
+        if cmd_name in ELSEWHERE:
+            ctx.fail(f"there is no {cmd_name!r}: {ELSEWHERE[cmd_name]}")
         if cmd_name not in COMMANDS:
             return None
         module, function = COMMANDS[cmd_name][0].split(".")

@@ -173,9 +173,9 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
         found = []
         for u, e, n, line in zip(units, errors, counts, classifier.guarantee_.units.lines, strict=True):
             name, error = _unit_name(u), None if np.isnan(e) else float(e)
-            interval = line.predict_interval or (None, None)
+            low, high = line.predict_interval or (None, None)
             found.append(
-                UnitError(kind, name, int(n), error, targets.get(name), *interval, line.predict_elsewhere)
+                UnitError(kind, name, int(n), error, targets.get(name), low, high, line.predict_elsewhere)
             )
         return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)

@@ -179,8 +179,7 @@ class TradeOffDisplay(Display):
                 label=other,
             )  # fmt: skip
         # What the objective is called elsewhere is exact; on a slide it is the worst class, group or cell.
-        worst = re.sub(
-            r"^largest (?:expected )?(?:loss|error) of any (\w+)$", r"error of the worst \1", self.objective
-        )
-        ax.set(xlabel="error overall", ylabel=worst)
+        exact = r"^largest (?:expected )?(?:loss|error) of any (\w+)$"
+        words = re.sub(exact, r"error of the worst \1", self.objective)
+        ax.set(xlabel="error overall", ylabel=words)
         ax.legend()
