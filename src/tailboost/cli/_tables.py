@@ -207,7 +207,9 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
             name, error = _unit_name(u), None if np.isnan(e) else float(e)
             low, high = line.predict_interval or (None, None)
             found.append(
-                UnitError(kind, name, int(n), error, targets.get(name), low, high, line.predict_elsewhere)
+                UnitError(
+                    kind, name, int(n), error, targets.get(name), low, high, estimate=line.predict_elsewhere
+                )
             )
         return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)

@@ -168,8 +168,8 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
         return sorted(values)
     except TypeError:
         raise ValueError(
-            f"column {name!r} mixes kinds of values that cannot be ordered, as numbers and text: make it text "
-            f"(X[{name!r}].astype(str)), or numbers with missing values "
+            f"column {name!r} mixes kinds of values that cannot be ordered, as numbers and text: "
+            f"make it text (X[{name!r}].astype(str)), or numbers with missing values "
             "(pandas.to_numeric(…, errors='coerce'))"
         ) from None
 
