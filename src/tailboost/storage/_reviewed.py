@@ -329,7 +329,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.two_fold", "TwoFoldEstimate", "UnitEstimates"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
-    **_names("tailboost.combiners.ledger", "Ledger", "Noise"),
+    **_names("tailboost.combiners.ledger", "Ledger"),
     **_names("tailboost.combiners.mixture", "Mixture"),
     **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
     **_names("tailboost.combiners.pool", "Pool"),
