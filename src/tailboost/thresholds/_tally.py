@@ -48,6 +48,25 @@ class Member:
         """Return the action of each row, shape (n,); equal charges fall to the first."""
         return decide(charges(belief, self.prices))
 
+    def margins(self, belief: Singles, y: Ints, n_classes: int) -> Floats:
+        """Return by how much the logarithm of the right class's score is above the others', shape (n,).
+
+        Where errors alone are priced, what a class scores is what errors cost where it is not answered. Of
+        constants ±∞: nothing is near to another answer.
+        """
+        prices = self.prices[:, :n_classes]
+        if self.is_constant:
+            return np.where(y == prices[0].argmin(), np.inf, -np.inf)
+        saved = prices.max(axis=1, keepdims=True) - prices
+        scores = np.zeros((n_classes, belief.shape[1]))
+        for s, a in zip(*np.nonzero(saved), strict=True):
+            scores[a] += saved[s, a] * belief[s]
+        scores = np.log(np.maximum(scores, np.finfo(float).tiny))
+        rows, own = np.arange(len(y)), scores[y, np.arange(len(y))].copy()
+        scores[y, rows] = -np.inf
+        found: Floats = own - scores.max(axis=0)
+        return found
+
 
 def contrasts(prices: Floats) -> Floats:
     """Return what has to be charged to decide: for two actions the difference alone, shape (S, 1)."""
@@ -269,9 +288,6 @@ class Table:
         else:
             counts = np.bincount(place, self.share, size)
         halves: Floats = counts.reshape(2, n_strata, A)
-        if self.n_judged < len(self.stratum):  # where little is counted a correction may be more than that
-            kept = np.maximum(halves, 0.0)
-            halves = kept * (halves.sum(axis=2) / np.maximum(kept.sum(axis=2), 1e-300))[:, :, None]
         if self.costs is None:
             return halves
         met = np.bincount(place, self.share * self.costs[np.arange(len(actions)), actions], size)
@@ -298,7 +314,14 @@ class Table:
     def tally(self, member: Member, actions: Ints | None = None) -> Tally:
         """Return what a member does."""
         actions = self.answers(member) if actions is None else actions
-        return Tally(self.counted(actions), self.expected(member.source, actions))
+        halves, n_strata = self.counted(actions), len(self.strata.mass)
+        if self.n_judged < len(self.stratum):  # where little is counted a correction may be more than that
+            found = halves[:, :n_strata]
+            kept = np.maximum(found, 0.0)
+            halves[:, :n_strata] = (
+                kept * (found.sum(axis=2) / np.maximum(kept.sum(axis=2), 1e-300))[:, :, None]
+            )
+        return Tally(halves, self.expected(member.source, actions))
 
     def reading(self, pseudo_rows: float) -> Reading:
         """Return the reading in which a stratum of n rows is read as ``n + s``, s of them as expected.
