@@ -9,7 +9,7 @@ have that edition's points on the same rows. Splits are those of `experiments.tr
 most 4,000 training and 10,000 test rows, classes of fewer than eight rows left out. ``--theirs`` are finished
 cells of the experiments `tradeoff` (``tradeoff-opponents.jsonl``) and `field-classes`
 (``field-classes.jsonl``), whose opponents stand beside both editions. Nothing about test rows enters a
-choice.
+choice. On the tables of `field-classes` there are at most 2,000 training rows.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ def write_rows(folder: Path, rows: Path, seeds: list[int], only: list[str]) -> N
     """Write the splits: the seventeen tables of `tradeoff`, and the field's of which nothing was chosen."""
     from experiments import tradeoff
     from experiments._tables import LOADERS
-    from experiments.field._classes import SETS, rows_of
+    from experiments.field._classes import MOST, SETS, rows_of
 
     rows.mkdir(parents=True, exist_ok=True)
     for title in only or [*tradeoff.SETS, *SETS]:
         if title in tradeoff.SETS:
-            data = tradeoff.with_joint_groups(title, LOADERS[title](folder))
+            data, most = tradeoff.with_joint_groups(title, LOADERS[title](folder)), tradeoff.MAX_TRAIN
         else:
-            data = rows_of(title, folder)
+            data, most = rows_of(title, folder), MOST
         for seed in seeds:
             file = rows / f"{title.replace(' ', '_')}.{seed}.npz"
             if file.exists():
                 continue
-            bench = tradeoff.bench_of(data, seed, 1)
+            bench = tradeoff.bench_of(data, seed, 1, most)
             parts = {"X": bench.rows.train.X, "y": bench.rows.train.y}
             parts |= {"test_X": bench.rows.test.X, "test_y": bench.rows.test.y}
             if bench.groups is not None:
