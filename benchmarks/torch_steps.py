@@ -14,17 +14,16 @@ import json
 import platform
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from tailboost.torch import TorchClassifier, nets
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the papers' nets
-from experiments import _image_nets
+from experiments import _architectures as nets
+from tailboost.torch import TorchClassifier
 
 LR, MOMENTUM, BATCH = 0.01, 0.9, 128
 
@@ -102,10 +101,10 @@ if __name__ == "__main__":
     colour = rng.integers(0, 256, (10_000, 32, 32, 3), dtype=np.uint8)
     cases = [
         ("MLP 8-100-100-10", nets.mlp_100_100, table, 10 * arguments.steps),
-        ("MLP 8-1024-512-10", partial(nets.mlp, hidden=(1024, 512)), table, arguments.steps),
+        ("MLP 8-1024-512-10", nets.mlp_1024_512, table, arguments.steps),
         ("small CNN, 28×28", nets.small_cnn, grey, arguments.steps),
-        ("ResNet-32, 32×32×3", _image_nets.resnet32, colour, max(3, arguments.steps // 60)),
-        ("WRN-28-1, 32×32×3", _image_nets.wrn_28_1, colour, max(3, arguments.steps // 60)),
+        ("ResNet-32, 32×32×3", nets.resnet32, colour, max(3, arguments.steps // 60)),
+        ("WRN-28-1, 32×32×3", nets.wrn_28_1, colour, max(3, arguments.steps // 60)),
     ]
     found = [rates(*case, arguments) for case in cases]
     if arguments.out:

@@ -85,7 +85,7 @@ class Protocol:
     Attributes
     ----------
     game_net, net : str
-        Names in ``_image_nets`` or ``tailboost.torch.nets``: of the CVaR game, and of the rest.
+        Names in ``tailboost.torch.nets``: of the CVaR game, and of the rest.
     game : dict
         Parameters of `TorchClassifier` in the CVaR game, ``steps`` a round; ``warmup_epochs`` in place of
         steps.
@@ -454,19 +454,18 @@ def _epoch(data: Data, params: Mapping[str, Any]) -> int:
 
 
 def _learner(protocol: Protocol, net: Any, data: Data, params: dict[str, Any], **more: Any) -> Any:
-    from experiments import _image_nets, _losses
+    from experiments import _architectures as nets
     from experiments._augment import crop_and_flip
-    from tailboost.torch import TorchClassifier, nets
+    from experiments._losses import LOSSES
+    from tailboost.torch import TorchClassifier
 
     params = params | {"augment": crop_and_flip if protocol.augment else None} | more
     if "loss" in params:
-        params["loss"] = _losses.LOSSES.get(params["loss"], params["loss"])
+        params["loss"] = LOSSES[params["loss"]]
     for epochs, steps in (("epochs", "steps"), ("warmup_epochs", "warmup_steps")):
         if epochs in params:
             params[steps] = round(params.pop(epochs) * _epoch(data, params))
-    if isinstance(net, str):
-        net = getattr(_image_nets if hasattr(_image_nets, net) else nets, net)
-    return TorchClassifier(net, **params)
+    return TorchClassifier(getattr(nets, net) if isinstance(net, str) else net, **params)
 
 
 # -- experiments -----------------------------------------------------------------------------------------

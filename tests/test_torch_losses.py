@@ -9,8 +9,9 @@ from scipy.special import log_softmax, softmax
 
 torch = pytest.importorskip("torch")
 
+from experiments._losses import LOSSES, cvar_doro, influence_balanced
 from tailboost.torch import TorchClassifier, nets
-from tailboost.torch.losses import LOSSES, cvar_doro, focal, make_loss, vector_scaling
+from tailboost.torch.losses import focal, make_loss
 
 COUNTS = np.array([500.0, 60.0, 7.0, 120.0])
 rng = np.random.default_rng(0)
@@ -30,6 +31,11 @@ def effective(beta=0.9999):
     return weight / weight.sum() * 4
 
 
+def ib(features=None):
+    grads = np.abs(P - np.eye(4)[Y]).sum(axis=1)
+    return 1 / (grads * (1 if features is None else np.abs(features).sum(axis=1)) + 1e-3)
+
+
 def cross_entropy_of(z):
     return -np.mean([np.log(np.exp(row[k]) / np.exp(row).sum()) for row, k in zip(z, Y, strict=True)])
 
@@ -40,8 +46,13 @@ TRUTH = {
     "weighted_cross_entropy": np.mean(COUNTS.sum() / (4 * COUNTS[Y]) * CE),
     "focal": np.mean((1 - P[np.arange(40), Y]) ** 2 * CE),
     "class_balanced": np.mean(effective()[Y] * CE),
+    "influence_balanced": np.mean(INVERSE[Y] * ib() * CE),
+    "influence_balanced_cb": np.mean(effective()[Y] * ib() * CE),
+    "influence_balanced_focal": np.mean(INVERSE[Y] * ib() * (1 - P[np.arange(40), Y]) * CE),
     "logit_adjustment": cross_entropy_of(Z + np.log(COUNTS / COUNTS.sum())),
+    "cdt": cross_entropy_of(Z / (COUNTS.max() / COUNTS) ** 0.3),
     "vs": cross_entropy_of(Z / (COUNTS.max() / COUNTS) ** 0.15 + 1.25 * np.log(COUNTS / COUNTS.sum())),
+    "naive": max(CE[k == Y].mean() for k in range(4)),
     # 40 rows: 4 are left out, and the worst half of the 36 others counts.
     "cvar_doro": np.sort(CE)[::-1][4:22].mean(),
 }
@@ -55,7 +66,7 @@ def test_every_loss_has_its_truth():
 def test_published_formula(name):
     assert LOSSES[name](*tensors()).item() == pytest.approx(TRUTH[name], rel=1e-12)
     z, y, _ = tensors(torch.float32)
-    assert make_loss(name, COUNTS)(z, y).item() == pytest.approx(TRUTH[name], rel=2e-5)
+    assert make_loss(LOSSES[name], COUNTS)(z, y).item() == pytest.approx(TRUTH[name], rel=2e-5)
 
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
@@ -66,12 +77,20 @@ GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason
 def test_constants_go_where_the_logits_are(name, device):
     """The device "meta" computes shapes alone: it refuses what lies elsewhere, and what depends on values."""
     z, y = torch.tensor(Z, device=device, requires_grad=True), torch.tensor(Y, device=device)
-    for loss in (make_loss(name, COUNTS)(z, y), LOSSES[name](z, y, torch.tensor(COUNTS, dtype=torch.int64))):
+    for loss in (
+        make_loss(LOSSES[name], COUNTS)(z, y),
+        LOSSES[name](z, y, torch.tensor(COUNTS, dtype=torch.int64)),
+    ):
         loss.backward()
         assert loss.device == z.grad.device == z.device
         assert (loss.shape, loss.dtype) == ((), torch.float64)
         if device != "meta":
             assert loss.item() == pytest.approx(TRUTH[name], rel=1e-6)
+
+
+def test_influence_with_features():
+    value = influence_balanced(*tensors(), features=torch.tensor(H)).item()
+    assert value == pytest.approx(1000 * np.mean(INVERSE[Y] * ib(H) * CE), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -86,6 +105,7 @@ def test_gradient(name):
         ("focal", {"gamma": 0}),
         ("class_balanced", {"beta": 0}),
         ("logit_adjustment", {"tau": 0}),
+        ("cdt", {"gamma": 0}),
         ("vs", {"tau": 0, "gamma": 0}),
         ("cvar_doro", {"alpha": 1, "outlier_fraction": 0}),
     ],
@@ -94,15 +114,21 @@ def test_constants_that_leave_cross_entropy(name, constants):
     assert LOSSES[name](*tensors(), **constants).item() == pytest.approx(CE.mean(), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["weighted_cross_entropy", "class_balanced", "logit_adjustment", "vs"])
+@pytest.mark.parametrize(
+    "name", ["weighted_cross_entropy", "class_balanced", "logit_adjustment", "cdt", "vs"]
+)
 def test_equal_classes_leave_cross_entropy(name):
     z, y, _ = tensors()
     assert LOSSES[name](z, y, torch.full((4,), 30.0)).item() == pytest.approx(CE.mean(), rel=1e-6)
 
 
-def test_special_case_of_vector_scaling():
-    of_vs = LOSSES["vs"](*tensors(), tau=0.7, gamma=0)
-    assert LOSSES["logit_adjustment"](*tensors(), tau=0.7) == of_vs
+def test_special_cases_of_vector_scaling():
+    same = [
+        ("logit_adjustment", {"tau": 0.7}, {"tau": 0.7, "gamma": 0}),
+        ("cdt", {"gamma": 0.4}, {"tau": 0, "gamma": 0.4}),
+    ]
+    for name, constants, of_vs in same:
+        assert LOSSES[name](*tensors(), **constants) == LOSSES["vs"](*tensors(), **of_vs)
 
 
 def test_effective_numbers_run_from_equal_to_inverse_counts():
@@ -111,13 +137,21 @@ def test_effective_numbers_run_from_equal_to_inverse_counts():
     assert near_one == pytest.approx(np.mean(INVERSE[Y] * CE), rel=1e-6)
 
 
+def test_naive_looks_at_the_classes_of_the_batch():
+    z, y, _ = tensors()
+    some = y != Y[CE.argmax()]
+    left = Y[some.numpy()]
+    truth = max(CE[some.numpy()][left == k].mean() for k in np.unique(left))
+    assert LOSSES["naive"](z[some], y[some]).item() == pytest.approx(truth)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("size", [1e4, -1e4])
 def test_confident_logits_stay_finite(name, size):
     z = torch.zeros(3, 4)
     z[:, 0] = size
     z.requires_grad_()
-    loss = make_loss(name, COUNTS)(z, torch.zeros(3, dtype=torch.int64))
+    loss = make_loss(LOSSES[name], COUNTS)(z, torch.zeros(3, dtype=torch.int64))
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(z.grad).all()
@@ -127,7 +161,7 @@ def test_confident_logits_stay_finite(name, size):
 def test_a_class_without_rows(name):
     z, y, _ = tensors(torch.float32)
     z.requires_grad_()
-    loss = make_loss(name, [500, 60, 0, 120])(z[y != 2], y[y != 2])
+    loss = make_loss(LOSSES[name], [500, 60, 0, 120])(z[y != 2], y[y != 2])
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(z.grad).all()
@@ -181,14 +215,8 @@ def test_fractional_focal_power_has_a_slope_for_a_perfect_row():
     assert torch.isfinite(z.grad).all()
 
 
-def test_a_callable_is_taken_as_it_is_but_for_class_counts():
+def test_a_callable_is_taken_as_it_is():
     assert make_loss(cross := (lambda z, y: z.sum()), COUNTS) is cross
-    assert make_loss(doro := partial(cvar_doro, alpha=0.1), COUNTS) is doro  # it has a default
-    z, y, counts = tensors(torch.float32)
-    mine = partial(vector_scaling, tau=0.0, gamma=0.2)
-    assert make_loss(mine, COUNTS)(z, y) == mine(z, y, counts)
-    other = partial(mine, class_counts=torch.ones(4))  # told already
-    assert make_loss(other, COUNTS) is other
 
 
 @pytest.mark.parametrize(

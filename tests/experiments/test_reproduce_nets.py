@@ -18,7 +18,8 @@ from sklearn.dummy import DummyClassifier
 from test_image_datasets import write_celeba
 from typer.testing import CliRunner
 
-from experiments import Settings, _image_nets, artificial_nets, compas, images, post_processing
+from experiments import Settings, artificial_nets, compas, images, post_processing
+from experiments import _architectures as nets
 from experiments import _image_tables as tables
 from experiments import worst_class_artificial as artificial
 from experiments._experiment import Cells
@@ -207,14 +208,14 @@ def write_images(folder, name, K=10, shape=(28, 28), validation=False):
 
 def thin_resnet18(input_shape, n_classes):
     # private: the nets that users are given have their published widths
-    return _image_nets._ResNet(input_shape[0], n_classes, (2, 2, 2, 2), width=4, imagenet=True)
+    return nets._ResNet(input_shape[0], n_classes, (2, 2, 2, 2), width=4, imagenet=True)
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     """Protocols of a few steps, at both scales, with the nets and optimisers that they have."""
-    monkeypatch.setattr(_image_nets, "resnet18", thin_resnet18)
-    monkeypatch.setattr(_image_nets, "wrn_28_10", _image_nets.wrn_28_1)
+    monkeypatch.setattr(nets, "resnet18", thin_resnet18)
+    monkeypatch.setattr(nets, "wrn_28_10", nets.wrn_28_1)
     for title, task in images.TASKS.items():
         small = replace(task.small, **TINY, largest=60)
         paper = replace(task.paper, **TINY | {"game": task.paper.game | SHORT}, largest=60)

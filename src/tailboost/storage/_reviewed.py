@@ -299,11 +299,11 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
     **_names("tailboost.classifiers._target_game", "Aims", "Outcome"),
-    **_names("tailboost.classifiers.adaboost", "AdaBoostClassifier", held_at=_FIT_ONLY),
     **_names(
         "tailboost.classifiers.cvar",
         "AdaLPBoostClassifier",
         "AverageBoostClassifier",
+        "CVaRBoostClassifier",
         "LPBoostClassifier",
         "RegularizedLPBoostClassifier",
         held_at=_FIT_ONLY,
@@ -313,9 +313,11 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.oco", "OCOBoostClassifier", held_at=_FIT_ONLY),
     **_names(
         "tailboost.classifiers.variance",
+        "AdaBoostClassifier",
         "EBBoostClassifier",
         "SoftMarginBoostClassifier",
         "VadaBoostClassifier",
+        "VarianceBoostClassifier",
         held_at=_FIT_ONLY,
     ),
     **_names("tailboost.classifiers.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
@@ -348,7 +350,7 @@ OURS: dict[str, Reviewed] = {
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
-    **_names("tailboost.mixture._rated", "Otherwise", "Outcome", "Passing", "Priced", "Rated", "Stated"),
+    **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
     **_names(
         "tailboost.mixture._members",
         "Beside",

@@ -238,9 +238,9 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     warmup_steps : int ≥ 0, default=0
         ERM steps before the first round. With 0 every round starts from new weights drawn with its own seed.
     loss : str or callable, default="cross_entropy"
-        A name in ``tailboost.torch.losses.LOSSES`` or ``(logits, y) -> loss``, a mean or one per row. A
-        parameter ``class_counts`` is given the training rows of each class, one ``features`` the last linear
-        layer's input.
+        A name in ``tailboost.torch.losses.LOSSES`` or ``(logits, y) -> loss``, a mean or one per row. One
+        with a parameter ``class_counts`` is given those of the training rows, one with ``features`` the last
+        linear layer's input.
     augment : callable, default=None
         Maps a batch of module inputs to another, on the device, in training only. If it draws from PyTorch's
         generators, it is reproducible; one with a parameter ``generator`` is given one to draw from, or None

@@ -230,15 +230,14 @@ class Training:
         return Start(copy_state(self.net.state_dict()), copy_state(self.optimizer.state_dict()))
 
 
-def takes(function: Callable[..., Any] | None, parameter: str, default: Any = None) -> bool:
-    """Return whether a function has a parameter of this name; with ``default``, one with that default."""
+def takes(function: Callable[..., Any] | None, parameter: str) -> bool:
+    """Return whether a function has a parameter of this name."""
     if function is None:
         return False
     try:
-        found = signature(function).parameters.get(parameter)
+        return parameter in signature(function).parameters
     except ValueError:  # functions written in C have no signature
         return False
-    return found is not None and (default is None or found.default is default)
 
 
 def copy_state(state: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Small nets: factories ``(input_shape, n_classes) -> nn.Module``.
+"""Nets to begin with: factories ``(input_shape, n_classes) -> nn.Module``.
 
 ``input_shape`` is the shape of one row as the module sees it: ``(d,)`` for tables, ``(channels, height,
 width)`` for images. Weights are drawn from PyTorch's global generator: seed it before the net is made, not
@@ -12,11 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-__all__ = [
-    "mlp",
-    "mlp_100_100",
-    "small_cnn",
-]
+__all__ = ["mlp", "mlp_100_100", "small_cnn"]
 
 Shape = Sequence[int]
 
@@ -58,7 +54,7 @@ def small_cnn(input_shape: Shape, n_classes: int, channels: int = 8) -> nn.Modul
     channels : int
         Of the first convolution; the second has twice as many.
     """
-    _check_image("small_cnn", input_shape)
+    check_image("small_cnn", input_shape)
     colours, height, width = input_shape
     pixels = -(-height // 4) * -(-width // 4)  # two strides of 2, each rounding up
     return nn.Sequential(
@@ -73,7 +69,8 @@ def small_cnn(input_shape: Shape, n_classes: int, channels: int = 8) -> nn.Modul
     )
 
 
-def _check_image(net: str, input_shape: Shape) -> None:
+def check_image(net: str, input_shape: Shape) -> None:
+    """Raise unless rows are images that a net's strides leave something of."""
     if len(input_shape) != 3 or min(input_shape[1:]) < 8:
         raise ValueError(
             f"{net} takes images of shape (channels, height, width) from 8×8 pixels on, "

@@ -1,8 +1,4 @@
-"""The papers' nets for images: factories ``(input_shape, n_classes) -> nn.Module``.
-
-``input_shape`` is (channels, height, width). Weights are drawn from PyTorch's global generator: seed it
-before the net is made, not after.
-"""
+"""The papers' nets, factories ``(input_shape, n_classes) -> nn.Module`` as in `tailboost.torch.nets`."""
 
 from __future__ import annotations
 
@@ -12,9 +8,24 @@ from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["resnet18", "resnet32", "wrn_28", "wrn_28_1", "wrn_28_10"]
+from tailboost.torch.nets import Shape, check_image, mlp, mlp_100_100, small_cnn
 
-Shape = Sequence[int]
+__all__ = [
+    "mlp",
+    "mlp_100_100",
+    "mlp_1024_512",
+    "resnet18",
+    "resnet32",
+    "small_cnn",
+    "wrn_28",
+    "wrn_28_1",
+    "wrn_28_10",
+]
+
+
+def mlp_1024_512(input_shape: Shape, n_classes: int) -> nn.Module:
+    """Return the perceptron d-1024-512-K of Saito et al. 2024 (artificial data)."""
+    return mlp(input_shape, n_classes, (1024, 512))
 
 
 class _BasicBlock(nn.Module):
@@ -92,7 +103,7 @@ def resnet18(input_shape: Shape, n_classes: int) -> nn.Module:
     ----------
     .. [1] K. He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, Table 1.
     """
-    _check_image("resnet18", input_shape)
+    check_image("resnet18", input_shape)
     return _ResNet(input_shape[0], n_classes, (2, 2, 2, 2), width=64, imagenet=True)
 
 
@@ -110,7 +121,7 @@ def resnet32(input_shape: Shape, n_classes: int) -> nn.Module:
     ----------
     .. [1] K. He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, §4.2.
     """
-    _check_image("resnet32", input_shape)
+    check_image("resnet32", input_shape)
     return _ResNet(input_shape[0], n_classes, (5, 5, 5), width=16, imagenet=False)
 
 
@@ -147,7 +158,7 @@ def wrn_28(input_shape: Shape, n_classes: int, widen: int = 10) -> nn.Module:
     ----------
     .. [1] S. Zagoruyko, N. Komodakis, "Wide Residual Networks", BMVC 2016, Table 1.
     """
-    _check_image("wrn_28", input_shape)
+    check_image("wrn_28", input_shape)
     layers: list[nn.Module] = [nn.Conv2d(input_shape[0], 16, 3, padding=1, bias=False)]
     inputs = 16
     for stage in range(3):
@@ -170,11 +181,3 @@ def _start(net: nn.Module) -> None:
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-
-
-def _check_image(net: str, input_shape: Shape) -> None:
-    if len(input_shape) != 3 or min(input_shape[1:]) < 8:
-        raise ValueError(
-            f"{net} takes images of shape (channels, height, width) from 8×8 pixels on, "
-            f"got {tuple(input_shape)}"
-        )
