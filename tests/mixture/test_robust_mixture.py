@@ -214,7 +214,7 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
     assert mix.gap_ == pytest.approx(max(alone - best, 0.0), abs=1e-7)
     at = mix.tradeoff().at(0.03 if budget is None else budget)
     assert np.count_nonzero(at.estimator_weights_) == 1
-    assert "larger budget" not in str(at.guarantee_)  # one member jumps: there is no price
+    assert "larger budget" not in at.guarantee_.details  # one member jumps: there is no price
 
 
 @pytest.mark.parametrize("told", [False, True])
@@ -241,14 +241,14 @@ def test_members_share_where_a_draw_gains():
     alone = RobustMixtureClassifier.from_probabilities(P, y)
     assert np.count_nonzero(alone.estimator_weights_) == 1
     assert np.array_equal(alone.predict_shares_from(P).max(axis=1), np.ones(len(y)))
-    assert "it speaks about predict\n" in str(alone.guarantee_)
+    assert "it speaks about predict\n" in alone.guarantee_.details
     assert alone.reweight(alpha=0.3).guarantee_.achieved < 1  # one member's CVaR would be its mean / α, or 1
     for shared in (
         RobustMixtureClassifier.from_probabilities(P, y, randomized=True),
         RobustMixtureClassifier.from_probabilities(P, y, shares=True),
     ):
         assert np.count_nonzero(shared.estimator_weights_) > 1
-        assert "not about predict" in str(shared.guarantee_)
+        assert "not about predict" in shared.guarantee_.details
 
 
 @pytest.mark.parametrize(("seed", "shrinkage"), [(0, 0.0), (2, 15.0)])
@@ -1093,8 +1093,8 @@ class TestFrozenAlone:
     def test_words(self):
         mix = self.mix()
         assert mix.validation_ == "frozen"
-        assert "out-of-fold" not in str(mix.guarantee_)
-        assert "the 284 rows given to fit, where no model was fitted" in str(mix.guarantee_)
+        assert "out-of-fold" not in mix.guarantee_.details
+        assert "the 284 rows given to fit, where no model was fitted" in mix.guarantee_.details
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()

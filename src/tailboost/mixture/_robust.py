@@ -459,6 +459,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         for pair in estimators:
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
+            if not hasattr(pair[1], "__sklearn_tags__"):
+                raise TypeError(
+                    f"estimators: {pair[0]!r} is a {type(pair[1]).__name__}, which is no scikit-learn "
+                    "classifier; let its class inherit from sklearn's ClassifierMixin and BaseEstimator, or give "
+                    "its probabilities to from_probabilities"
+                )
         self._validate_names([name for name, _ in estimators])
 
     @classmethod
