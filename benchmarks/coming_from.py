@@ -2,7 +2,9 @@
 
 Credit default clients, the sex not among the features: a boosted model of scikit-learn is fitted on half of
 them; a quarter is for thresholds, sets and limits, of others and of ours; the last quarter is measured.
-fairlearn, MAPIE and imbalanced-learn have to be installed. ``python benchmarks/coming_from.py --out FILE.json``.
+fairlearn, MAPIE and imbalanced-learn have to be installed::
+
+    python benchmarks/coming_from.py --out benchmarks/coming_from.json
 """
 
 from __future__ import annotations
