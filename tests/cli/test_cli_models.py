@@ -81,6 +81,21 @@ def model(csv):
     return path
 
 
+def test_rows_of_one_id_stay_together(table, tmp_path):
+    """A mixture whose rows are all of one person cannot hold any out: the ids reached the fit."""
+    table.assign(person=1).to_csv(tmp_path / "one.csv", index=False)
+    table.assign(person=np.arange(len(table)) // 2).to_csv(tmp_path / "two.csv", index=False)
+    options = ("--target", "outcome", "--id", "person", "--drop", "born", "--model", tmp_path / "m.model")
+    refused = call("fit", tmp_path / "one.csv", *options, "--method", "robustmixture")
+    assert refused.exit_code == 2
+    assert "split_by has one value only" in refused.output
+    assert call("fit", tmp_path / "one.csv", *options, "--method", "forest").exit_code == 0
+    out = ("--out", tmp_path / "out", "--repeats", "1", "--methods", "forest")
+    pairs = ("--target", "outcome", "--id", "person", "--drop", "born")
+    assert call("compare", tmp_path / "two.csv", *pairs, *out).exit_code == 0
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["settings"]["split_by"] is True
+
+
 @pytest.fixture(scope="module")
 def fresh(table, csv):
     """Rows that no model was fitted on."""

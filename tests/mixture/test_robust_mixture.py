@@ -356,6 +356,20 @@ def test_budget_and_curve():
     assert points.mean[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
 
 
+def test_a_curve_is_measured_where_groups_are_inferred_from_features():
+    """What `predicted` says is what the points answer, counted here; rows without weight do not count."""
+    mix = RobustMixtureClassifier(models(), objective="worst_cell", random_state=0)
+    curve = mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]).tradeoff()
+    weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
+    points = curve.predicted(X[TEST], Y[TEST], sample_weight=weight, groups=GROUPS[TEST])
+    y, groups, seen = Y[TEST], GROUPS[TEST], weight > 0
+    for budget, mean, worst in zip(curve.mean_budget, points.mean, points.worst, strict=True):
+        wrong = curve.at(budget).predict(X[TEST]) != y
+        cells = [wrong[seen & (y == k) & (groups == g)].mean() for k in (0, 1) for g in np.unique(groups)]
+        assert mean == pytest.approx(wrong[seen].mean())
+        assert worst == pytest.approx(max(cells))
+
+
 @pytest.mark.parametrize("objective", ["worst_group", "worst_cell"])
 def test_groups_are_known_in_training_only(objective):
     mix = RobustMixtureClassifier(models(), objective=objective, random_state=0)

@@ -252,6 +252,34 @@ class TestCompare:
         again = compare(X, y, methods=[PLAIN], repeats=1, random_state=seed).document
         assert first["methods"][0]["repeats"][0]["error"] == again["methods"][0]["repeats"][0]["error"]
 
+    def test_rows_of_a_person_stay_on_one_side(self, data):
+        sides = []
+
+        class Seen(DummyClassifier):
+            def fit(self, X, y, sample_weight=None):
+                sides.append((set(X[:, 0]), set(y)))
+                return super().fit(X, y)
+
+            def predict(self, X):
+                sides.append((set(X[:, 0]), None))
+                return super().predict(X)
+
+        person = np.repeat(np.arange(60), 5)
+        y = np.where((person % 20 == 0)[:, None], "rare", "often")[:, 0]
+        given = {"methods": [Method("seen", Seen)], "repeats": 3, "test_size": 1 / 3, "random_state": 0}
+        document = compare(np.column_stack([person, person]), y, split_by=person, **given).document
+        assert not document["methods"][0]["failures"]
+        assert {(s["n_train"], s["n_test"]) for s in document["splits"]} == {(200, 100)}
+        train, test = None, None
+        for persons, labels in sides:
+            train, test = (persons, test) if labels else (train, persons)
+            if labels:
+                assert labels == {"rare", "often"}  # the three persons of the rare class are on both sides
+            else:
+                assert not train & test
+        with pytest.raises(ValueError, match="split_by must have shape"):
+            compare(np.column_stack([person, person]), y, split_by=person[1:], **given)
+
     def test_coin_flip_is_always_in(self, data):
         X, y, _ = data
         document = compare(X, y, methods=[PLAIN], repeats=1, random_state=0).document

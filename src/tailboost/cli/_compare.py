@@ -45,6 +45,7 @@ from tailboost.cli._shared import (
     warn,
     warnings_as_lines,
 )
+from tailboost.cli._tables import repeated_ids
 from tailboost.registry import Method, get_method
 from tailboost.report import Chapter, Results, compare, render, render_overview
 from tailboost.report.comparison import checked_alphas
@@ -170,6 +171,7 @@ def compare_methods(
             table.data.loc[taken],
             table.target[taken],
             table.groups.loc[taken] if group else None,
+            whose=repeated_ids(data, identity, taken, sep),
             methods=chosen,
             alphas=alphas,
             repeats=repeats,
@@ -252,6 +254,7 @@ def _compare(
     jobs: int,
     data_name: str,
     command: str,
+    whose: Any = None,
 ) -> Results:
     results_file, report_file = (out / name for name in REPORT_FILES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -274,6 +277,7 @@ def _compare(
                 methods=methods,
                 alphas=alphas,
                 repeats=repeats,
+                split_by=whose,
                 random_state=seed,
                 n_jobs=jobs,
                 data_name=data_name,

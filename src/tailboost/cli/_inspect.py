@@ -23,6 +23,7 @@ from tailboost.cli._rates import (
     stated_rates,
 )
 from tailboost.cli._shared import (
+    Cluster,
     Data,
     Groups,
     Json,
@@ -60,6 +61,7 @@ def evaluate(
     group: Groups = None,
     rate: Rates = None,
     costs: Costs = None,
+    cluster: Cluster = None,
     sep: Sep = ",",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -67,9 +69,9 @@ def evaluate(
 ) -> None:
     """Count a model's errors on a table: by class and by group, with targets and exact 95 % intervals.
 
-    Below them stand the rates and limits that it was fitted for, or those of --rate. Groups are by default
-    those that it was fitted with. Rows that it was fitted on say little: a warning
-    tells how many there are.
+    Below stand the rates and limits that it was fitted for, or those of --rate. Groups are by default those
+    that it was fitted with. With --cluster intervals allow for persons who have several rows. Rows that it
+    was fitted on say little: a warning tells how many there are.
     """
     with exit_codes(verbose, quiet):
         asked = read_rates(rate)
@@ -80,6 +82,7 @@ def evaluate(
             group=group,
             asked=asked,
             costs=costs,
+            cluster=cluster,
             sep=sep,
             as_json=as_json,
         )
@@ -93,13 +96,18 @@ def print_evaluation(
     group: list[str] | None = None,
     asked: Sequence[Any] = (),
     costs: Path | None = None,
+    cluster: str | None = None,
     sep: str = ",",
     as_json: bool = False,
 ) -> None:
     """Print a model's errors on a file's rows, and its rates, or those asked for."""
     columns = stored.groups if group is None else group
     with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="evaluate on", but=columns)
+        aside = [*columns, *([cluster] if cluster else [])]
+        later = stored.rows_of(data, sep, purpose="evaluate on", but=aside)
+        whose = (
+            None if cluster is None else np.unique(later.column(cluster, "--cluster"), return_inverse=True)[1]
+        )
         y = stored.labels_of(later, target)
         groups = {name: later.groups(name) for name in columns}
         classifier = stored.classifier
@@ -108,7 +116,7 @@ def print_evaluation(
             seen = warn_of_seen(classifier, later.rows)
             stated = asked or stated_rates(classifier, columns)
             measured = measured_rates(stated, stored, later, y, columns=columns, costs=costs, sep=sep)
-    units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier))
+    units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier), whose)
     if as_json:
         tell_json(
             {
@@ -126,8 +134,11 @@ def print_evaluation(
     whole = ", if none were passed on" if can_defer(classifier) else ""
     print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}{whole}")
     say(_worst(units))
+    drawn = "rows" if whose is None else f"persons ({cluster}), whose rows may depend on each other,"
+    exact = "" if whose is None else " of as many rows as these are worth (Korn and Graubard)"
     say(
-        "Intervals: Clopper–Pearson, for rows drawn independently; each holds by itself with 95 % confidence."
+        f"Intervals: Clopper–Pearson{exact}, for {drawn} drawn independently; each holds by itself with 95 % "
+        f"confidence{'' if whose is None else ', about'}."
     )
     if measured is not None:
         tell("")

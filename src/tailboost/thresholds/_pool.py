@@ -109,7 +109,7 @@ def grow(
         own, small, believed, lambda at: _Growing(small, at, sources[:1], believed).by_expectation()
     )
     program = program.at(expected.program.level)
-    if len(pool.table.stratum) <= COUNTED_ROWS:
+    if pool.table.n_judged <= COUNTED_ROWS:
         _carry(small, expected, pool)
         return expected, _counted(pool, program, sources, pseudo_rows, mean_budget, COUNTED_ROUNDS)
     # Members are looked for on fewer rows, and the shares are by all.
@@ -206,7 +206,7 @@ def _solved(pool: Pool, program: Program, reading: Reading) -> Growth:
 
 def _thinned(pool: Pool, most: int) -> Pool:
     """Return a pool of the same members on at most so many of the rows, spread evenly over the strata."""
-    if len(pool.table.stratum) <= most:
+    if pool.table.n_judged <= most:
         return pool
     thin = Pool(pool.table.part(pool.table.spread(most)))
     for member in pool.members:
