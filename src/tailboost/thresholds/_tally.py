@@ -175,6 +175,16 @@ class Table:
         return bool(np.ptp(self.share) == 0)
 
     @cached_property
+    def apart(self) -> list[tuple[Ints, Ints]]:
+        """The rows and the strata of each combination of groups, where rows are told it; else nothing."""
+        G, belief = self.strata.n_combinations, self.beliefs[0]
+        own = self.strata.combination[self.stratum]
+        inside = belief.reshape(-1, G, belief.shape[1])[:, own, np.arange(len(own))].sum(axis=0)
+        if G > 1 and (belief.sum(axis=0) > inside).any():
+            return []
+        return [(np.flatnonzero(own == g), np.flatnonzero(self.strata.combination == g)) for g in range(G)]
+
+    @cached_property
     def _believed(self) -> list[Floats]:
         """The mass that each source believes each stratum to have, shape (S,) each."""
         return [np.asarray(belief @ self.share, dtype=np.float64) for belief in self.beliefs]
