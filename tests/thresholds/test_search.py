@@ -63,8 +63,8 @@ def thresholds_of(table, p, y, g):
 def test_of_told_groups_one_rule_is_the_best_pair_of_thresholds(name):
     """Against every pair of thresholds of two groups."""
     limits = TOLD[name]
-    for seed in range(3):
-        table, p, y, g = told(seed, values=60)
+    for seed in range(1):
+        table, p, y, g = told(seed, values=50)
         pool, growth, reading = of(table, rates.error(), limits)
         alone = single(pool, growth, reading)
         program = growth.program
@@ -154,11 +154,11 @@ def reachable(table, x, rule):
 
 @pytest.mark.parametrize("bound", [0.1, 0.3])
 def test_one_rule_is_nearly_the_best_of_all_rules_that_prices_give(bound):
-    """On tables of seven values, against every rule that a linear program finds prices for."""
+    """On tables of six values, against every rule that a linear program finds prices for."""
     kept, lost = 0, []
     limits = [rates.gap(rates.miss("b", by="sex")) <= bound, rates.selected("b") <= 0.6]
-    for seed in range(6):
-        table, x = atoms(seed, 2, 2, 7)
+    for seed in range(4):
+        table, x = atoms(seed, 2, 2, 6)
         if best_mixture(table, x, rates.error(), limits) is None:
             continue
         pool, growth, reading = of(table, rates.error(), limits)
@@ -171,7 +171,7 @@ def test_one_rule_is_nearly_the_best_of_all_rules_that_prices_give(bound):
         if values:
             kept += alone.keeps
             lost.append(alone.value + 2 * alone.excesses.max() - min(values))
-    assert kept >= 3
+    assert kept >= 2
     assert np.mean(lost) <= 0.01
     assert max(lost) <= 0.04
 
@@ -179,7 +179,7 @@ def test_one_rule_is_nearly_the_best_of_all_rules_that_prices_give(bound):
 def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
     """With a continuous belief the best rule of a program without ties does what shares do."""
     rng = np.random.default_rng(3)
-    n = 8000
+    n = 4000
     z, u = rng.normal(size=n), rng.normal(size=n)
     p, q = 1 / (1 + np.exp(-1.5 * z)), 1 / (1 + np.exp(-z - u))  # of the class, of the group
     y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)
