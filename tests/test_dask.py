@@ -309,7 +309,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     tb.save_model(local, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict_from(P), labels)
-    assert str(again.guarantee_) == str(mix.guarantee_)
+    assert again.guarantee_.details == mix.guarantee_.details
     np.testing.assert_array_equal(
         again.reweight(mean_budget=0.01).predict_from(P), local.reweight(mean_budget=0.01).predict_from(P)
     )

@@ -24,6 +24,7 @@ from tailboost.data import Problem, Rows
 from tailboost.game import Response
 from tailboost.learners.protocols import Accumulating, Averaging, Growing, Partitioned, Session
 from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
+from tailboost.rates import wrong
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
 Look = tuple[NDArray[Any], Ints]
@@ -114,8 +115,7 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
     """Return zero-one losses of class numbers, and (1 − h_y)/2 of values h; h_1 = −h_0 of two classes."""
     if not is_real(answers):
-        wrong: NDArray[Any] = answers != y
-        return wrong
+        return wrong(answers, y)
     h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
     losses: NDArray[Any] = 0.5 * (1.0 - h)
     return losses
@@ -335,7 +335,7 @@ class CrossFitted:
                 while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
                     yield predicted.copy()
 
-        stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
+        stage = choose_stage(lockstep(), lambda answers: (self.train.wrong(answers), answers), goal)
         member, weight = None, folds[0].weight
         if self.averaging is not None and not grow:
             member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])

@@ -214,7 +214,7 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
     assert mix.gap_ == pytest.approx(max(alone - best, 0.0), abs=1e-7)
     at = mix.tradeoff().at(0.03 if budget is None else budget)
     assert np.count_nonzero(at.estimator_weights_) == 1
-    assert "larger budget" not in str(at.guarantee_)  # one member jumps: there is no price
+    assert "larger budget" not in at.guarantee_.details  # one member jumps: there is no price
 
 
 @pytest.mark.parametrize("told", [False, True])
@@ -241,14 +241,14 @@ def test_members_share_where_a_draw_gains():
     alone = RobustMixtureClassifier.from_probabilities(P, y)
     assert np.count_nonzero(alone.estimator_weights_) == 1
     assert np.array_equal(alone.predict_shares_from(P).max(axis=1), np.ones(len(y)))
-    assert "it speaks about predict\n" in str(alone.guarantee_)
+    assert "it speaks about predict\n" in alone.guarantee_.details
     assert alone.reweight(alpha=0.3).guarantee_.achieved < 1  # one member's CVaR would be its mean / α, or 1
     for shared in (
         RobustMixtureClassifier.from_probabilities(P, y, randomized=True),
         RobustMixtureClassifier.from_probabilities(P, y, shares=True),
     ):
         assert np.count_nonzero(shared.estimator_weights_) > 1
-        assert "not about predict" in str(shared.guarantee_)
+        assert "not about predict" in shared.guarantee_.details
 
 
 @pytest.mark.parametrize(("seed", "shrinkage"), [(0, 0.0), (2, 15.0)])
@@ -354,6 +354,20 @@ def test_budget_and_curve():
     assert beyond <= tie([r != 0 for r in ledger.pool().toarray()], np.zeros(len(Y[TRAIN]), bool)) + 1e-9
     points = curve.predicted(X[TEST], Y[TEST])
     assert points.mean[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
+
+
+def test_a_curve_is_measured_where_groups_are_inferred_from_features():
+    """What `predicted` says is what the points answer, counted here; rows without weight do not count."""
+    mix = RobustMixtureClassifier(models(), objective="worst_cell", random_state=0)
+    curve = mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]).tradeoff()
+    weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
+    points = curve.predicted(X[TEST], Y[TEST], sample_weight=weight, groups=GROUPS[TEST])
+    y, groups, seen = Y[TEST], GROUPS[TEST], weight > 0
+    for budget, mean, worst in zip(curve.mean_budget, points.mean, points.worst, strict=True):
+        wrong = curve.at(budget).predict(X[TEST]) != y
+        cells = [wrong[seen & (y == k) & (groups == g)].mean() for k in (0, 1) for g in np.unique(groups)]
+        assert mean == pytest.approx(wrong[seen].mean())
+        assert worst == pytest.approx(max(cells))
 
 
 @pytest.mark.parametrize("objective", ["worst_group", "worst_cell"])
@@ -1079,8 +1093,8 @@ class TestFrozenAlone:
     def test_words(self):
         mix = self.mix()
         assert mix.validation_ == "frozen"
-        assert "out-of-fold" not in str(mix.guarantee_)
-        assert "the 284 rows given to fit, where no model was fitted" in str(mix.guarantee_)
+        assert "out-of-fold" not in mix.guarantee_.details
+        assert "the 284 rows given to fit, where no model was fitted" in mix.guarantee_.details
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()

@@ -5,22 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
-from sklearn.base import _fit_context
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import positions
 from tailboost._typing import Floats
-from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
-from tailboost.classifiers.docs import documented
-from tailboost.classifiers.input import ValidationRows, labels_of
-from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers._base import BaseBoostClassifier
+from tailboost.classifiers.input import labels_of
+from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units
@@ -40,10 +38,8 @@ class AdditiveClassifier(BaseBoostClassifier):
     validation: Any
 
     _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseBoostClassifier._parameter_constraints,
-        **PATIENCE_CONSTRAINTS,
         "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
     }
 
@@ -58,43 +54,6 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
         """Return what chooses the steps anew when boosting is over."""
         return None
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight_val: Any = None,
-        **fit_params: Any,
-    ) -> Self:
-        """Boost.
-
-        Parameters
-        ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
-        X_val, y_val, sample_weight_val : optional
-            Rows whose error decides when to stop and which prefix is kept; needs ``validation="auto"``.
-        {{fit_params}}
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        {{fit_raises}}
-        """
-        validation = ValidationRows(X_val, y_val, None, sample_weight_val)
-        self._fit(X, y, sample_weight, None, validation, fit_params)
-        return self
 
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)
@@ -133,9 +92,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     @property
     def combiner_(self) -> Additive:
         """The hypotheses with their steps, and what was chosen of them."""
-        combiner = self._run.plan.combiner
-        assert isinstance(combiner, Additive)
-        return combiner
+        return cast("Additive", self._run.plan.combiner)
 
     @property
     def guarantee_(self) -> AdditiveGuarantee:

@@ -82,7 +82,12 @@ Drop = Annotated[
     typer.Option("--drop", metavar="COL", help="A column that is no feature; may be repeated."),
 ]
 Identity = Annotated[
-    str | None, typer.Option("--id", metavar="COL", help="The column of the rows' ids: no feature.")
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COL",
+        help="The column of the rows' ids: no feature; rows of one id stay together in splits.",
+    ),
 ]
 Keep = Annotated[
     list[str] | None,

@@ -29,7 +29,7 @@ from tailboost.learners._threads import N_JOBS
 from tailboost.learners.foreign import FOR_FITTED, set_seeds, weight_parameter
 from tailboost.learners.forest import ForestSession, TableForest, reweighed
 from tailboost.learners.mean import shares
-from tailboost.learners.protocols import Learner, Partitioned, PreparedProba
+from tailboost.learners.protocols import Learner, Partitioned
 from tailboost.learners.table import OpenTable
 
 # Least probability: a class that a forest gives 0 must still be answered if its weight is large enough.
@@ -69,7 +69,7 @@ class LogProbabilities:
         total = np.zeros((X.shape[0], self.n_classes))
         tables: dict[Any, Any] = {}
         for model, share in zip(self.models, self.share, strict=True):
-            if isinstance(model, PreparedProba):
+            if hasattr(model, "predict_proba_table"):
                 # Fitted on an opened table, it knows the columns, not the names that scikit-learn asks for.
                 if model.table_ not in tables:
                     tables[model.table_] = model.table_.transform(X)

@@ -219,7 +219,7 @@ class ProbabilityMixture(MixtureAnswers):
         self.gap_ = choice.gap
         table = self.rates_
         assert table is not None
-        self.limits_met_ = table.met and not any(each.limited for each in outcome.otherwise)
+        self.limits_met_ = table.met
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         self.__dict__.pop("_guarantee", None)
 
@@ -249,13 +249,6 @@ class ProbabilityMixture(MixtureAnswers):
                 f"the best rule that keeps the limits on {self._rated.words} has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
-            )
-        for each in outcome.otherwise:
-            warn_user(
-                f"{each.words}: {each.by_folds:.4f} where groups are inferred out of fold, but "
-                f"{each.answering:.4f} by the models that answer, on the same rows: rates_ promises too "
-                "much; certify on fresh rows",
-                BoundNotMetWarning,
             )
         if outcome.passing is not None and not outcome.passing.gains:
             error, others = outcome.passing.errors
@@ -429,11 +422,11 @@ class ProbabilityMixture(MixtureAnswers):
             if groups is not None:
                 new._name_groups(groups)
             judged, rated = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight"), None
-            used = None if judged.rows.given is None else judged.rows.given.index
-            costs = costs_of(costs, n_rows_of(y), len(self.classes_), used)
+            given = judged.rows.given
+            costs = costs_of(costs, n_rows_of(y), len(self.classes_), None if given is None else given.index)
             if judged.models.fitted:
                 checked = self._checked(unpack(X, y)[0])
-                table = checked if used is None else take(checked, used)
+                table = _used(checked, judged.rows)
                 new.chosen_rows_ = (*self.chosen_rows_, Sketch.of_rows(checked))
         elif groups is not None:
             judged, rated = judged.kept(), None
@@ -553,10 +546,13 @@ class ProbabilityMixture(MixtureAnswers):
         """Return rows to measure errors on, and the answers of all members to them."""
         if rows_given("predicted", X, y, groups=groups, sample_weight=sample_weight):
             judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
+            table = judged.table
+            if self._models.fitted:  # members may infer groups from the features
+                table = table.beside(_used(self._checked(unpack(X, y)[0]), judged.rows))
         else:
             judged = self._judged.kept()
+            table = judged.table
         check_parameters(self, judged.rows.groups)
-        table = judged.table
         return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
 
     # -- what was found -------------------------------------------------------------------------------
@@ -648,3 +644,8 @@ class ProbabilityMixture(MixtureAnswers):
         """Intervals about `unit_estimates_`, shape (m, 2)."""
         table = self.guarantee_.units
         return None if table is None else table.column("predict_interval")
+
+
+def _used(X: Any, rows: Rows) -> Any:
+    """Return those rows of a table that have weight."""
+    return X if rows.given is None or rows.given.index is None else take(X, rows.given.index)

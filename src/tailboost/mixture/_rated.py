@@ -42,6 +42,7 @@ from tailboost.thresholds import (
     restricted,
     shared,
     single,
+    spread,
 )
 
 # The objectives that have a name, as rates.
@@ -72,8 +73,8 @@ def name_of(objective: Any) -> str:
     return next((name for name, rate in NAMED.items() if rate == objective), str(objective))
 
 
-# Rows on which what folds say of groups is compared with what answers, and a difference that is told.
-COMPARED_ROWS, DIFFERENT = 5_000, 0.02
+# Rows on which what folds say of groups is corrected by what answers.
+CORRECTED_ROWS = 10_000
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
 
@@ -360,9 +361,6 @@ class Rated:
         What rows these are.
     said : float32 ndarray of shape (K, G, n), optional
         p(combination of groups | x, y) of them, out of fold, where groups are inferred.
-    compared : tuple of two Tables, optional
-        Some of the rows, with groups inferred out of fold and by the models that answer. Where scores take
-        few values, models of folds tell rows apart that one model cannot.
     """
 
     models: Models
@@ -372,7 +370,6 @@ class Rated:
     pool: Pool
     words: str
     said: Singles | None = None
-    compared: tuple[Table, Table] | None = None
 
     @classmethod
     def of(
@@ -438,7 +435,10 @@ class Rated:
             combination = strata.find(numbers)
         elif belief.infers:
             assert numbers is not None
-            groups = belief.fit_groups(known_of(belief, table), rows.y, numbers, rows.weight, strata)
+            some = spread(stratum, CORRECTED_ROWS)
+            groups, *of_some = belief.fit_groups(
+                known_of(belief, table), rows.y, numbers, rows.weight, strata, some
+            )
         beliefs = []
         for number, score in enumerate(scores):
             if groups is not None:
@@ -449,14 +449,11 @@ class Rated:
             strata, stratum, rows.base, tuple(beliefs), costs if stated.needs_costs else None, half
         )
         words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words
-        compared = None
         if groups is not None:
-            some = judges.spread(COMPARED_ROWS)
-            part, thin = judges.part(some), table.part(some)
-            said = belief.groups_of(known_of(belief, thin))
-            own = tuple(belief.of(number, thin[score], said) for number, score in enumerate(scores))
-            compared = part, replace(part, beliefs=own)
-        return cls(judged.models, scores, belief, judges, Pool(judges), words, groups, compared)
+            logs = [table[score][some] for score in scores]
+            own, learnt = ([belief.of(i, log, said) for i, log in enumerate(logs)] for said in of_some)
+            judges = judges.corrected(some, own, learnt)
+        return cls(judged.models, scores, belief, judges, Pool(judges), words, groups)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
@@ -497,26 +494,7 @@ class Rated:
         elsewhere = self._elsewhere(growth.program, sharing, reading)
         # What is expected is smooth in the bounds, what is counted a staircase.
         worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
-        return Outcome(
-            growth.program, choice, tally, *elsewhere, worth, self._otherwise(growth.program, choice)
-        )
-
-    def _otherwise(self, program: Program, choice: Choice) -> tuple[Otherwise, ...]:
-        """Return what is worse where groups are inferred by the models that answer, not by those of folds."""
-        if self.compared is None:
-            return ()
-        members = [self.pool.members[i] for i in choice.numbers]
-        by_folds, answering = (
-            mixed(choice.weights, [t.counted(t.answers(member)).sum(axis=0) for member in members])
-            for t in self.compared
-        )
-        over = program.over(self.compared[0].strata)
-        found = [Otherwise(str(over.objective), over.value(by_folds), over.value(answering))]
-        for limit in over.limits:
-            terms = limit.rate.terms(over.strata)
-            before, after = (limit.said_of(terms.values(tally)) for tally in (by_folds, answering))
-            found.append(Otherwise(str(limit), before, after, True, limit.from_above))
-        return tuple(each for each in found if each.worse)
+        return Outcome(growth.program, choice, tally, *elsewhere, worth)
 
     def thresholds(self, stated: Stated, kinds: Kinds) -> list[Priced]:
         """Return members for the largest rate of a family, at several prices of the mean error.
@@ -594,7 +572,8 @@ class Rated:
             total = there if total is None else total + there
             if table.strata.defers:
                 members = [self.pool.members[i] for i in found.numbers]
-                passing.append(Passing.of(table, members, found.weights, table.half == 1 - own))
+                other = (table.half == 1 - own) & (np.arange(len(table.half)) < table.n_judged)
+                passing.append(Passing.of(table, members, found.weights, other))
         return total, sum(passing[1:], passing[0]) if passing else None
 
     def member(self, number: int) -> Priced:
@@ -683,33 +662,6 @@ class Passing:
         return bool(self.passed == 0 or self.answered == 0 or error - others > ONE_SIDED * noise)
 
 
-@dataclass(frozen=True)
-class Otherwise:
-    """What is worse where groups are inferred by the models that answer than where by those of folds.
-
-    Parameters
-    ----------
-    words : str
-        The objective, or a limit.
-    by_folds, answering : float
-        Its number on the same rows.
-    limited, from_above : bool
-        Whether it is a limit, and whether less of it is better.
-    """
-
-    words: str
-    by_folds: float
-    answering: float
-    limited: bool = False
-    from_above: bool = True
-
-    @property
-    def worse(self) -> bool:
-        """Whether it is worse by more than models that have seen the rows differ as a rule."""
-        more = self.answering - self.by_folds
-        return bool((more if self.from_above else -more) > DIFFERENT)
-
-
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What was chosen, and what it does.
@@ -728,8 +680,6 @@ class Outcome:
         What these would have answered to the rows they pass on.
     worth : tuple of ndarray, optional
         What each limit is worth, by unit, see `Program.worth`.
-    otherwise : tuple of Otherwise
-        What the models that answer do worse on the same rows.
     """
 
     program: Program
@@ -738,7 +688,6 @@ class Outcome:
     elsewhere: Floats | None
     passing: Passing | None = None
     worth: tuple[Floats, ...] | None = None
-    otherwise: tuple[Otherwise, ...] = ()
 
 
 def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:

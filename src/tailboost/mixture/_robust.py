@@ -156,8 +156,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
         them by a choice on the other, its 95 % interval, and the limit.
     limits_met_ : bool or None
-        Whether all limits are kept on the rows of the choice; None without limits. Where groups are inferred,
-        also by the models that answer, up to .02.
+        Whether all limits are kept on the rows of the choice; None without limits.
     objective_ : Objective
         What λ minimises.
     guarantee_ : Guarantee
@@ -460,6 +459,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         for pair in estimators:
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
+            if not hasattr(pair[1], "__sklearn_tags__"):
+                raise TypeError(
+                    f"estimators: {pair[0]!r} is a {type(pair[1]).__name__}, which is no scikit-learn "
+                    "classifier; let its class inherit from sklearn's ClassifierMixin and BaseEstimator, or give "
+                    "its probabilities to from_probabilities"
+                )
         self._validate_names([name for name, _ in estimators])
 
     @classmethod

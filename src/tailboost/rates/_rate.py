@@ -311,6 +311,16 @@ class Sample:
         whole = 1.0 if self.among is None else self.among
         return replace(self, values=(self.low + self.high) * whole - self.values)
 
+    def ordered(self, rank: Ints) -> Sample:
+        """Return the same rows in the order of a rank of all rows, shape (n,)."""
+        order = np.argsort(rank[self.rows], kind="stable")
+        among = None if self.among is None else self.among[order]
+        return replace(self, rows=self.rows[order], values=self.values[order], among=among)
+
+    def without_rows(self, name: Any) -> Sample:
+        """Return what a unit without rows has."""
+        return Sample(name, self.rows[:0], self.values[:0], self.low, self.high)
+
 
 @dataclass(frozen=True)
 class Row:

@@ -184,7 +184,7 @@ def _beyond_chance(pool: Pool, program: Program, chosen: int) -> int:
 def _noise(table: Table, rows: Floats, one: Member, other: Member) -> float:
     """Return the largest standard error of the difference of two members in rows of a program."""
     before, after = table.answers(one), table.answers(other)
-    n_strata, changed = len(table.strata.mass), np.flatnonzero(before != after)
+    n_strata, changed = len(table.strata.mass), np.flatnonzero((before != after)[: table.n_judged])
     matrix = rows.reshape(len(rows), -1, table.strata.n_actions)[:, :n_strata]
     stratum = table.stratum[changed]
     moved = matrix[:, stratum, after[changed]] - matrix[:, stratum, before[changed]]

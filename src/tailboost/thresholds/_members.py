@@ -44,7 +44,7 @@ class Pool:
 
     def thinned(self, most: int) -> Pool:
         """Return a pool of the same members on at most so many of the rows, spread evenly over the strata."""
-        if len(self.table.stratum) <= most:
+        if self.table.n_judged <= most:
             return self
         thin = Pool(self.table.part(self.table.spread(most)))
         for member in self.members:

@@ -110,7 +110,7 @@ def grow(
         own, small, believed, lambda at: _Growing(small, at, sources[:1], believed).by_expectation()
     )
     program = program.at(expected.program.level)
-    if len(pool.table.stratum) <= COUNTED_ROWS:
+    if pool.table.n_judged <= COUNTED_ROWS:
         _carry(small, expected, pool)
         return expected, _counted(pool, program, sources, pseudo_rows, mean_budget, COUNTED_ROUNDS)
     # Members are looked for on fewer rows, and the shares are by all.

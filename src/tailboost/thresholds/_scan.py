@@ -60,9 +60,10 @@ class Line:
         cell = table.stratum[self.rows] * A
         to, other = cell + self.action, cell + self.other
         place = np.where(np.isfinite(self.at), np.searchsorted(places, self.at), len(places))
-        found = [self._summed(table.share[self.rows], table.share[self.rows], place, to, other, len(places))]
+        share = table.share[self.rows]
+        found = [table.possible(self._summed(share, share, place, to, other, len(places)))]
         if table.costs is not None:
-            share, costs = table.share[self.rows], table.costs[self.rows]
+            costs = table.costs[self.rows]
             met = share * costs[:, self.action], share * costs[np.arange(len(share)), self.other]
             found.append(self._summed(*met, place, to, other, len(places)))
         return places, np.concatenate(found, axis=1)
