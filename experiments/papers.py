@@ -172,8 +172,8 @@ ITEMS = (
          "six sets at λ = 0 and .5; on all eighteen what a half step costs in rounds; curves have no numbers",
          ("variance-curves", "variance-rounds")),
     Item(JEBARA, "Table 1: stumps", PARTLY,
-         "18 sets, 50 splits; three stand in, ringnorm and splice have other rows, λ of .1, .5, .9; a finer grid, "
-         "and ringnorm of 400 rows, on a page of their own",
+         "18 sets, 50 splits; three stand in, ringnorm and splice have other rows, λ of .1, .5, .9; a finer "
+         "grid, and ringnorm of 400 rows, on a page of their own",
          ("variance-stumps", "variance-lambda"), compared=_of_variance),
     Item(JEBARA, "Table 2: CART", PARTLY,
          "as Table 1; depth and bins of their trees are not printed", ("variance-cart",),
