@@ -298,10 +298,7 @@ class Table:
         else:
             counts = np.bincount(place, self.share, size)
         halves: Floats = counts.reshape(2, n_strata, A)
-<<<<<<< HEAD
-=======
         halves = self.possible(halves)
->>>>>>> w/rates
         if self.costs is None:
             return halves
         met = np.bincount(place, self.share * self.costs[np.arange(len(actions)), actions], size)
@@ -336,14 +333,7 @@ class Table:
     def tally(self, member: Member, actions: Ints | None = None) -> Tally:
         """Return what a member does."""
         actions = self.answers(member) if actions is None else actions
-        halves, n_strata = self.counted(actions), len(self.strata.mass)
-        if self.n_judged < len(self.stratum):  # where little is counted a correction may be more than that
-            found = halves[:, :n_strata]
-            kept = np.maximum(found, 0.0)
-            halves[:, :n_strata] = (
-                kept * (found.sum(axis=2) / np.maximum(kept.sum(axis=2), 1e-300))[:, :, None]
-            )
-        return Tally(halves, self.expected(member.source, actions))
+        return Tally(self.counted(actions), self.expected(member.source, actions))
 
     def reading(self, pseudo_rows: float) -> Reading:
         """Return the reading in which a stratum of n rows is read as ``n + s``, s of them as expected.
