@@ -20,8 +20,8 @@ from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
     labels_of,
+    named_groups,
     rows_given,
-    take_names,
 )
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.tradeoff import Source, TradeOff, trace
@@ -81,7 +81,7 @@ class ProbabilityMixture(MixtureAnswers):
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
-        take_names(self, names)
+        self.__dict__.update(named_groups(self, names))
         self._check_columns()
 
     def _check_columns(self) -> None:

@@ -212,6 +212,16 @@ class Table:
         return bool(np.ptp(self.share) == 0)
 
     @cached_property
+    def apart(self) -> list[tuple[Ints, Ints]]:
+        """The rows and the strata of each combination of groups, where rows are told it; else nothing."""
+        G, belief = self.strata.n_combinations, self.beliefs[0]
+        own = self.strata.combination[self.stratum]
+        inside = belief.reshape(-1, G, belief.shape[1])[:, own, np.arange(len(own))].sum(axis=0)
+        if G > 1 and (belief.sum(axis=0) > inside).any():
+            return []
+        return [(np.flatnonzero(own == g), np.flatnonzero(self.strata.combination == g)) for g in range(G)]
+
+    @cached_property
     def _believed(self) -> list[Floats]:
         """The mass that each source believes each stratum to have, shape (S,) each."""
         return [np.asarray(belief @ self.share, dtype=np.float64) for belief in self.beliefs]
@@ -288,10 +298,19 @@ class Table:
         else:
             counts = np.bincount(place, self.share, size)
         halves: Floats = counts.reshape(2, n_strata, A)
+        halves = self.possible(halves)
         if self.costs is None:
             return halves
         met = np.bincount(place, self.share * self.costs[np.arange(len(actions)), actions], size)
         return np.concatenate([halves, met.reshape(2, n_strata, A)], axis=1)
+
+    def possible(self, counts: Floats) -> Floats:
+        """Return counts without negative ones: where little is counted a correction may be more than that."""
+        if self.n_judged == len(self.stratum):
+            return counts
+        kept = np.maximum(counts, 0.0)
+        found: Floats = kept * (counts.sum(axis=-1) / np.maximum(kept.sum(axis=-1), 1e-300))[..., None]
+        return found
 
     def expected(self, source: int, actions: Ints) -> Floats:
         """Return the tally of actions as a belief expects it, shape (W, A)."""
@@ -314,14 +333,7 @@ class Table:
     def tally(self, member: Member, actions: Ints | None = None) -> Tally:
         """Return what a member does."""
         actions = self.answers(member) if actions is None else actions
-        halves, n_strata = self.counted(actions), len(self.strata.mass)
-        if self.n_judged < len(self.stratum):  # where little is counted a correction may be more than that
-            found = halves[:, :n_strata]
-            kept = np.maximum(found, 0.0)
-            halves[:, :n_strata] = (
-                kept * (found.sum(axis=2) / np.maximum(kept.sum(axis=2), 1e-300))[:, :, None]
-            )
-        return Tally(halves, self.expected(member.source, actions))
+        return Tally(self.counted(actions), self.expected(member.source, actions))
 
     def reading(self, pseudo_rows: float) -> Reading:
         """Return the reading in which a stratum of n rows is read as ``n + s``, s of them as expected.
