@@ -218,7 +218,8 @@ ITEMS = (
     Item(SAITO, "Tables IX and X: θ", PARTLY, "on the squares for images", ("worst-class-sensitivity",),
          compared=_of_theta),
     Item(BLANCHET, "Table 1: credit default", REPRODUCED,
-         "six splits; the claim of the paper holds as far as it goes, see the record; our notes lack its numbers",
+         "six splits; the claim of the paper holds as far as it goes, see the record; our notes lack its "
+         "numbers",
          ("credit-default",)),
     Item(BLANCHET, "Figure 1", IMPOSSIBLE,
          "not compared: the paper was not at hand when this list was made, and no note says what it shows; "
