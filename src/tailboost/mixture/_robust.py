@@ -464,8 +464,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if not hasattr(pair[1], "__sklearn_tags__"):
                 raise TypeError(
                     f"estimators: {pair[0]!r} is a {type(pair[1]).__name__}, which is no scikit-learn "
-                    "classifier; let its class inherit from sklearn's ClassifierMixin and BaseEstimator, or give "
-                    "its probabilities to from_probabilities"
+                    "classifier; let its class inherit from sklearn's ClassifierMixin and "
+                    "BaseEstimator, or give its probabilities to from_probabilities"
                 )
         self._validate_names([name for name, _ in estimators])
 
