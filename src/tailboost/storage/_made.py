@@ -186,7 +186,7 @@ def _predictor_state(predictor: Any) -> list[Any]:
 
 
 def _predictor(parts: Any) -> Any:
-    """Return a tree of scikit-learn's boosting, of which the links and the bitsets are those of a tree."""
+    """Return a tree of scikit-learn's boosting, after checking that its links and bitsets are valid."""
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 

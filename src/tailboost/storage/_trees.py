@@ -89,14 +89,14 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
 
 
 class _Nodes:
-    """Values, rows and weights of all nodes, of which those of inner nodes come from their leaves."""
+    """Values, rows and weights of all nodes; those of inner nodes are computed from their leaves."""
 
     def __init__(self, values: Floats, rows: Ints, weights: Floats) -> None:
         self.values, self.rows, self.weights = values, rows, weights
 
     @classmethod
     def of(cls, left: Ints, right: Ints, inner: Mask, values: Floats, rows: Ints, weights: Floats) -> _Nodes:
-        """Return them from nodes of which the leaves' are right."""
+        """Compute the inner nodes from arrays whose leaves are right."""
         out = cls(np.array(values, dtype=np.float64), np.array(rows), np.array(weights, dtype=np.float64))
         for level in reversed(_levels(left, right, inner)):
             a, b = left[level], right[level]
