@@ -117,7 +117,7 @@ class Ledger:
 
     @property
     def dropped(self) -> float:
-        """Share of the weight that is left out: none before there are different losses."""
+        """Share of the weight left out as outliers; 0 while all rows have the same cumulative loss."""
         return 0.0 if np.array_equal(self.base(), self.rows.base) else self.outlier_fraction
 
     def constant_answer(self, member: int) -> int | None:
@@ -189,7 +189,7 @@ class Ledger:
         return self.pool(n_rounds).means(self.rows.base).round(LOSS_DECIMALS)
 
     def tie(self, n_rounds: int | None = None) -> float:
-        """Return how far above the least mean loss a member is that is not told from the one that has it.
+        """Return the largest mean loss, above the least, of a member within a standard error of the best.
 
         That is the largest difference of a member that is within one standard error of it, row by row: what
         is gained by so little is noise, and not worth the error of a unit. Of losses between 0 and 1 the

@@ -164,7 +164,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
 
     def _choose(self, reader: _Reader, table: _Table) -> None:
         """Make the members on rows that come here, and choose by the sums of their losses on all rows."""
-        seen: Seen | None = table.folded(partial(_look, reader), Seen.merged)
+        seen: RowSample | None = table.folded(partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
         tally, self.n_threshold_rows_ = seen.tally, int(seen.totals[0].sum())
@@ -180,7 +180,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         rated, numbers = self._members(aim, sample)
         members = [rated.member(number) for number in numbers]
         if aim.over_units:
-            sums = table.folded(partial(_sums, reader, members, tally.keys), _added)
+            sums = table.folded(partial(_sums, reader, members, tally.keys), partial(np.sum, axis=0))
             counted = sums[:-1] / sums[-1]
             # What rows near a threshold add to counts is by the sample, the counts are by all rows.
             lines = Lines.of(aim.rows(sample.rows), rated.table)
@@ -314,11 +314,6 @@ def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     return join(found) if found else None
 
 
-def _added(parts: list[Floats]) -> Floats:
-    total: Floats = np.sum(parts, axis=0)
-    return total
-
-
 def _values(y: Any, groups: Any) -> tuple[Labels, GroupNames | None] | None:
     refuse_missing(y, "y")
     n = n_rows_of(y)
@@ -423,7 +418,7 @@ def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RowSample:
     """How many rows there are of every class, group and half, and some of them.
 
     Parameters
@@ -445,7 +440,7 @@ class Seen:
     totals: Floats
 
     @classmethod
-    def merged(cls, parts: list[Seen]) -> Seen:
+    def merged(cls, parts: list[RowSample]) -> RowSample:
         """Return that of the rows of several."""
         tally = Tally.merged([part.tally for part in parts])
         if len(tally.keys) > 2 * MOST_STRATA:
@@ -488,7 +483,7 @@ def room(sizes: Any, most: int) -> int:
     return max(1, int(level[short[0]] if len(short) else sizes[-1]))
 
 
-def _look(reader: _Reader, *columns: Any) -> Seen | None:
+def _look(reader: _Reader, *columns: Any) -> RowSample | None:
     block = reader.read(*columns)
     if block is None:
         return None
@@ -496,7 +491,7 @@ def _look(reader: _Reader, *columns: Any) -> Seen | None:
     weight = block.rows.weight
     tally = Tally.of(keys, weight, n_keys)
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
-    return Seen.merged([Seen(tally, keys // 2, block.hashes, block.logs, totals)])
+    return RowSample.merged([RowSample(tally, keys // 2, block.hashes, block.logs, totals)])
 
 
 def _sums(reader: _Reader, members: list[Any], keys: Ints, *columns: Any) -> Floats | None:
