@@ -1,7 +1,7 @@
 """Every task on images at the scale of the papers, on a GPU: nets, batches and optimisers as printed.
 
 Files are made, of the published shapes and few rows; what is cut are rounds, epochs and steps alone. With
-TAILBOOST_TRY_ON_CPU=1 a machine without a GPU tries three methods of each, batches of eight rows, ten classes.
+TAILBOOST_TRY_ON_CPU=1 a machine without a GPU tries three methods of each, in batches of eight, ten classes.
 """
 
 import json
