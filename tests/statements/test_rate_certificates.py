@@ -412,7 +412,7 @@ def queue():
     X, y, _ = rows(400, 20_000)
     model = LogisticRegression().fit(X, y)
     X, y, groups = rows(1500, 20_001)
-    limits = [rates.answered_error(by="class") <= 0.15, rates.deferred(by="sex") <= 0.25]
+    limits = [rates.answered_error(by="class") <= 0.12, rates.deferred(by="sex") <= 0.25]
     mix = tb.tune(model, X, y, groups=groups, objective=rates.deferred(), limits=limits)
     return mix, rows
 

@@ -1,34 +1,13 @@
-"""What joins the pool of a mixture: the sources of probabilities, and kinds of members."""
+"""The sources of probabilities of a mixture: its models and averages of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 
 from tailboost.mixture._tables import Source
 
 # Models up to which averages of pairs join that of all.
 PAIRS_UP_TO = 3
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """Which members join the pool beside the models' own answers.
-
-    Parameters
-    ----------
-    n_thresholds : int ≥ 0
-        Shifts of each source.
-    shrinkage : float ≥ 0
-        Pseudo-rows by which the player doubts an error measured on few rows.
-    constants, shares : bool
-        Whether the constants, and draws from the probabilities join.
-    """
-
-    n_thresholds: int
-    shrinkage: float
-    constants: bool
-    shares: bool
 
 
 def sources(n_models: int, averages: bool) -> list[Source]:
