@@ -1,7 +1,7 @@
 """Every task on images at the scale of the papers, on a GPU: nets, batches and optimisers as printed.
 
 Files are made, of the published shapes and few rows; what is cut are rounds, epochs and steps alone. With
-TAILBOOST_TRY_ON_CPU=1 a machine without a GPU tries three methods of each, in batches of eight, ten classes.
+TAILBOOST_TRY_ON_CPU=1 they are tried without a GPU: three methods of each, batches of eight, ten classes.
 """
 
 import json
@@ -44,9 +44,9 @@ def write_files(folder, name):
     _, file, K, shape, validation = FILES[name]
     if shape is None:
         return write_celeba(folder / "celeba", n=120)
-    K, rows = (min(K, 10), 120) if ON_CPU else (K, 400)
-    arrays, rng = {}, np.random.default_rng(0)
-    for part, each in [("train", max(12, rows // K)), ("test", 4), *([("val", 4)] if validation else [])]:
+    rows, arrays, rng = max(12, 400 // K), {}, np.random.default_rng(0)
+    K = min(K, 10) if ON_CPU else K
+    for part, each in [("train", rows), ("test", 4), *([("val", 4)] if validation else [])]:
         y = np.arange(K).repeat(each)
         X = rng.integers(0, 60, (len(y), *shape))
         arrays[f"x_{part}"] = (X + (190 * y / K).reshape(-1, *[1] * len(shape))).astype(np.uint8)
