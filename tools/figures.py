@@ -30,7 +30,7 @@ OWN = ROOT / "docs" / "figures.json"
 #: in code that is run; certificates, decisions and the cluster, which quote benchmarks/README.md.
 PAGES = (
     "README.md", "docs/index.md", "docs/start.md", "docs/which.md", "docs/tradeoff.md", "docs/mixture.md",
-    "docs/bank.md", "docs/hospital.md", "docs/deferral.md", "docs/limits.md", "docs/coming-from.md",
+    "docs/bank.md", "docs/hospital.md", "docs/deferral.md", "docs/coming-from.md",
     "docs/questions.md", "docs/reliability.md", "docs/row-order.md", "docs/guide/index.md",
     "docs/guide/tails.md", "docs/guide/classes-and-groups.md", "docs/guide/additive.md", "docs/guide/nets.md",
     "docs/field.md",
