@@ -307,6 +307,35 @@ def of_which() -> Iterator[Claim]:
     yield from of_twelve_tables(page)
 
 
+def of_coming_from() -> Iterator[Claim]:
+    """Yield what the page for users of other libraries says."""
+    page, found = "docs/coming-from.md", read("benchmarks/coming_from.json")["mean"]
+    errors = ("mean error", "defaulters missed", "good clients refused")
+    gaps = ("mean error", "gap of misses", "gap of refusals", "gap of selection")
+    passed = ("passed_on", "error_of_answered")
+    rows = {
+        "scikit-learn: `TunedThresholdClassifierCV`": ("TunedThresholdClassifierCV", errors),
+        "`tune`, `miss(1) <= 0.35`": ("tune, miss(1)", errors),
+        "the model alone": ("the model", gaps),
+        "fairlearn, equalized odds, told the sex": ("ThresholdOptimizer, equalized_odds", gaps),
+        "`tune`, odds, not told": ("tune, equalized_odds", gaps),
+        "`tune`, odds, told": ("tune, equalized_odds, told", gaps),
+        "fairlearn, demographic parity, told the sex": ("ThresholdOptimizer, demographic_parity", gaps),
+        "`tune`, parity, not told": ("tune, demographic_parity", gaps),
+        "`tune`, parity, told": ("tune, demographic_parity, told", gaps),
+        "imbalanced-learn: `BalancedRandomForestClassifier`": ("BalancedRandomForestClassifier", errors),
+        "imbalanced-learn: `EasyEnsembleClassifier`": ("EasyEnsembleClassifier", errors),
+        "`RobustMixtureClassifier()`": ("RobustMixtureClassifier", errors),
+        "the same fit, `mean_budget=0.03`": ("the same fit, mean_budget=0.03", errors),
+        "MAPIE: `SplitConformalClassifier`": ("SplitConformalClassifier", passed),
+        "`tune`, the share that MAPIE passes on": ("tune, deferred", passed),
+    }
+    for row, (method, of) in rows.items():
+        figures = tuple(share(found[method][what]) for what in of)
+        yield Claim(page, f"| {row} |" + " {} |" * len(of), figures)
+    yield Claim(page, "the accuracy where the recall is at least {} %", ("65",))
+
+
 def of_tradeoff() -> Iterator[Claim]:
     """Yield what the page on the trade-off says."""
     page, credit = "docs/tradeoff.md", read("docs/figures.json")["credit default"]
@@ -516,7 +545,7 @@ def _of_other_tables() -> Iterator[Claim]:
 
 
 CLAIMS: tuple[Callable[[], Iterator[Claim]], ...] = (
-    of_readme, of_which, of_tradeoff, of_mixture, of_deferral, of_tails, of_field,
+    of_readme, of_which, of_coming_from, of_tradeoff, of_mixture, of_deferral, of_tails, of_field,
 )  # fmt: skip
 # Figures that are settings or definitions, in the words around them.
 SETTINGS = {
