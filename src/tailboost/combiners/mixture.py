@@ -262,8 +262,9 @@ class Mixture:
             return ""
         if self.randomized:
             return self.objective.chosen_by
-        words, smooth = self.objective.chosen_alone_by, self.pool.ledger.chances is not None
-        return f"{words}, where a row near a threshold counts in part" if words and smooth else words
+        words, noise = self.objective.chosen_alone_by, self.pool.ledger.noise
+        smooth = words and noise is not None and noise.near is not None
+        return f"{words}, where a row near a threshold counts in part" if smooth else words
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the pool."""

@@ -329,7 +329,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.two_fold", "TwoFoldEstimate", "UnitEstimates"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
-    **_names("tailboost.combiners.ledger", "Ledger"),
+    **_names("tailboost.combiners.ledger", "Ledger", "Noise"),
     **_names("tailboost.combiners.mixture", "Mixture"),
     **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
     **_names("tailboost.combiners.pool", "Pool"),
@@ -351,12 +351,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
     **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
-    **_names(
-        "tailboost.mixture._members",
-        "Beside",
-        "Margins",
-        "Tempered",
-    ),
+    **_names("tailboost.mixture._lines", "Lines"),
+    **_names("tailboost.mixture._members", "Tempered"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
     **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
     # -- baselines
