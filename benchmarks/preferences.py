@@ -4,12 +4,14 @@
     python benchmarks/preferences.py ours --rows ROWS --theirs FILE --out FILE
     python benchmarks/preferences.py pair BEFORE AFTER --theirs FILE --rows ROWS [--out RECORD]
 
+Cells of `tradeoff.jsonl` and `field-classes.jsonl` serve as BEFORE and AFTER too.
+
 ``ours`` asks nothing but the package's public names: run it with PYTHONPATH at another edition's ``src`` to
 have that edition's points on the same rows. Splits are those of `experiments.tradeoff`: stratified, 70/30, at
 most 4,000 training and 10,000 test rows, classes of fewer than eight rows left out. ``--theirs`` are finished
 cells of the experiments `tradeoff` (``tradeoff-opponents.jsonl``) and `field-classes`
 (``field-classes.jsonl``), whose opponents stand beside both editions. Nothing about test rows enters a
-choice.
+choice. On the tables of `field-classes` there are at most 2,000 training rows.
 """
 
 from __future__ import annotations
@@ -41,19 +43,19 @@ def write_rows(folder: Path, rows: Path, seeds: list[int], only: list[str]) -> N
     """Write the splits: the seventeen tables of `tradeoff`, and the field's of which nothing was chosen."""
     from experiments import tradeoff
     from experiments._tables import LOADERS
-    from experiments.field._classes import SETS, rows_of
+    from experiments.field._classes import MOST, SETS, rows_of
 
     rows.mkdir(parents=True, exist_ok=True)
     for title in only or [*tradeoff.SETS, *SETS]:
         if title in tradeoff.SETS:
-            data = tradeoff.with_joint_groups(title, LOADERS[title](folder))
+            data, most = tradeoff.with_joint_groups(title, LOADERS[title](folder)), tradeoff.MAX_TRAIN
         else:
-            data = rows_of(title, folder)
+            data, most = rows_of(title, folder), MOST
         for seed in seeds:
             file = rows / f"{title.replace(' ', '_')}.{seed}.npz"
             if file.exists():
                 continue
-            bench = tradeoff.bench_of(data, seed, 1)
+            bench = tradeoff.bench_of(data, seed, 1, most)
             parts = {"X": bench.rows.train.X, "y": bench.rows.train.y}
             parts |= {"test_X": bench.rows.test.X, "test_y": bench.rows.test.y}
             if bench.groups is not None:
@@ -80,6 +82,23 @@ def read(file: Path) -> dict[str, Any]:
     """Return the cells of a file of JSON lines by key."""
     lines = file.read_text().splitlines() if file.exists() else []
     return {key_of(**cell["key"]): cell["values"] for cell in map(json.loads, lines)}
+
+
+def ours_of(file: Path) -> dict[str, Any]:
+    """Return our cells by key, those of `tradeoff` in the form of those written here."""
+
+    def predicted(points: dict[str, Any]) -> dict[str, Any]:
+        return {name: of["predict"] if isinstance(of, dict) else of for name, of in points.items()}
+
+    found = {}
+    for key, of in read(file).items():
+        of_rows = {name: value for name, value in json.loads(key).items() if name != "method"}
+        of = of.get("ours", of)
+        found[key_of(**({"units": CLASSES} | of_rows))] = of | {
+            "points": predicted(of["points"]),
+            "asked": {name.removeprefix("mean_budget="): p for name, p in predicted(of["asked"]).items()},
+        }
+    return found
 
 
 def points_of(files: list[Path]) -> dict[str, Any]:
@@ -258,7 +277,7 @@ def report(args: argparse.Namespace) -> dict[str, Any]:
     from experiments.tradeoff import SETS, is_of_our_models
 
     theirs = points_of(args.theirs)
-    before, after = read(args.before), read(args.after)
+    before, after = ours_of(args.before), ours_of(args.after)
     about = {}
     for title, _, arrays in splits(args.rows, args.only, args.seeds):
         about[title] = (len(arrays["y"]), len(arrays["test_y"]), len(np.unique(arrays["y"])))
@@ -276,6 +295,7 @@ def report(args: argparse.Namespace) -> dict[str, Any]:
             two = {key: after[key] for key in one}
             if not one:
                 continue
+            first = next(iter(one))
             fair = (lambda title: True) if kind == CELLS else (lambda title: title not in FOR_GROUPS)
             sides = {"all": fair}
             if name == "seventeen":
@@ -299,7 +319,7 @@ def report(args: argparse.Namespace) -> dict[str, Any]:
                              for key, of in one.items()], axis=0,
                         ).round(4).tolist()
                     }
-                    for budget in next(iter(one.values()))["asked"]
+                    for budget in one[first]["asked"].keys() & two[first]["asked"].keys()
                 },
             }  # fmt: skip
     return found

@@ -84,9 +84,9 @@ def with_joint_groups(name: str, data: Data) -> Data:
     return Data(data.X, data.y, {JOINT: groups})
 
 
-def bench_of(data: Data, seed: int, n_jobs: int) -> Bench:
+def bench_of(data: Data, seed: int, n_jobs: int, most: int = MAX_TRAIN) -> Bench:
     """Draw a split."""
-    rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
+    rows = split(data, seed, TEST_SIZE, most, MAX_TEST)
     return Bench(rows, rows.train.groups.get(JOINT), rows.test.groups.get(JOINT), seed, n_jobs)
 
 

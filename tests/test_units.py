@@ -525,7 +525,7 @@ def test_games_over_groups_take_three_folds_beyond_5000_rows_only_by_default():
     ):  # fmt: skip
         clf = tb.GroupDROBoostClassifier(estimator, n_estimators=1, random_state=0)
         clf.fit(X[:n], y[:n], groups=over[:n])
-        assert f"({k} folds)" in str(clf.guarantee_)
+        assert f"({k} folds)" in clf.guarantee_.details
 
 
 def test_the_smallest_leaf_by_the_rarest_class():

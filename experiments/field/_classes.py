@@ -27,6 +27,8 @@ from tailboost.report.comparison import joint_groups
 OURS = "Robust mixture"
 #: Whose points are theirs: five of the 28 opponents of `tradeoff`, each also tuned.
 STRONGEST = ("XGBoost", "LightGBM", "forest", "balanced forest", "average")
+# Training rows, at most.
+MOST = 2_000
 # Images are read as means of squares of this many pixels a side.
 SQUARE = 4
 
@@ -109,7 +111,7 @@ def _ours(bench: Bench, units: str) -> Any:
 
 def _cell(settings: Settings, title: str, seed: int) -> dict[str, Any]:
     data = rows_of(title, settings.folder)
-    bench = tradeoff.bench_of(data, seed, settings.n_jobs)
+    bench = tradeoff.bench_of(data, seed, settings.n_jobs, MOST)
     points = of_opponents(bench, STRONGEST)
     theirs = points[CLASSES]
     ours = of_ours(bench, CLASSES, _ours, theirs)

@@ -69,10 +69,10 @@ _MODULES = {
     "statements.recheck": "Recheck RecheckedBound",
     "statements.rate_bounds": "RateBound",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
-    " DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier LPBoostClassifier"
-    " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
-    " SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff VadaBoostClassifier"
-    " WorstClassBoostClassifier",
+    " CVaRBoostClassifier DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier"
+    " LPBoostClassifier LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier"
+    " ResubstitutionWarning SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff"
+    " VadaBoostClassifier VarianceBoostClassifier WorstClassBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",

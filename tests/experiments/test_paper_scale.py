@@ -76,7 +76,8 @@ def test_a_task_at_paper_scale(tmp_path, monkeypatch, name):
     monkeypatch.setitem(images.TASKS, title, replace(task, paper=short))
     write_files(tmp_path, name)
     out = tmp_path / "out"
-    options = ("--data", tmp_path, "--repeats", 1, "--scale", "paper", "--max-time", 120, "--out", out)
+    seconds = 60 if ON_CPU else 120
+    options = ("--data", tmp_path, "--repeats", 1, "--scale", "paper", "--max-time", seconds, "--out", out)
     result = run(name, *options)
     assert result.exit_code == 0, result.output
     kept = json.loads((out / f"{name}.json").read_text())

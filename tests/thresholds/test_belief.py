@@ -93,3 +93,19 @@ def test_a_calibration_of_strata_without_rows():
     assert one[0].min() > 0.999
     two = Calibration.fit(belief, np.arange(10) % 2, np.full(10, 0.1)).apply(belief.astype(float))
     assert two[2].max() < 1e-6
+
+
+def test_a_rare_stratum_is_calibrated_by_all_of_its_rows(monkeypatch):
+    """By some of the rows it comes out as by all of them, where a twentieth of its rows would not do."""
+    n, rng = 60_000, np.random.default_rng(0)
+    near = rng.random(n) < 0.003  # only here the rare stratum is
+    true = np.array([np.full(n, 0.3), np.full(n, 0.7), np.where(near, 0.25, 1e-4)])
+    true /= true.sum(axis=0)
+    skewed = (true**2 / (true**2).sum(axis=0)).astype(np.float32)
+    stratum = (rng.random(n)[:, None] > true.cumsum(axis=0).T[:, :2]).sum(axis=1)
+    said = []
+    for most in (10**9, 3_000):
+        monkeypatch.setattr("tailboost.thresholds._belief.CALIBRATION_ROWS", most)
+        calibration = Calibration.fit(skewed, stratum, np.full(n, 1 / n))
+        said.append(calibration.apply(skewed.astype(float))[2][near].mean())
+    assert said[1] == pytest.approx(said[0], rel=0.1)

@@ -4,10 +4,10 @@ Comments and docstrings name papers as docs/references.md does.
 """
 
 from tailboost.classifiers._base import FitInterruptedWarning
-from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
+    CVaRBoostClassifier,
     LPBoostClassifier,
     RegularizedLPBoostClassifier,
 )
@@ -17,9 +17,11 @@ from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.tradeoff import TradeOff
 from tailboost.classifiers.variance import (
+    AdaBoostClassifier,
     EBBoostClassifier,
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
+    VarianceBoostClassifier,
 )
 from tailboost.classifiers.worst_class import WorstClassBoostClassifier
 from tailboost.statements.known_rows import ResubstitutionWarning, SeenRowsError
@@ -29,6 +31,7 @@ __all__ = [
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
     "BoundNotMetWarning",
+    "CVaRBoostClassifier",
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
@@ -43,5 +46,6 @@ __all__ = [
     "SoftMarginBoostClassifier",
     "TradeOff",
     "VadaBoostClassifier",
+    "VarianceBoostClassifier",
     "WorstClassBoostClassifier",
 ]

@@ -334,8 +334,10 @@ def _describe(classifier: Any, model: Path) -> None:
     """Print what the guarantee comes to; if this fails, the model that is already stored stays."""
     try:
         if hasattr(classifier, "guarantee_"):
-            say(f"\n{classifier.guarantee_.verdict}")
-            say(f"Bounds, columns and versions: tailboost inspect {model}")
+            said = classifier.guarantee_.standing, classifier.guarantee_.headline
+            say(f"Bounds, columns and versions: tailboost inspect {model} --details")
+            for line in said:
+                say(line)
     except Exception as error:  # the model is stored: a fault in describing it must not fail the command
         warn(f"no guarantee can be given ({type(error).__name__}: {error})")
 

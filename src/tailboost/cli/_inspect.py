@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from tailboost._units import can_defer
 from tailboost.cli._models import StoredModel
@@ -158,8 +159,15 @@ def _worst(units: list[UnitError]) -> str:
     return f"Worst class: {worst.name}, {worst.error:.3f}."
 
 
-def inspect_model(model: Model, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Show what a model file holds: method, training data, columns, classes, guarantee, versions."""
+def inspect_model(
+    model: Model,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also every column, and the bounds of the guarantee in symbols.")
+    ] = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show what a model file holds: method, training data, columns, classes, errors, guarantee, versions."""
     with exit_codes(verbose):
         with warnings_as_lines():
             stored = StoredModel.read(model)
@@ -167,7 +175,7 @@ def inspect_model(model: Model, as_json: Json = False, verbose: Verbose = False)
         if as_json:
             tell_json(about)
         else:
-            _print_description(about, stored)
+            _print_description(about, stored, details)
 
 
 def _description(stored: StoredModel) -> dict[str, Any]:
@@ -195,12 +203,12 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         ],
         "errors": None if kept is None else {"of": kept[1], "units": [u.to_dict() for u in kept[0]]},
         "rates": None if rates is None else {"of": rates.words, "lines": json_lines(rates)},
-        "guarantee": None if guarantee is None else str(guarantee),
+        "guarantee": None if guarantee is None else guarantee.details,
         "versions": stored.versions,
     }
 
 
-def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
+def _print_description(about: dict[str, Any], stored: StoredModel, details: bool) -> None:
     notes = about["trained_on"]
     lines = {
         "file": f"{about['file']}, {about['bytes']:,} bytes",
@@ -221,15 +229,17 @@ def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
     plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
-    if about["columns"]:
+    if about["columns"] and details:
         rows = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
         plain_table(("column", "kind", "categories"), rows, title="\nColumns", left=2)
-    kept = errors_kept(stored.classifier)
-    if kept is not None:
+    guarantee, rates = getattr(stored.classifier, "guarantee_", None), rates_kept(stored.classifier)
+    if (kept := errors_kept(stored.classifier)) is not None:
         tell("")
         print_errors(kept[0], words=kept[1])
-    if (rates := rates_kept(stored.classifier)) is not None:
+    if rates is not None:
         tell("")
         print_rates(rates)
-    if about["guarantee"]:
-        tell(f"\nGuarantee: {about['guarantee']}")
+    if guarantee is not None:
+        tell(f"\nGuarantee: {guarantee.details if details else guarantee.summary}")
+    if not details:
+        tell("Every column, and the bounds in symbols: --details.")

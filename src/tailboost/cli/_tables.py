@@ -29,10 +29,13 @@ class UnitError:
     rows : int
     error : float or None
         Share of them (of their weight) answered wrong; None if there are none, or it is not known.
+    estimate : float or None
+        The same for other rows, where these had a part in the choice of the classifier.
     target : float or None
         The error allowed, where there is a target.
     low, high : float or None
-        Confidence interval of the error: exact for rows that are independent and count one each.
+        95 % interval: of the estimate, or the exact one of the error, for rows that are independent and count
+        one each.
     persons : int or None
         Whose rows these are, where that was said; then the interval allows for it.
     """
@@ -45,6 +48,7 @@ class UnitError:
     low: float | None = None
     high: float | None = None
     persons: int | None = None
+    estimate: float | None = None
 
     @classmethod
     def of(
@@ -134,11 +138,13 @@ def said_of_groups(classifier: Any, columns: Sequence[str], not_features: Sequen
 
 def print_errors(units: Sequence[UnitError], *, words: str) -> None:
     """Print a table of errors; ``words`` says which errors on which rows."""
+    estimated = any(unit.estimate is not None for unit in units)
     with_interval = any(unit.low is not None for unit in units)
     with_target = any(unit.target is not None for unit in units)
     persons = any(unit.persons is not None for unit in units)
-    headings = ["", "name", "rows", *["persons"] * persons, "error"]
-    headings += ["95 % interval"] * with_interval + ["target", ""] * with_target
+    headings = ["", "name", "rows", *["persons"] * persons, "estimate" if estimated else "error"]
+    headings += ["95 % interval"] * with_interval + ["on these rows"] * estimated
+    headings += ["target", ""] * with_target
     rows = []
     for unit in units:
         row = [
@@ -146,10 +152,12 @@ def print_errors(units: Sequence[UnitError], *, words: str) -> None:
             unit.name,
             f"{unit.rows:,}",
             *([f"{unit.persons:,}"] if persons else []),
-            _number(unit.error),
+            _number(unit.estimate if estimated else unit.error),
         ]
         if with_interval:
             row.append("" if unit.low is None else f"{unit.low:.3f} – {unit.high:.3f}")
+        if estimated:
+            row.append(_number(unit.error))
         if with_target:
             row += ["" if unit.target is None else _number(unit.target), unit.verdict]
         rows.append(row)
@@ -194,12 +202,15 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
         kind = classifier.guarantee_.units.kind
         counts = rows.counts(rows.y if kind == "class" else rows.groups, len(units))
         targets = stated_targets(classifier)
-        found = [
-            UnitError(
-                kind, _unit_name(u), int(n), None if np.isnan(e) else float(e), targets.get(_unit_name(u))
+        found = []
+        for u, e, n, line in zip(units, errors, counts, classifier.guarantee_.units.lines, strict=True):
+            name, error = _unit_name(u), None if np.isnan(e) else float(e)
+            low, high = line.predict_interval or (None, None)
+            found.append(
+                UnitError(
+                    kind, name, int(n), error, targets.get(name), low, high, estimate=line.predict_elsewhere
+                )
             )
-            for u, e, n in zip(units, errors, counts, strict=True)
-        ]
         return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)
     by_class = dict(zip(used.tolist(), (classifier.estimator_weights_ @ errors).tolist(), strict=True))

@@ -167,7 +167,11 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
     try:
         return sorted(values)
     except TypeError:
-        raise ValueError(f"column {name!r} mixes kinds of values that cannot be ordered") from None
+        raise ValueError(
+            f"column {name!r} mixes kinds of values that cannot be ordered, as numbers and text: "
+            f"make it text (X[{name!r}].astype(str)), or numbers with missing values "
+            "(pandas.to_numeric(…, errors='coerce'))"
+        ) from None
 
 
 def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:

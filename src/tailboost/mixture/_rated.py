@@ -15,7 +15,7 @@ from tailboost._warn import warn_user
 from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
-from tailboost.mixture._members import margins_of, ratio_of, source_name
+from tailboost.mixture._members import ratio_of, source_name
 from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
@@ -270,16 +270,11 @@ class Priced:
         return charges(believed(self.belief, self.rule.source, self.score, table), self.rule.prices)
 
     def margins(self, table: LogTable, y: Ints) -> Floats:
-        """Return by how much the logarithm of the right class's score is above the others', shape (n,).
-
-        Where errors alone are priced, what a class scores is what errors cost where it is not answered. Of
-        constants ±∞: nothing is near to another answer.
-        """
-        K = self.belief.n_classes
-        if self.rule.is_constant:
-            return np.where(y == self.rule.prices[0, :K].argmin(), np.inf, -np.inf)
-        scores = scored(believed(self.belief, self.rule.source, self.score, table), self.rule.prices[:, :K])
-        return margins_of(np.log(np.maximum(scores, np.finfo(float).tiny)), y)
+        """Return by how much each row's own class is answered, ±∞ of constants, shape (n,)."""
+        constant = self.rule.is_constant
+        alike = np.ones((1, table.n_rows), dtype=np.float32)
+        belief = alike if constant else believed(self.belief, self.rule.source, self.score, table)
+        return self.rule.margins(belief, y, self.belief.n_classes)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -297,15 +292,6 @@ class Priced:
         if np.ptp(weight) <= ALIKE * weight.max():
             return of
         return f"{of}, {'class' if len(prices) == K else 'unit'} weights {ratio_of(weight)}"
-
-
-def scored(belief: Any, prices: Floats) -> Floats:
-    """Return what is saved by each answer, shape (n, K), beside the dearest one."""
-    saved = prices.max(axis=1, keepdims=True) - prices
-    scores = np.zeros((prices.shape[1], belief.shape[1]))
-    for s, a in zip(*np.nonzero(saved), strict=True):
-        scores[a] += saved[s, a] * belief[s]
-    return np.ascontiguousarray(scores.T)
 
 
 def believed(belief: Belief, number: int, score: Source, table: LogTable) -> Any:
@@ -496,8 +482,8 @@ class Rated:
         worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
         return Outcome(growth.program, choice, tally, *elsewhere, worth)
 
-    def thresholds(self, stated: Stated, kinds: Kinds) -> list[Priced]:
-        """Return members for the largest rate of a family, at several prices of the mean error.
+    def thresholds(self, stated: Stated, kinds: Kinds) -> list[int]:
+        """Make members for the largest rate of a family, at several prices of the mean error; return numbers.
 
         Where groups are told, each plays its own game on its cells, and what is best in each is joined.
         """
@@ -511,8 +497,8 @@ class Rated:
                 made += self._played(program if blind else self._cells, source, kinds)
             if not blind:
                 join_by_group(self.pool, program, [*made, *constants], DOUBT * kinds.shrinkage)
-        last = [*(i for i in range(len(self.pool.members)) if i not in constants), *dict.fromkeys(constants)]
-        return [self.member(i) for i in last]
+        others = (i for i in range(len(self.pool.members)) if i not in constants)
+        return [*others, *dict.fromkeys(constants)]
 
     @property
     def _cells(self) -> Program:

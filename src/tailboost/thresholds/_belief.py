@@ -142,8 +142,8 @@ class Calibration:
     @classmethod
     def fit(cls, belief: Singles, stratum: Ints, share: Floats) -> Calibration:
         """Return the calibration of a belief of shape (S, n) on rows whose strata are known."""
-        n_strata, n = belief.shape
-        rows = np.linspace(0, n - 1, min(n, CALIBRATION_ROWS)).round().astype(np.intp)
+        n_strata = len(belief)
+        rows, each = _some_of_each(stratum, CALIBRATION_ROWS)
         solver = "newton-cholesky" if n_strata <= NEWTON_STRATA else "lbfgs"
         logs = np.log(np.maximum(belief[:, rows].T.astype(np.float64), LEAST))
         slopes, offsets = np.zeros((n_strata, n_strata)), np.full(n_strata, NEVER)
@@ -151,7 +151,8 @@ class Calibration:
         if len(present) == 1:
             offsets[present] = 0.0
             return cls(slopes, offsets)
-        weight = share[rows] / share[rows].mean()
+        weight = share[rows] * each
+        weight *= len(stratum) / weight.sum()  # all that is known of few rows counts against the penalty
         model = LogisticRegression(solver=solver, max_iter=100, tol=1e-3)
         model.fit(logs, stratum[rows], sample_weight=weight)
         if len(present) == 2:
@@ -167,6 +168,25 @@ class Calibration:
         for s, t in zip(*np.nonzero(self.slopes), strict=True):
             scores[s] += self.slopes[s, t] * logs[t]
         return _softmax(scores)
+
+
+def _some_of_each(stratum: Ints, most: int) -> tuple[Ints, Floats]:
+    """Return the numbers of at most so many rows, and how many rows each stands for.
+
+    Strata of few rows keep all of theirs: a few of them would say nothing of these strata.
+    """
+    sizes = np.bincount(stratum)
+    kept, left = np.zeros_like(sizes), most
+    order = np.argsort(sizes, kind="stable")
+    for place, s in enumerate(order.tolist()):
+        kept[s] = min(sizes[s], left // (len(order) - place))
+        left -= kept[s]
+    found = []
+    for s in np.flatnonzero(kept).tolist():
+        own = np.flatnonzero(stratum == s)
+        found.append(own[np.linspace(0, len(own) - 1, kept[s]).round().astype(np.intp)])
+    rows = np.sort(np.concatenate(found))
+    return rows, (sizes / np.maximum(kept, 1))[stratum[rows]]
 
 
 def _softmax(scores: Floats) -> Floats:
