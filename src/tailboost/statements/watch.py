@@ -469,6 +469,12 @@ def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[RateBo
         tuple(columns.values()),
     )
     names, _ = strata.units(limit.rate.by)
+    if not limit.rate.needs_costs:
+        low, _ = limit.rate.range(strata)  # also checks that its classes are there
+        if limit.form == "ratio" and low < 0.0:
+            raise ValueError(
+                f"{limit!r}: what may be negative has no ratio that can be tested; limit the gap"
+            )
     sense, target = "≤" if limit.from_above else "≥", "limit"
     if limit.compares:
         ends = float(limit.bound), float(limit.bound)
