@@ -36,9 +36,8 @@ from tailboost.mixture._average import averaging
 from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
-from tailboost.mixture._pool import sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
-from tailboost.mixture._tables import Judged, Models, Tallied
+from tailboost.mixture._tables import Judged, Models, Tallied, sources
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
