@@ -81,8 +81,9 @@ def test_the_cheapest_point_that_keeps_its_targets_by_hand():
         found = tb.RobustMixtureClassifier.from_probabilities(
             P, y, max_error={1: target, None: 0.9}, shrinkage=0.0
         )
-        ledger = found.combiner_.pool.ledger
-        wrong, half = ledger.pool().toarray().astype(float), ledger.rows.halves()
+        judged = found._judged
+        answers = [member.predict_table(judged.table) for member in found.ensemble_.members]
+        wrong, half = (np.array(answers) != y).astype(float), judged.rows.halves()
         allowed = np.array([0.9, target])
 
         def curve(rows, wrong=wrong, y=y, allowed=allowed):

@@ -108,7 +108,7 @@ def choose_stage(
 
 
 def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
-    """Weights for a fit without the held rows; the rows' own weights if the player gives the others none."""
+    """Weights for a fit without the held-out rows; the sample weights if the player's are all 0 there."""
     return weight if weight.any(where=~held) else train.weight
 
 
@@ -121,56 +121,35 @@ def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
     return losses
 
 
-def fit_to_all(
-    session: Session, weight: Floats, seed: int, look: Callable[[Any], Look], goal: Goal | None
-) -> Response:
-    """Answer with a member fitted to all rows, whose losses, measured by ``look``, end its growth."""
-    grow = goal is not None
-    stage = choose_stage(stages(session, weight, seed, grow=grow), look, goal, lasting(session))
-    member = stage.model
-    if member is None:
-        member = grown(session, stage.number, weight, seed)
-    return Response(member, stage.losses, stage.answers)
-
-
 @dataclass(frozen=True)
-class Resubstitution:
-    """Losses on the rows the member was fitted on, as the papers do for small data."""
+class AllRows:
+    """Members fitted to all rows, whose losses there drive the player, as the papers do for small data.
+
+    They are judged on the same rows, or on a validation set of the user's, about which ``predict`` asks them.
+    """
 
     session: Session
     train: Rows
     judged: Rows
+    predict: Callable[[Any], Ints] | None = None
 
     player_rows = None
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit and measure on all rows."""
+        """Fit on all rows; training losses end the growth."""
+        session, weight = self.session, self.train.weight * round_significant(u)
 
         def look(model: Any) -> Look:
-            answers = self.session.predict(model)
-            return row_losses(answers, self.train.y), answers
+            answers = session.predict(model)
+            losses = row_losses(answers, self.train.y)
+            return losses, answers if self.predict is None else self.predict(model)
 
-        return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
-
-
-@dataclass(frozen=True)
-class External:
-    """λ from a validation set given by the user; training losses drive the player."""
-
-    session: Session
-    train: Rows
-    judged: Rows
-    predict: Callable[[Any], Ints]
-
-    player_rows = None
-
-    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit on all rows, judge on the validation set."""
-
-        def look(model: Any) -> Look:
-            return row_losses(self.session.predict(model), self.train.y), self.predict(model)
-
-        return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
+        growing = stages(session, weight, seed, grow=goal is not None)
+        stage = choose_stage(growing, look, goal, lasting(session))
+        member = stage.model
+        if member is None:
+            member = grown(session, stage.number, weight, seed)
+        return Response(member, stage.losses, stage.answers)
 
 
 @dataclass(frozen=True)
@@ -242,7 +221,7 @@ class Fold:
 
     @cached_property
     def known(self) -> NDArray[Any]:
-        """What the model answers about the held rows, or their probabilities where these are accumulated."""
+        """Answers on the held-out rows, or their class probabilities where rounds add these up."""
         session, accumulating = self.scheme.session, self.scheme.accumulating
         question = np.packbits(self.rows).tobytes() + self.weight.tobytes() + str(self.seed).encode()
 
@@ -303,10 +282,10 @@ class CrossFitted:
         return self.session if isinstance(self.session, Averaging) and self.accumulating is None else None
 
     def looks(self, u: Floats, seed: int) -> Iterator[tuple[Mask, NDArray[Any]]]:
-        """Yield what is known of the rows of the first fold, and then of all, before a member is fitted.
+        """Yield (rows, answers) of the first fold, and then of all rows, before a member is fitted.
 
-        That is their class probabilities where these are accumulated, else the answers about them. Calling
-        the scheme with the same arguments afterwards fits the other folds.
+        Class probabilities in place of answers where rounds add these up. Calling the scheme with the same
+        ``u`` and ``seed`` afterwards uses the models that were fitted here.
         """
         folds = self._folds(u, seed)
         yield folds[0].rows, folds[0].known
@@ -356,7 +335,7 @@ class CrossFitted:
 
 
 def joined(folds: list[Fold]) -> NDArray[Any]:
-    """Return what is known of the rows of all folds."""
+    """Return the answers, or probabilities, of all folds as one array."""
     first = folds[0].known
     known = np.empty((len(folds[0].rows), *first.shape[1:]), dtype=first.dtype)
     for fold in folds:
@@ -454,7 +433,7 @@ class Split:
         return [self.fold == j for j in range(int(self.fold.max()) + 1)]
 
     def judged(self, train: Rows, what: str) -> Rows:
-        """Return the rows that are held out at some time, with words that say ``what`` of them is known."""
+        """Return the held-out rows; their words say ``what`` of them is judged."""
         if self.validation == "cv":
             words = f"out-of-fold {what} of the {len(train.y):,} training rows ({len(self.parts)} folds)"
             return replace(train, words=words, fold=self.fold.astype(np.uint8))
@@ -505,9 +484,9 @@ def choose_scheme(
     train = problem.rows
     if problem.validation is not None:
         X_val, judged = problem.validation
-        return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
+        return AllRows(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
-        return Resubstitution(session, train, replace(train, fitted=True))
+        return AllRows(session, train, replace(train, fitted=True))
     split = Split.of(problem, validation, seed, ", or validation='train'", five_up_to)
     judged = split.judged(train, "losses")
     if isinstance(session, Partitioned):

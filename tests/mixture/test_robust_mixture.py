@@ -218,22 +218,26 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_margins_and_answers_agree(told):
-    """A positive margin is a right answer, of members by unit and by group too; halves are parts of all."""
+def test_errors_are_tallies_by_line(told):
+    """Lines are class, group and half: what is counted there, and with rows near a threshold in part."""
     P, y, group = biased(0, n=300)
     mix = RobustMixtureClassifier.from_probabilities(
         P, y, objective="worst_cell", groups=group, by_group=told, n_thresholds=10
     )
-    ledger, index = mix.combiner_.pool.ledger, mix.combiner_.pool.ledger.rows.groups
-    wrong = [ledger.boosted.row(m) for m in range(len(mix.members_))]
-    for margins, errors in zip(ledger.chances, wrong, strict=True):
-        assert np.array_equal(margins < 0, errors)
-    estimated, counted = ledger.unit_chances("cells", index), ledger.unit_errors("cells", index)[0]
+    ledger, table = mix.combiner_.pool.ledger, mix._judged.table
+    assert len(ledger.rows.y) <= 12
+    np.testing.assert_array_equal(ledger.rows.multiplicity.rows.sum(), 300)
+    cells = np.array(sorted(set(zip(y, group, strict=True))))
+    counted = ledger.unit_errors("cells", ledger.rows.groups)[0]
+    for t, member in enumerate(mix.ensemble_.members):
+        wrong = member.predict_table(table) != y
+        if told:  # else models of folds say otherwise than what answers
+            by_hand = [wrong[(y == int(k)) & (group == g)].mean() for k, g in cells]
+            order = np.argsort([mix.units_.index((int(k), g)) for k, g in cells])
+            assert counted[t] == pytest.approx(np.array(by_hand)[order], abs=1e-9)
+    estimated = ledger.unit_chances("cells", ledger.rows.groups)
     assert abs(estimated - counted).max() < 0.15
     assert abs(estimated - counted).max() > 0.001
-    half = np.arange(300) % 2 == 0
-    for whole, part in zip(ledger.chances, ledger.part(half).chances, strict=True):
-        assert np.array_equal(whole[half], part)
 
 
 def test_members_share_where_a_draw_gains():
@@ -349,9 +353,11 @@ def test_budget_and_curve():
     cheap = curve.at(0.0)
     assert np.array_equal(cheap.estimator_weights_, mix.reweight(mean_budget=0.0).estimator_weights_)
     assert mix.mean_budget is None
-    ledger = cheap.combiner_.pool.ledger
-    beyond = cheap.estimator_weights_ @ ledger.mean_losses() - ledger.mean_losses().min()
-    assert beyond <= tie([r != 0 for r in ledger.pool().toarray()], np.zeros(len(Y[TRAIN]), bool)) + 1e-9
+    judged = mix._judged
+    answers = [member.predict_table(judged.table) for member in mix.ensemble_.members]
+    means = np.array([np.mean(k != judged.rows.y) for k in answers])
+    assert cheap.combiner_.pool.ledger.tie() == pytest.approx(tie(answers, judged.rows.y), abs=1e-9)
+    assert cheap.estimator_weights_ @ means - means.min() <= tie(answers, judged.rows.y) + 1e-9
     points = curve.predicted(X[TEST], Y[TEST])
     assert points.mean[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
 

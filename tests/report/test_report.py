@@ -690,10 +690,6 @@ class TestFindings:
             document, "coin"
         )
 
-    def test_alpha_from_which_one_answer_beats_the_coin(self):
-        document = made_up([0.2] * 3, [0.3] * 3)
-        assert "(Ours, 0.200) for α > 0.40" in self.said(document, "coin")
-
     def test_the_same_numbers_share_a_row(self):
         document = made_up([0.2, 0.3], [0.2, 0.3], repeats=2)
         assert [[m["name"] for m in group] for group in Reading(document).distinct] == [
@@ -1090,8 +1086,8 @@ class TestHTML:
         labels = re.findall(
             r'<svg class="chart (?:wide|narrow)"[^>]* role="img" aria-label="([^"]+)"', page.source
         )
-        # Trade-offs by class and group, CVaR, classes, two groupings, seconds: each wide and narrow.
-        assert len(labels) == 2 * (2 + 1 + 1 + 2 + 1)
+        # Trade-offs by class and group, CVaR, classes, two groupings: each wide and narrow.
+        assert len(labels) == 2 * (2 + 1 + 1 + 2)
         assert all(label.strip().endswith(".") for label in labels)
 
     def test_nothing_finished(self, data):

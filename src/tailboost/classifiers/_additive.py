@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost._checks import positions
 from tailboost._typing import Floats
 from tailboost.classifiers._base import BaseBoostClassifier
+from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
@@ -110,18 +111,11 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
+    @documented
     def decision_function(self, X: Any) -> Floats:
         """Return the scores ``f``.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-            For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.
+        {{scores}}
         """
         return self._decisions(self._scores(X))
 
@@ -152,113 +146,65 @@ class AdditiveClassifier(BaseBoostClassifier):
         P: Floats = softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
+    @documented
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest score.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
+        {{labels}}
         """
         f = self.decision_function(X)
         return self._labels(f)
 
+    @documented
     def predict_proba(self, X: Any) -> Floats:
         """Return the softmax of the scores, which is **not** calibrated.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`; rows sum to 1.
+        {{shares}}
         """
         return self._softmax(self.decision_function(X))
 
+    @documented
     def predict_shares(self, X: Any) -> Floats:
         """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`.
+        {{shares}}
         """
         return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
 
+    @documented
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
+        {{shares}}
         """
         f = self.decision_function(X)
         P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
+    @documented
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield `decision_function` after 1, 2, … kept hypotheses.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n,) or (n, K)
-            The last is that of all kept hypotheses.
+        {{staged_scores}}
         """
         check_is_fitted(self)
         for scores in self.ensemble_.staged_scores(self._checked(X)):
             yield self._decisions(scores)
 
+    @documented
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield `predict` after 1, 2, … kept hypotheses.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n,)
-            The last is that of all kept hypotheses.
+        {{staged_labels}}
         """
         for f in self.staged_decision_function(X):
             yield self._labels(f)
 
+    @documented
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield `predict_proba` after 1, 2, … kept hypotheses.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n, K)
-            The last is that of all kept hypotheses.
+        {{staged_shares}}
         """
         for f in self.staged_decision_function(X):
             yield self._softmax(f)

@@ -232,7 +232,9 @@ class BaseBoostClassifier(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> Problem:
         refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
-        problem = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
+        problem, found = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
+        self.__dict__.pop("group_features_", None)  # of a fit before this one
+        self.__dict__.update(found)
         if validation.given:
             check_validation(validation, self.get_params(deep=False)["validation"])
             problem.validation = judged_rows(

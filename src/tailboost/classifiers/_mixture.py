@@ -20,7 +20,8 @@ from tailboost._units import group_uses
 from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._target_game import warn_of_targets
-from tailboost.classifiers.input import ValidationRows, judged_rows, rows_given, take_names
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
 from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
@@ -259,7 +260,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Take the names of other groups than those of fit, of n rows."""
         names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=np.bool_))
-        take_names(self, names)
+        self.__dict__.update(named_groups(self, names))
         return names
 
     def _groups_of_judged(self, groups: Any) -> Ints:
@@ -311,6 +312,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
     # -- prediction ----------------------------------------------------------------------------------
 
+    @documented
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x): the λ-average of the members' class probabilities, constants left out.
 
@@ -318,31 +320,16 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         of members that a game trained on reweighted rows those of such rows, and of members that answer
         labels alone their votes. What is answered is `predict`, how often `predict_shares`.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1.
+        {{shares}}
         """
         check_is_fitted(self)
         return self.ensemble_.probabilities(self._checked(X))
 
+    @documented
     def staged_predict_shares(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_shares`` after 1, 2, … rounds, λ solved anew on each prefix.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n, K)
-            The last is that of ``predict_shares``.
+        {{staged_shares}}
         """
         check_is_fitted(self)
         answers = list(self.ensemble_.answers(self._checked(X)))
@@ -350,18 +337,11 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             yield self.combiner_.stage(t).scores_of(answers)
         yield self.ensemble_.scores_of(answers)
 
+    @documented
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after 1, 2, … rounds, λ solved anew on each prefix.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n,)
-            The last is that of ``predict``.
+        {{staged_labels}}
         """
         for shares in self.staged_predict_shares(X):
             yield self.classes_[shares.argmax(axis=1)]

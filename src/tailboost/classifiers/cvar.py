@@ -435,7 +435,8 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     """
 
     player, combine, alpha, beta, delta = "hedge", "average", 1.0, 100.0, 0.1
-    validation, include_constants, n_iter_no_change, tol = "auto", False, None, 0.0
+    validation, include_constants = "auto", False
+    _without = ("n_iter_no_change", "tol")
     _parameter_constraints = _ROUNDS
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -95,8 +95,8 @@ def with_constructor(cls: T) -> T:
 
     Parameters are the annotated attributes with a default: the class's own, then those that it inherits;
     ``estimator`` comes first and may be given by position. An inherited one to which the class gives a value
-    without an annotation has this value and is no parameter. What each may be says `CONSTRAINTS`, or a class
-    where it takes other values.
+    without an annotation has this value and is no parameter; those named in ``_without`` it lacks. What each
+    may be says `CONSTRAINTS`, or a class where it takes other values.
     """
     made: Any = cls
     own = {}
@@ -106,7 +106,8 @@ def with_constructor(cls: T) -> T:
             own[name] = default.default if isinstance(default, Field) else default
             delattr(cls, name)
     inherited = getattr(cls, "_parameters", {})
-    defaults = {**own, **{name: inherited[name] for name in inherited if name not in {*own, *vars(cls)}}}
+    gone = {*own, *vars(cls), *vars(cls).get("_without", ())}
+    defaults = {**own, **{name: inherited[name] for name in inherited if name not in gone}}
     defaults = dict(sorted(defaults.items(), key=lambda item: item[0] != "estimator"))
     allowed = CONSTRAINTS | getattr(super(cls, cls), "_parameter_constraints", {})
     allowed |= vars(cls).get("_parameter_constraints", {})

@@ -26,8 +26,8 @@ from tailboost.dask._collections import Column, is_collection, partitions, whole
 from tailboost.dask._docs import with_sections_of
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
-from tailboost.mixture._aim import Aim
-from tailboost.mixture._members import Beside, loss_of
+from tailboost.mixture._lines import Lines
+from tailboost.mixture._members import loss_of
 from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
 from tailboost.solvers import BitLosses, count_patterns
 from tailboost.solvers.bits import DenseLosses
@@ -164,7 +164,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
 
     def _choose(self, reader: _Reader, table: _Table) -> None:
         """Make the members on rows that come here, and choose by the sums of their losses on all rows."""
-        seen: Seen | None = table.folded(partial(_look, reader), Seen.merged)
+        seen: RowSample | None = table.folded(partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
         tally, self.n_threshold_rows_ = seen.tally, int(seen.totals[0].sum())
@@ -177,23 +177,23 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         sample.check_order(self.classes_)
         sample = self._learned(sample)
         reader = replace(reader, models=sample.models)
-        sampled = aim.rows(sample.rows)
-        (members, sample), chances = self._members(aim, sample), None
+        rated, numbers = self._members(aim, sample)
+        members = [rated.member(number) for number in numbers]
         if aim.over_units:
-            sums = table.folded(partial(_sums, reader, members, tally.keys), _added)
-            losses: Any = DenseLosses(sums[:-1] / sums[-1])
-            lines = rows
-            # What margins say beside counts is by the sample, the counts are by all rows.
-            own, assigned = self._ledger(members, sample, sampled), seen.halves
-            more, *halves = (
-                _more(_weighing(own, share), aim) for share in (np.ones(len(seen.hashes)), *assigned)
-            )
-            assert rows.multiplicity is not None
-            chances = Beside(more, tuple(halves), rows.multiplicity.half)
+            sums = table.folded(partial(_sums, reader, members, tally.keys), partial(np.sum, axis=0))
+            counted = sums[:-1] / sums[-1]
+            # What rows near a threshold add to counts is by the sample, the counts are by all rows.
+            lines = Lines.of(aim.rows(sample.rows), rated.table)
+            own = lines.ledger([rated.pool.members[i] for i in numbers], rated.table, near=True)
+            assert own.near is not None
+            more = own.near.array - own.pool().raw_columns(np.arange(len(lines.rows.y))).T
+            near = counted + more[:, np.unique(tally.keys // 2, return_inverse=True)[1]]
+            bits = BitLosses(len(rows.y))
+            ledger = Ledger(aim.rows(rows), DenseLosses(counted), bits, near=DenseLosses(near))
         else:
             found: Words = table.folded(partial(_words, reader, members), Words.merged)
-            losses, lines = found.losses, reader.lines(found.keys, found.totals, words)
-        ledger = Ledger(aim.rows(lines), losses, BitLosses(len(lines.y)), chances=chances)
+            of_words = reader.lines(found.keys, found.totals, words)
+            ledger = Ledger(of_words, found.losses, BitLosses(len(of_words.y)))
         self._settle(Tallied(reader.models, rows), self._mixture(aim, ledger, members))
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
@@ -314,11 +314,6 @@ def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     return join(found) if found else None
 
 
-def _added(parts: list[Floats]) -> Floats:
-    total: Floats = np.sum(parts, axis=0)
-    return total
-
-
 def _values(y: Any, groups: Any) -> tuple[Labels, GroupNames | None] | None:
     refuse_missing(y, "y")
     n = n_rows_of(y)
@@ -423,7 +418,7 @@ def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RowSample:
     """How many rows there are of every class, group and half, and some of them.
 
     Parameters
@@ -444,14 +439,8 @@ class Seen:
     logs: Floats
     totals: Floats
 
-    @property
-    def halves(self) -> tuple[Floats, Floats]:
-        """Share of each content in each half: equal rows go to both by turns."""
-        first = np.where(self.totals[0] > 1, 0.5, (self.hashes & np.uint64(1)) == 0)
-        return first, 1.0 - first
-
     @classmethod
-    def merged(cls, parts: list[Seen]) -> Seen:
+    def merged(cls, parts: list[RowSample]) -> RowSample:
         """Return that of the rows of several."""
         tally = Tally.merged([part.tally for part in parts])
         if len(tally.keys) > 2 * MOST_STRATA:
@@ -485,26 +474,6 @@ class Seen:
         return Judged(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
-def _weighing(ledger: Ledger, share: Floats) -> Ledger:
-    """Return the ledger of a share of each of its rows, which stand for several."""
-    part = ledger.part(share > 0)
-    rows, share = part.rows, share[share > 0]
-    assert rows.multiplicity is not None
-    alike = replace(
-        rows.multiplicity, rows=rows.multiplicity.rows * share, squares=rows.multiplicity.squares * share
-    )
-    return replace(part, rows=replace(rows, weight=rows.weight * share, multiplicity=alike))
-
-
-def _more(ledger: Ledger, aim: Aim) -> Floats:
-    """Return what the margins of members add to their errors on each unit, shape (T, m)."""
-    index = aim.index(ledger.rows)
-    errors, used = ledger.unit_errors("units", index)
-    more = np.zeros((len(errors), len(aim.units.names)))
-    more[:, used] = ledger.unit_chances("units", index) - errors
-    return more
-
-
 def room(sizes: Any, most: int) -> int:
     """Return the largest number q ≥ 1 for which at most ``most`` are left where up to q of each are kept."""
     sizes = np.sort(sizes)
@@ -514,7 +483,7 @@ def room(sizes: Any, most: int) -> int:
     return max(1, int(level[short[0]] if len(short) else sizes[-1]))
 
 
-def _look(reader: _Reader, *columns: Any) -> Seen | None:
+def _look(reader: _Reader, *columns: Any) -> RowSample | None:
     block = reader.read(*columns)
     if block is None:
         return None
@@ -522,7 +491,7 @@ def _look(reader: _Reader, *columns: Any) -> Seen | None:
     weight = block.rows.weight
     tally = Tally.of(keys, weight, n_keys)
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
-    return Seen.merged([Seen(tally, keys // 2, block.hashes, block.logs, totals)])
+    return RowSample.merged([RowSample(tally, keys // 2, block.hashes, block.logs, totals)])
 
 
 def _sums(reader: _Reader, members: list[Any], keys: Ints, *columns: Any) -> Floats | None:

@@ -15,10 +15,9 @@ from tailboost._warn import warn_user
 from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
-from tailboost.mixture._members import margins_of, ratio_of, source_name
-from tailboost.mixture._pool import Kinds, sources
+from tailboost.mixture._members import ratio_of, source_name
 from tailboost.mixture._rule import RulePart, log_weights
-from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.mixture._tables import Judged, LogTable, Models, Source, sources
 from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_limits, error, largest
 from tailboost.thresholds import (
@@ -74,7 +73,7 @@ def name_of(objective: Any) -> str:
 
 
 # Rows on which what folds say of groups is corrected by what answers.
-CORRECTED_ROWS = 10_000
+CORRECTED_ROWS = 5_000
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
 
@@ -269,18 +268,6 @@ class Priced:
             return np.repeat(charges(alike, self.rule.prices[:1]), table.n_rows, axis=1)
         return charges(believed(self.belief, self.rule.source, self.score, table), self.rule.prices)
 
-    def margins(self, table: LogTable, y: Ints) -> Floats:
-        """Return by how much the logarithm of the right class's score is above the others', shape (n,).
-
-        Where errors alone are priced, what a class scores is what errors cost where it is not answered. Of
-        constants ±∞: nothing is near to another answer.
-        """
-        K = self.belief.n_classes
-        if self.rule.is_constant:
-            return np.where(y == self.rule.prices[0, :K].argmin(), np.inf, -np.inf)
-        scores = scored(believed(self.belief, self.rule.source, self.score, table), self.rule.prices[:, :K])
-        return margins_of(np.log(np.maximum(scores, np.finfo(float).tiny)), y)
-
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
@@ -297,15 +284,6 @@ class Priced:
         if np.ptp(weight) <= ALIKE * weight.max():
             return of
         return f"{of}, {'class' if len(prices) == K else 'unit'} weights {ratio_of(weight)}"
-
-
-def scored(belief: Any, prices: Floats) -> Floats:
-    """Return what is saved by each answer, shape (n, K), beside the dearest one."""
-    saved = prices.max(axis=1, keepdims=True) - prices
-    scores = np.zeros((prices.shape[1], belief.shape[1]))
-    for s, a in zip(*np.nonzero(saved), strict=True):
-        scores[a] += saved[s, a] * belief[s]
-    return np.ascontiguousarray(scores.T)
 
 
 def believed(belief: Belief, number: int, score: Source, table: LogTable) -> Any:
@@ -496,29 +474,31 @@ class Rated:
         worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
         return Outcome(growth.program, choice, tally, *elsewhere, worth)
 
-    def thresholds(self, stated: Stated, kinds: Kinds) -> list[Priced]:
-        """Return members for the largest rate of a family, at several prices of the mean error.
+    def thresholds(
+        self, stated: Stated, n_thresholds: int, shrinkage: float, *, with_constants: bool
+    ) -> list[int]:
+        """Make members for the largest rate of a family, at several prices of the mean error; return numbers.
 
         Where groups are told, each plays its own game on its cells, and what is best in each is joined.
         """
         program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
         every, blind = range(len(self.scores)), not self.belief.told
         plain = self.pool.seed(every, constants=False)
-        constants = [] if not kinds.constants else self.pool.seed(every)[len(plain) :]
+        constants = self.pool.seed(every)[len(plain) :] if with_constants else []
         for source in every:
             made = [plain[source]]
-            if kinds.n_thresholds:
-                made += self._played(program if blind else self._cells, source, kinds)
+            if n_thresholds:
+                made += self._played(program if blind else self._cells, source, n_thresholds, shrinkage)
             if not blind:
-                join_by_group(self.pool, program, [*made, *constants], DOUBT * kinds.shrinkage)
-        last = [*(i for i in range(len(self.pool.members)) if i not in constants), *dict.fromkeys(constants)]
-        return [self.member(i) for i in last]
+                join_by_group(self.pool, program, [*made, *constants], DOUBT * shrinkage)
+        others = (i for i in range(len(self.pool.members)) if i not in constants)
+        return [*others, *dict.fromkeys(constants)]
 
     @property
     def _cells(self) -> Program:
         return Program.of_rates(self.table.strata, Objective.of(NAMED["worst_cell"]), ())
 
-    def _played(self, program: Program, source: int, kinds: Kinds) -> list[int]:
+    def _played(self, program: Program, source: int, n_thresholds: int, shrinkage: float) -> list[int]:
         games = None
         if self.belief.told:
             inside = (program.unit_prices != 0).any(axis=2)
@@ -529,8 +509,8 @@ class Rated:
             source,
             prices=PRICES,
             rounds=ROUNDS,
-            kept=-(-kinds.n_thresholds // len(PRICES)),
-            pseudo_rows=kinds.shrinkage,
+            kept=-(-n_thresholds // len(PRICES)),
+            pseudo_rows=shrinkage,
             corrected=len(self.belief.combinations) > 1,
             games=games,
         )

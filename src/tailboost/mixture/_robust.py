@@ -388,7 +388,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_estimators(estimators, weighted)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        problem = read_problem(self, self, X, y, sample_weight, groups, self.class_weight)
+        problem, found = read_problem(self, self, X, y, sample_weight, groups, self.class_weight)
+        self.__dict__.pop("group_features_", None)  # of a fit before this one
+        self.__dict__.update(found)
         if split_by is not None:
             problem.split_by = numbered(split_by, "split_by", problem.n_given)[problem.used]
             if (problem.split_by == problem.split_by[0]).all():
@@ -462,8 +464,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if not hasattr(pair[1], "__sklearn_tags__"):
                 raise TypeError(
                     f"estimators: {pair[0]!r} is a {type(pair[1]).__name__}, which is no scikit-learn "
-                    "classifier; let its class inherit from sklearn's ClassifierMixin and BaseEstimator, or give "
-                    "its probabilities to from_probabilities"
+                    "classifier; let its class inherit from sklearn's ClassifierMixin and "
+                    "BaseEstimator, or give its probabilities to from_probabilities"
                 )
         self._validate_names([name for name, _ in estimators])
 

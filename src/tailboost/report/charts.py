@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tailboost.report.reading import Reading, at, is_coin, mean, seconds
+from tailboost.report.reading import Reading, at, is_coin
 from tailboost.report.svg import Axis, Canvas, text_width, ticks
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "evidence_chart",
     "hues",
     "method_styles",
-    "seconds_chart",
     "tradeoff_chart",
 ]
 
@@ -370,40 +369,6 @@ def classes_drawn(reading: Reading) -> dict[str, int]:
     least = {c: min((e[c]["mean"] for e in errors if c in e), default=0.0) for c in counts}
     worst = set(sorted(counts, key=least.__getitem__, reverse=True)[:_MOST_CLASSES])
     return {c: n for c, n in counts.items() if c in worst}
-
-
-# -- seconds -----------------------------------------------------------------------------------------
-
-
-def seconds_chart(reading: Reading, styles: Sequence[Style]) -> str:
-    """Draw a bar for the seconds of a fit of every method."""
-    kinds = {name: s["kind"].replace(" rest", "") for s in styles for name in s["names"]}
-    methods = reading.learned
-    most = max((mean(m, ("fit_seconds",)) for m in methods), default=0.0) or 1.0
-
-    def draw(width: int) -> Canvas:
-        step, left = 24, 200 if width == _WIDE else 10
-        rise = 0 if width == _WIDE else 14
-        canvas = Canvas(width, len(methods) * (step + rise) + 8)
-        for k, method in enumerate(methods):
-            y, took = k * (step + rise) + 4 + rise, mean(method, ("fit_seconds",))
-            x = Axis(0, most, left, width - 70)
-            if rise:
-                canvas.text(left, y - 3, method["title"], kind="name")
-            else:
-                canvas.text(left - 8, y + 13, method["title"], "end", "name")
-            kind = kinds[method["name"]]
-            canvas.add(
-                f'<g class="{kind}"><rect class="bar" x="{left}" y="{y}" height="{step - 8}" '
-                f'width="{max(1.0, x(took) - left):g}"/></g>'
-            )
-            canvas.text(max(left + 1, x(took)) + 6, y + 13, seconds(took), kind="tick")
-        return canvas
-
-    return _both(
-        draw,
-        "Bar chart: mean seconds of one fit of each method. The numbers are in the table of all methods.",
-    )
 
 
 # -- evidence by batch -------------------------------------------------------------------------------

@@ -249,13 +249,6 @@ def _coin(reading: Reading) -> Iterator[Finding]:
         elif column.path[0] == "cvar":
             names = "every method" if len(better) == len(learned) else joined(better)
             yield Finding("coin", f"{spoken(column)}: clearly better than a coin flip ({coin:.3f}): {names}.")
-    best = min(learned, key=lambda m: mean(m, ("error",)))
-    error = mean(best, ("error",))
-    yield Finding(
-        "coin",
-        "One answer per row with error e has a CVaR below the coin flip's only for α > e · K/(K − 1): with "
-        f"the lowest error here ({best['title']}, {error:.3f}) for α > {error / coin:.2f}.",
-    )
 
 
 def _time(reading: Reading) -> Iterator[Finding]:

@@ -188,7 +188,6 @@ def _charts(reading: Reading, styles: Sequence[charts.Style], drawn: Mapping[str
         "tradeoff": _tradeoff_chart(reading, styles),
         "cvar": charts.cvar_chart(reading, styles),
         "classes": charts.error_chart(reading, styles, ("class_errors",), drawn, "on each class"),
-        "seconds": charts.seconds_chart(reading, styles),
     }
     if reading.data["groups"]:
         made["group_tradeoff"] = charts.tradeoff_chart(reading, styles, "worst_group_error", "worst group")

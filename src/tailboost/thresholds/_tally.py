@@ -48,6 +48,25 @@ class Member:
         """Return the action of each row, shape (n,); equal charges fall to the first."""
         return decide(charges(belief, self.prices))
 
+    def margins(self, belief: Singles, y: Ints, n_classes: int) -> Floats:
+        """Return by how much the logarithm of the right class's score is above the others', shape (n,).
+
+        Where errors alone are priced, what a class scores is what errors cost where it is not answered. Of
+        constants ±∞: nothing is near to another answer.
+        """
+        prices = self.prices[:, :n_classes]
+        if self.is_constant:
+            return np.where(y == prices[0].argmin(), np.inf, -np.inf)
+        saved = prices.max(axis=1, keepdims=True) - prices
+        scores = np.zeros((n_classes, belief.shape[1]))
+        for s, a in zip(*np.nonzero(saved), strict=True):
+            scores[a] += saved[s, a] * belief[s]
+        scores = np.log(np.maximum(scores, np.finfo(float).tiny))
+        rows, own = np.arange(len(y)), scores[y, np.arange(len(y))].copy()
+        scores[y, rows] = -np.inf
+        found: Floats = own - scores.max(axis=0)
+        return found
+
 
 def contrasts(prices: Floats) -> Floats:
     """Return what has to be charged to decide: for two actions the difference alone, shape (S, 1)."""
@@ -193,6 +212,16 @@ class Table:
         return bool(np.ptp(self.share) == 0)
 
     @cached_property
+    def apart(self) -> list[tuple[Ints, Ints]]:
+        """The rows and the strata of each combination of groups, where rows are told it; else nothing."""
+        G, belief = self.strata.n_combinations, self.beliefs[0]
+        own = self.strata.combination[self.stratum]
+        inside = belief.reshape(-1, G, belief.shape[1])[:, own, np.arange(len(own))].sum(axis=0)
+        if G > 1 and (belief.sum(axis=0) > inside).any():
+            return []
+        return [(np.flatnonzero(own == g), np.flatnonzero(self.strata.combination == g)) for g in range(G)]
+
+    @cached_property
     def _believed(self) -> list[Floats]:
         """The mass that each source believes each stratum to have, shape (S,) each."""
         return [np.asarray(belief @ self.share, dtype=np.float64) for belief in self.beliefs]
@@ -269,13 +298,19 @@ class Table:
         else:
             counts = np.bincount(place, self.share, size)
         halves: Floats = counts.reshape(2, n_strata, A)
-        if self.n_judged < len(self.stratum):  # where little is counted a correction may be more than that
-            kept = np.maximum(halves, 0.0)
-            halves = kept * (halves.sum(axis=2) / np.maximum(kept.sum(axis=2), 1e-300))[:, :, None]
+        halves = self.possible(halves)
         if self.costs is None:
             return halves
         met = np.bincount(place, self.share * self.costs[np.arange(len(actions)), actions], size)
         return np.concatenate([halves, met.reshape(2, n_strata, A)], axis=1)
+
+    def possible(self, counts: Floats) -> Floats:
+        """Return counts without negative ones: where little is counted a correction may be more than that."""
+        if self.n_judged == len(self.stratum):
+            return counts
+        kept = np.maximum(counts, 0.0)
+        found: Floats = kept * (counts.sum(axis=-1) / np.maximum(kept.sum(axis=-1), 1e-300))[..., None]
+        return found
 
     def expected(self, source: int, actions: Ints) -> Floats:
         """Return the tally of actions as a belief expects it, shape (W, A)."""
