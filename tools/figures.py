@@ -227,8 +227,8 @@ def of_readme() -> Iterator[Claim]:
     theirs = [field["published"][name] for name in ("eg_2", "gt_46")]
     yield Claim(
         page,
-        "one fit that is told the race has an accuracy of {} with a worst cell (a race, and a class in it) of {}; "
-        "published methods have {} with {}, and {} with {}.",
+        "one fit that is told the race has an accuracy of {} with a worst cell (a race, and a class in it) of "
+        "{}; published methods have {} with {}, and {} with {}.",
         tuple(x for run in (told, *theirs) for x in (share(1 - run["error"], 4), share(run["cell"]))),
     )
 
@@ -275,6 +275,20 @@ def of_regret(page: str) -> Iterator[Claim]:
     )
 
 
+def of_editions(page: str) -> Iterator[Claim]:
+    """Yield the regret over preferences and dominance of two editions on the same rows."""
+    found = read("benchmarks/preferences.json")["seventeen, classes"]
+    figures = []
+    for edition in ("before", "after"):
+        regret, dominated = found["all"][edition], found["dominated"]["all"][edition]
+        share_of_pairs = percent(dominated["within .005"])
+        figures.append((*(signed(regret[x]) for x in ("mean", "low", "high")), share_of_pairs))
+    pairs = str(found["dominated"]["all"]["before"]["pairs"])
+    text = "it had {} ({} to {}) and dominated {} % of {} pairs"
+    yield Claim(page, text, (*figures[0], pairs))
+    yield Claim(page, "has {} ({} to {}) and dominates {} %", figures[1])
+
+
 def of_twelve_tables(page: str) -> Iterator[Claim]:
     """Yield on how many tables worst-class boosting has the lower worst class."""
     found = read("results/worst-class-tables.json")["less"]["Worst-class boosting"]
@@ -303,6 +317,7 @@ def of_which() -> Iterator[Claim]:
         (share(average("XGBoost", 0)), percent(average("XGBoost", 3))),
     )
     yield from of_regret(page)
+    yield from of_editions(page)
     yield from of_twelve_tables(page)
 
 
