@@ -74,6 +74,8 @@ def name_of(objective: Any) -> str:
 
 # Rows on which what folds say of groups is corrected by what answers.
 CORRECTED_ROWS = 5_000
+# Part of what models of groups know of rows they learnt from, by likelihood, that they must know of others.
+LEAST_KNOWN = 0.2
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
 
@@ -430,7 +432,8 @@ class Rated:
         if groups is not None:
             logs = [table[score][some] for score in scores]
             own, learnt = ([belief.of(i, log, said) for i, log in enumerate(logs)] for said in of_some)
-            judges = judges.corrected(some, own, learnt)
+            if _knows(groups, of_some[1], some, stratum, rows, strata):
+                judges = judges.corrected(some, own, learnt)
         return cls(judged.models, scores, belief, judges, Pool(judges), words, groups)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
@@ -566,6 +569,19 @@ class Rated:
         elif self.belief.infers and not self.belief.by_features:
             source = tuple(range(len(self.models.names)))  # groups are inferred from all of them
         return Priced(self.models, source, score, self.belief, rule)
+
+
+def _knows(out: Singles, learnt: Singles, some: Ints, stratum: Ints, rows: Rows, strata: Strata) -> bool:
+    """Whether models of groups know of new rows at least a part of what they know of those they learnt from.
+
+    Where they do not, as of groups that the features do not tell, what they do on rows they learnt from says
+    nothing about others, whoever does it.
+    """
+    y, group, w = rows.y[some], strata.combination[stratum[some]], rows.base[some]
+    shares = strata.mass[stratum[some]] / np.bincount(strata.y, strata.mass)[y]
+    told = (out[y, group, some], learnt[y, group, np.arange(len(some))])
+    beyond_chance, remembered = (float(w @ np.log(np.maximum(p, 1e-12) / shares)) for p in told)
+    return beyond_chance >= LEAST_KNOWN * remembered
 
 
 def _half(tally: Tally, own: int, mass: Floats) -> Tally:
