@@ -36,9 +36,8 @@ from tailboost.mixture._average import averaging
 from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
-from tailboost.mixture._pool import sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
-from tailboost.mixture._tables import Judged, Models, Tallied
+from tailboost.mixture._tables import Judged, Models, Tallied, sources
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
@@ -243,13 +242,13 @@ class ProbabilityMixture(MixtureAnswers):
                 else ""
             )
             warn_user(
-                f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
+                f"limit not kept on {self._rated.words}: {limit}, but the best rule found reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
             )
         if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
             warn_user(
-                f"the best rule that keeps the limits on {self._rated.words} has "
+                f"the best rule found that keeps the limits on {self._rated.words} has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
             )

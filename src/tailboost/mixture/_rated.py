@@ -16,9 +16,8 @@ from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
 from tailboost.mixture._members import ratio_of, source_name
-from tailboost.mixture._pool import sources
 from tailboost.mixture._rule import RulePart, log_weights
-from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.mixture._tables import Judged, LogTable, Models, Source, sources
 from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_limits, error, largest
 from tailboost.thresholds import (

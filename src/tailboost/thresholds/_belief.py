@@ -147,6 +147,8 @@ class Calibration:
         It is drawn towards leaving the belief as it is, so that strata of few rows are not spoilt.
         """
         rows, each = _some_of_each(stratum, CALIBRATION_ROWS)
+        order = np.lexsort([*belief[:, rows], stratum[rows]])  # in whatever order rows came: sums are rounded
+        rows, each = rows[order], each[order]
         present, of = np.unique(stratum[rows], return_inverse=True)
         S, right = len(present), (np.arange(len(rows)), of)
         logs = np.log(np.maximum(belief[np.ix_(present, rows)].T.astype(np.float64), LEAST))
