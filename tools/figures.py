@@ -227,8 +227,8 @@ def of_readme() -> Iterator[Claim]:
     theirs = [field["published"][name] for name in ("eg_2", "gt_46")]
     yield Claim(
         page,
-        "one fit that is told the race has an accuracy of {} with a worst cell (a race, and a class in it) of "
-        "{}; published methods have {} with {}, and {} with {}.",
+        "one fit that is told the race has an accuracy of {} with a worst cell (a race, and a class in it) "
+        "of {}; published methods have {} with {}, and {} with {}.",
         tuple(x for run in (told, *theirs) for x in (share(1 - run["error"], 4), share(run["cell"]))),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,21 +33,6 @@ def up(value: float) -> str:
 def down(value: float) -> str:
     """Return a lower bound rounded down, so that what is printed holds."""
     return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
-
-
-class Bound(Protocol):
-    """A statement on rates of new rows."""
-
-    @property
-    def title(self) -> str:
-        """What is bounded, in words."""
-
-    @property
-    def claim(self) -> Claim:
-        """What is said of it."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
 
 
 @dataclass(frozen=True)
