@@ -764,7 +764,7 @@ class TestShell:
             assert "enough" in result.stderr
         assert "groupdroboost" not in asked[0]
         assert {"groupdroboost", "xgboost-cells"} <= set(asked[1])
-        assert all({"worstclassboost", "robustmixture", "forest-balanced"} <= set(names) for names in asked)
+        assert all({"robustmixture", "forest-balanced"} <= set(names) for names in asked)
         assert all(5 < len(names) < 12 for names in asked)
         assert "'person' looks like an id" in result.stderr
 

@@ -12,7 +12,6 @@ from tailboost.classifiers.cvar import (
     RegularizedLPBoostClassifier,
 )
 from tailboost.classifiers.dro import DROBoostClassifier
-from tailboost.classifiers.group import GroupDROBoostClassifier
 from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.tradeoff import TradeOff
@@ -21,7 +20,6 @@ from tailboost.classifiers.variance import (
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
 )
-from tailboost.classifiers.worst_class import WorstClassBoostClassifier
 from tailboost.statements.known_rows import ResubstitutionWarning, SeenRowsError
 
 __all__ = [
@@ -32,7 +30,6 @@ __all__ = [
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
-    "GroupDROBoostClassifier",
     "LPBoostClassifier",
     "LimitBelowNoiseWarning",
     "OCOBoostClassifier",
@@ -43,5 +40,4 @@ __all__ = [
     "SoftMarginBoostClassifier",
     "TradeOff",
     "VadaBoostClassifier",
-    "WorstClassBoostClassifier",
 ]

@@ -11,9 +11,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._typing import Mask
 from tailboost.classifiers._base import Run, with_callbacks
-from tailboost.classifiers._mixture import MixtureClassifier, ValidatedMixtureClassifier
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.mixture import MixtureClassifier, ValidatedMixtureClassifier
 from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import CVaR, Mixture, WorstRow
 from tailboost.data import Problem

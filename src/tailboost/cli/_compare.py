@@ -54,11 +54,11 @@ from tailboost.report.verdict import verdict
 
 # Chosen so that the demo ends within three minutes on two cores.
 WITHOUT_GROUPS = (
-    "worstclassboost", "robustmixture",
+    "robustmixture",
     "erm", "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
 )  # fmt: skip
 WITH_GROUPS = (
-    "worstclassboost", "robustmixture", "groupdroboost", "adalpboost",
+    "robustmixture", "groupdroboost", "adalpboost",
     "erm", "forest", "forest-balanced", "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")

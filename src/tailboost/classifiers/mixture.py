@@ -21,10 +21,12 @@ from tailboost._typing import Floats, Ints
 from tailboost._units import group_uses
 from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
-from tailboost.classifiers._target_game import warn_of_targets
+from tailboost.classifiers._base import routed_params as routed_params
+from tailboost.classifiers._base import with_callbacks as with_callbacks
 from tailboost.classifiers.input import ValidationRows, judged_rows, rows_given, take_names
 from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
+from tailboost.classifiers.target_game import warn_of_targets
 from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.objective import WorstUnit, objective_named
