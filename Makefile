@@ -53,14 +53,15 @@ docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python tools/check_links.py docs/_build/html
 
-dist: $(READY)  ## wheel and source, checked as a package index would, and the wheel tried in empty environments
-	rm -rf dist
-	$(BIN)/python -m pip install --quiet build twine
-	$(BIN)/python -m build --outdir dist
-	$(BIN)/python -m twine check --strict dist/*
-	$(BIN)/python tools/try_wheel.py dist/*.whl
+dist:  ## wheel and source, checked as a package index would, and the wheel tried in empty environments
+	rm -rf dist build
+	$(PYTHON) -m venv build/env
+	build/env/bin/python -m pip install --quiet build twine
+	build/env/bin/python -m build --outdir dist
+	build/env/bin/python -m twine check --strict dist/*
+	build/env/bin/python tools/try_wheel.py dist/*.whl
 
 ci: test lint
 
 clean:
-	rm -rf $(VENV) $(VENV_MIN) tailboost-demo dist docs/_build docs/api docs/gallery
+	rm -rf $(VENV) $(VENV_MIN) tailboost-demo build dist docs/_build docs/api docs/gallery

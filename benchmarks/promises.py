@@ -3,7 +3,7 @@
     python benchmarks/promises.py --only small [--seeds N] [--out FILE]                 classes of few rows
     python benchmarks/promises.py --only patients --data DIR [--seeds N] [--out FILE]   rows of unseen persons
 
-small: two normal classes, 1,000 rows of one and 20, 50 or 200 of the other; fresh rows are 20,000 of each.
+small: two normal classes, 1,000 rows of one and 20, 50 or 200 of the other; fresh rows are 10,000 of each.
 patients: the diabetes table (`diabetes130.parquet` in DIR, from UCI 296), encounters of persons drawn at
 random, judged on encounters of others; with and without ``split_by``. Three numbers of each class: the
 error on the rows of the choice (`unit_errors_`), the estimate by halves (`unit_estimates_`), and that on
@@ -25,7 +25,7 @@ import pandas as pd
 import tailboost as tb
 
 SIZES = (20, 50, 200)
-COMMON, FRESH, COLUMNS, APART = 1_000, 20_000, 8, 0.8
+COMMON, FRESH, COLUMNS, APART = 1_000, 10_000, 8, 0.8
 TRAINED, JUDGED = 10_000, 30_000
 
 

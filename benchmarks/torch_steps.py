@@ -12,13 +12,18 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from tailboost.torch import TorchClassifier, nets
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from experiments import _architectures as nets
+from tailboost.torch import TorchClassifier
 
 LR, MOMENTUM, BATCH = 0.01, 0.9, 128
 

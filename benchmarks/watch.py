@@ -8,6 +8,10 @@ exactly the bounds. Delay: months until the first alarm after class A's error ro
 15 %, at the begin, after six months and after two years. The charts know the change they look for
 (log-likelihood ratios, by month); their common limit is simulated so that any of the three is false in 5 %
 of the years, and in as many as the watch is.
+
+Rates: a share answered "yes" of at most 30 %, of 2,000 rows a month, and a gap between two groups (1,500 and
+500 rows) of at most 5 points; without a change both are just that, after one the smaller group's share is 5
+points higher still.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from tailboost.confidence import Evidence
+from tailboost.rates import Sample
+from tailboost.statements.recheck import Bets, Claim
 
 ROWS, BOUNDS, RISEN = (500, 1500, 2000), (0.2, 0.1, 0.125), (0.25, 0.125, 0.15)
 CONFIDENCE, MONTHS, LATER, SEED = 0.95, 12, 48, 0
@@ -69,6 +75,27 @@ def passed(levels, limit):
     return np.where(above.any(axis=1), above.argmax(axis=1), levels.shape[1])
 
 
+def watch_rates(rng, years, months, change=None):
+    """First month with an alarm on the share or the gap in each year; as many as there are without one."""
+    claims = [Claim("mean", (None,), upper=0.3), Claim("gap", ("a", "b"), upper=0.05)]
+    limit, first = len(claims) / (1 - CONFIDENCE), np.full(years, months)
+    for year in range(years):
+        found = [Bets() for _ in claims]
+        for month in range(months):
+            later = change is not None and month >= change
+            units = {"a": rng.random(1500) < 0.2875, "b": rng.random(500) < 0.3375 + 0.05 * later}
+            units[None] = np.concatenate([units["a"], units["b"]])
+            samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in units.items()}
+            found = [
+                bets.add(claim, [samples[unit] for unit in claim.units])
+                for bets, claim in zip(found, claims, strict=True)
+            ]
+            if max(bets.value for bets in found) >= limit:
+                first[year] = month
+                break
+    return first
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--years", type=int, default=2000)
@@ -97,6 +124,14 @@ def main():
             row = {"from": before, "after": change, "by": name, "median": float(np.median(late))}
             row |= {"mean": round(float(late.mean()), 3), "p90": float(np.quantile(late, 0.9))}
             document["delays"].append(row | {"false_before": float((months < change).mean())})
+    quiet = watch_rates(np.random.default_rng(SEED), years, MONTHS)
+    document["false_alarms"]["rates"] = float((quiet < MONTHS).mean())
+    for change in (0, 6):
+        months = watch_rates(np.random.default_rng(SEED + 1 + change), years // 4, change + LATER, change)
+        late = months[months >= change] - change + 1
+        row = {"of": "share and gap", "after": change, "by": "watch", "median": float(np.median(late))}
+        row |= {"mean": round(float(late.mean()), 3), "p90": float(np.quantile(late, 0.9))}
+        document["delays"].append(row | {"false_before": float((months < change).mean())})
     for row in document["delays"]:
         print(row)
     print(document["false_alarms"])

@@ -53,6 +53,11 @@ class Settings:
         The only repeat to compute, likewise.
     max_time : float or None
         Seconds after which nothing more is computed, likewise; the same call goes on from there.
+
+    Attributes
+    ----------
+    spent : list of float or None
+        Processor seconds of every cell asked for, whenever it was computed; None where that is not known.
     """
 
     out: Path
@@ -65,6 +70,7 @@ class Settings:
     seed: int | None = None
     max_time: float | None = None
     _began: float = field(default_factory=time.monotonic, init=False)
+    spent: list[float | None] = field(default_factory=list, init=False)
 
     @property
     def time_left(self) -> float | None:
@@ -164,12 +170,14 @@ class Experiment:
     def _write_summary(self, file: Path, settings: Settings, summary: dict[str, Any]) -> None:
         options = " --data DIR" * self.needs_data + f" --repeats {settings.repeats}"
         options += " --scale paper" * (settings.scale == "paper")
-        about = {
+        about: dict[str, Any] = {
             "experiment": self.name,
             "command": f"tailboost reproduce {self.name}{options}",
             "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "versions": versions("torch"),
         }
+        if settings.spent and None not in settings.spent:
+            about["processor seconds"] = round(sum(s for s in settings.spent if s is not None), 1)
         # A line per entry: the file stays small, and a difference between two runs can be read.
         lines = [
             f"{json.dumps(key)}: {json.dumps(_short(value), ensure_ascii=False, allow_nan=False)}"
@@ -220,6 +228,7 @@ class Cells:
         self.file, self.settings, self.total = settings.out / f"{name}.jsonl", settings, total
         self.asked, self.seconds = 0, list[float]()
         self._done: dict[str, dict[str, Any]] = {}
+        self._spent: dict[str, float | None] = {}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         others = sorted(self.file.parent.glob(f"{name}.*.jsonl"))
         for file in [*others, *([self.file] if self.file.exists() else [])]:
@@ -227,7 +236,8 @@ class Cells:
             for line in text.splitlines():
                 with suppress(json.JSONDecodeError):  # an interrupt may have cut off a line
                     cell = json.loads(line)
-                    self._done[json.dumps(cell["key"], sort_keys=True)] = cell["values"]
+                    name_of = json.dumps(cell["key"], sort_keys=True)
+                    self._done[name_of], self._spent[name_of] = cell["values"], cell.get("seconds")
             if file == self.file and text and not text.endswith("\n"):
                 file.write_text(f"{text}\n", encoding="utf-8")  # the next cell has a line of its own
 
@@ -239,8 +249,10 @@ class Cells:
         name = json.dumps(key, sort_keys=True)
         self.asked += 1
         if name not in self._done:
-            began = time.perf_counter()
-            line = json.dumps({"key": key, "values": self._whole(compute)})
+            began, worked = time.perf_counter(), time.process_time()
+            values = self._whole(compute)
+            self._spent[name] = round(time.process_time() - worked, 2)
+            line = json.dumps({"key": key, "values": values, "seconds": self._spent[name]})
             with self.file.open("a", encoding="utf-8") as out:
                 out.write(line + "\n")
             # In the form a later run reads: keys as text, lists for tuples.
@@ -249,6 +261,7 @@ class Cells:
             self.settings.say(
                 f"{', '.join(str(v) for v in key.values())}: {self.seconds[-1]:.1f} s{self._rest()}"
             )
+        self.settings.spent.append(self._spent[name])
         return self._done[name]
 
     def _whole(self, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:

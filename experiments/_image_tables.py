@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments._experiment import Settings, markdown, mean_and_half_width, plus_minus
-from experiments._nets import at_alphas, draw_curves
+from experiments._nets import STAGES, after, at_alphas, draw_curves
 from experiments.post_processing import BUDGETS, MIXTURE, WEIGHTS
 from tailboost.report.results import summarise
 
@@ -243,10 +243,9 @@ def _curves(found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
     if not game:
         return []
     K = len(game[0]["test"]["class errors"])
-    curves = [
-        [name, *at_alphas([cell["curves"][name] for cell in game], SHOWN)]
-        for name in ("ERM", "AdaBoost + average", "AdaLPBoost", "AdaLPBoost + constants")
-    ]
+    names = ["ERM", "AdaBoost + average", "AdaLPBoost", "AdaLPBoost + constants"]
+    names += [after(t) for t in STAGES if after(t) in game[0]["curves"]]
+    curves = [[name, *at_alphas([cell["curves"][name] for cell in game], SHOWN)] for name in names]
     curves.append(["coin flip", *[f"{1 - 1 / K:.3f}"] * len(SHOWN)])
     return ["CVaR of the zero-one loss:\n\n" + markdown(["", *(f"α = {a:g}" for a in SHOWN)], curves)]
 

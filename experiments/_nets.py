@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments._bounds import cvar_bound
 from experiments._experiment import Settings, mean_and_half_width, plus_minus
 from tailboost.metrics import cvar
 from tailboost.plotting import CVaRCurveDisplay
@@ -22,6 +23,10 @@ Sample = tuple[NDArray[Any], NDArray[np.int64]]
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 # α at which the two members with the largest shares are reported.
 PAIR_ALPHA = 0.1
+# Numbers of rounds after which a game is judged too, and the α at which its CVaR is drawn against them.
+STAGES = (1, 2, 5, 10, 20, 30, 50, 100)
+STAGE_ALPHAS = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
+BOUND_OF_CHOICE, BOUND_OF_TEST = "bound from the rows of the choice", "bound from the test rows"
 
 
 @contextmanager
@@ -60,6 +65,38 @@ def mixtures(judged: NDArray[np.bool_], test: NDArray[np.bool_]) -> Floats:
     return shares @ test
 
 
+def after(t: int) -> str:
+    """Return the name of the curve of AdaLPBoost with the first t members."""
+    return f"AdaLPBoost, T = {t}"
+
+
+def bounds(members: Sequence[Any], judged: Sample, test: Sample) -> dict[str, list[float]]:
+    """Return bounds on the CVaR of new rows beside what the test rows show, δ = .05, a value for each α.
+
+    Parameters
+    ----------
+    members : list of T classifiers
+        They were fitted on neither sample.
+    judged, test : (X, y)
+        Independent rows: those λ is chosen on, and rows that had no part in it.
+
+    Returns
+    -------
+    dict
+        The bound from the rows of the choice, for any mixture of T fixed members, Rademacher complexity
+        √(2 log T / n); that from the test rows, for this mixture alone; and their CVaR.
+    """
+    seen, unseen = wrong(members, judged), wrong(members, test)
+    shares = np.array([solution.mixture for solution in mixture_path(seen, ALPHAS)])
+    complexity = float(np.sqrt(2 * np.log(len(members))))
+    found: dict[str, list[float]] = {BOUND_OF_CHOICE: [], BOUND_OF_TEST: [], "observed": []}
+    for alpha, chosen, fresh in zip(ALPHAS, shares @ seen, shares @ unseen, strict=True):
+        found[BOUND_OF_CHOICE].append(cvar_bound(chosen.clip(0, 1), alpha, complexity=complexity))
+        found[BOUND_OF_TEST].append(cvar_bound(fresh.clip(0, 1), alpha))
+        found["observed"].append(cvar(fresh, alpha))
+    return {name: [round(value, 5) for value in values] for name, values in found.items()}
+
+
 def judge_game(
     members: Sequence[Any],
     judged: Sample,
@@ -91,6 +128,7 @@ def judge_game(
     }
     shares = mixture_path(seen, [PAIR_ALPHA])[0].mixture
     pair = np.argsort(shares)[::-1][:2]
+    stages = [t for t in stages if t <= len(members)]
     return {
         "error": round(float(np.average(unseen[0], weights=weight)), 5),
         "mean error of the members": round(float(np.average(unseen.mean(axis=0), weights=weight)), 5),
@@ -98,11 +136,7 @@ def judge_game(
             "ERM": curve(unseen[0].astype(float), weight),
             "AdaBoost + average": curve(unseen.mean(axis=0), weight),
             **{name: curve(rows, weight) for name, rows in expected.items()},
-            **{
-                f"AdaLPBoost, T = {t}": curve(mixtures(seen[:t], unseen[:t]), weight)
-                for t in stages
-                if t <= len(members)
-            },
+            **{after(t): curve(mixtures(seen[:t], unseen[:t]), weight) for t in stages},
         },
         "two largest λ": {
             "sum": round(float(shares[pair].sum()), 5),
@@ -117,6 +151,20 @@ def judge_game(
 def at_alphas(curves: Sequence[Sequence[float]], alphas: Sequence[float]) -> list[str]:
     """Return mean ± half width over repeats of curves at some of `ALPHAS`, as text."""
     return [plus_minus([c[ALPHAS.index(alpha)] for c in curves]) for alpha in alphas]
+
+
+def draw_stages(ax: Any, curves: Mapping[int, Sequence[Sequence[float]]], title: str) -> None:
+    """Draw the mean test CVaR of AdaLPBoost against T at the α of `STAGE_ALPHAS`, with 95 % bands."""
+    for k, alpha in enumerate(STAGE_ALPHAS):
+        at = [[curve[ALPHAS.index(alpha)] for curve in repeats] for repeats in curves.values()]
+        mean, half = np.array([mean_and_half_width(values) for values in at]).T
+        ax.plot(list(curves), mean, ".-", color=f"C{k}", linewidth=1.5, label=f"α = {alpha:g}")
+        if not np.isnan(half).any():
+            ax.fill_between(list(curves), mean - half, mean + half, color=f"C{k}", alpha=0.2, linewidth=0)
+    ax.set(xscale="log", xlabel="T", title=title)
+    ax.set_xticks(list(curves), list(map(str, curves)))
+    ax.minorticks_off()
+    ax.legend()
 
 
 def draw_curves(ax: Any, curves: Mapping[str, Sequence[Sequence[float]]], n_classes: int, title: str) -> None:

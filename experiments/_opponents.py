@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -171,18 +171,23 @@ FOR_GROUPS = (
 )
 
 
-def opponents(bench: Bench) -> Iterator[tuple[str, Answers]]:
-    """Yield every opponent's title and answers; those for groups last, if there are groups."""
-    found = {title: bench.probabilities(title, make) for title, make in single(bench).items()}
+def opponents(bench: Bench, only: Collection[str] = ()) -> Iterator[tuple[str, Answers]]:
+    """Yield every opponent's title and answers, of some models alone where there are ``only`` these.
+
+    Those for groups come last, if there are groups and all are wanted.
+    """
+    wanted = {title: make for title, make in single(bench).items() if not only or title in only}
+    found = {title: bench.probabilities(title, make) for title, make in wanted.items()}
     found |= {
         # A model may have left our mixture since the averages were named.
         title: _average([found[of] for of in models if of in found])
         for title, models in AVERAGES.items()
+        if not only or title in only
     }
     for title, p in found.items():
         yield title, p.plain
         yield f"{title}, tuned", _tuned(bench, p)
-    if bench.groups is not None:
+    if bench.groups is not None and not only:
         yield "average, tuned per group", _tuned_per_group(bench, found["average"])
         yield from _of_fairlearn(bench, found["average"])
         yield "XGBoost, cell weights", _fitted_to_groups(bench, weighted_xgboost)

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 
-from tailboost.datasets import fetch_adult, load_compas, load_credit_default
+from tailboost.datasets import load_credit_default, load_table
 from tailboost.io import TableEncoder
 
 Ints = NDArray[np.intp]
@@ -114,13 +114,33 @@ def _of_bunch(bunch: Any, positive: Any, columns: Iterable[str]) -> Data:
 
 def adult(folder: Path) -> Data:
     """Load Adult, with the columns sex and race as groups."""
-    return _of_bunch(fetch_adult(file_of(folder, "adult")), ">50K", ("sex", "race"))
+    columns = ("sex", "race")
+    bunch = load_table(file_of(folder, "adult"), "income", group=columns, drop="split")
+    return _of_bunch(bunch, ">50K", columns)
 
 
 def compas(folder: Path) -> Data:
-    """Load COMPAS as in Boosted CVaR Classification, with its columns of groups."""
-    bunch = load_compas(file_of(folder, "compas-scores-two-years"))
-    return _of_bunch(bunch, 1, bunch.groups)
+    """Load COMPAS as in Boosted CVaR Classification, with its columns of groups.
+
+    The file is ProPublica's compas-scores-two-years.csv with all of its rows; the target is ``is_recid``, as
+    in that paper, not the more usual ``two_year_recid``.
+    """
+    import pandas as pd
+
+    table = frame(folder, "compas-scores-two-years")
+    counts = ["juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"]
+    flags = {"c_charge_degree": "M", "sex": "Male"}
+    X = (
+        table[counts]
+        .astype(np.float64)
+        .assign(
+            **{"age/10": table["age"] / 10.0},
+            **{name: (table[name] == one).astype(np.float64) for name, one in flags.items()},
+            race=(table["race"] != "Caucasian").astype(np.float64),
+        )
+    )
+    groups = {name: table[name].astype(str).to_numpy() for name in ("race", "sex", "age_cat")}
+    return Data(pd.DataFrame(X), table["is_recid"].to_numpy(dtype=np.intp), groups)
 
 
 def credit_default(folder: Path | None = None) -> Data:

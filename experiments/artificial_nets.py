@@ -25,10 +25,17 @@ LOSSES = {
     "LA": "logit_adjustment",
     "VS": "vs",
 }
+# Trained from a net that cross-entropy has brought half of the way, as published.
+INFLUENCE = {
+    "IB": "influence_balanced",
+    "IB + CB": "influence_balanced_cb",
+    "IB + focal": "influence_balanced_focal",
+}
 
 
 def nets(scale: Scale) -> Family:
     """Return the learner that grows by epochs, and nets trained by one loss each to the last epoch."""
+    from experiments import _losses
     from tailboost.torch import TorchClassifier
     from tailboost.torch.nets import mlp
 
@@ -39,18 +46,25 @@ def nets(scale: Scale) -> Family:
     )  # fmt: skip
 
     def by_loss(X: Table, y: Labels, seed: int, loss: str) -> Any:
-        return TorchClassifier(**learner.get_params() | {"loss": loss, "random_state": seed}).fit(X, y)
+        return TorchClassifier(
+            **learner.get_params() | {"loss": _losses.LOSSES[loss], "random_state": seed}
+        ).fit(X, y)
+
+    def by_influence(X: Table, y: Labels, seed: int, loss: str) -> Any:
+        half = learner.get_params() | {"steps": epoch * scale.epochs // 2, "random_state": seed}
+        first = TorchClassifier(**half).fit(X, y)
+        return TorchClassifier(**half | {"module": first.member_.net(), "loss": loss}).fit(X, y)
 
     def naive(X: Table, y: Labels, seed: int) -> Any:
         """Draw all classes equally often, so that every batch has rows of each."""
         steps = max(1, ROWS * scale.epochs // NAIVE_BATCH)
-        given = {"loss": "naive", "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
+        given = {"loss": _losses.naive, "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
         net = TorchClassifier(**learner.get_params() | given)
         return net.fit(X, y, sample_weight=compute_sample_weight("balanced", y))
 
-    return Family(
-        learner, {name: partial(by_loss, loss=loss) for name, loss in LOSSES.items()} | {"naive": naive}
-    )
+    singles = {name: partial(by_loss, loss=loss) for name, loss in LOSSES.items()}
+    singles |= {name: partial(by_influence, loss=loss) for name, loss in INFLUENCE.items()}
+    return Family(learner, singles | {"naive": naive})
 
 
 EXPERIMENTS = (

@@ -27,7 +27,19 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from experiments._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
-from experiments._nets import ALPHAS, Sample, at_alphas, checkpoints, curve, draw_curves, judge_game
+from experiments._nets import (
+    ALPHAS,
+    STAGES,
+    Sample,
+    after,
+    at_alphas,
+    bounds,
+    checkpoints,
+    curve,
+    draw_curves,
+    draw_stages,
+    judge_game,
+)
 from experiments._tables import compas as load
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
@@ -87,7 +99,7 @@ class Family:
     games : callable
         ``games(scale)`` gives the games by name.
     stages : tuple of int
-        Numbers of rounds after which the mixture is judged too.
+        Numbers of rounds after which the mixture is judged too, in the first game.
     resumes : bool
         Whether a fit is kept round by round, because it may take long.
     """
@@ -175,7 +187,7 @@ def _perceptron_games(scale: str) -> dict[str, Game]:
 
 
 FAMILIES = {
-    "compas": Family(_net, _net_games, (30,), resumes=True),
+    "compas": Family(_net, _net_games, STAGES, resumes=True),
     "compas-mlp": Family(_perceptron, _perceptron_games, (1, 5, 10, 20, 30, 40), resumes=False),
 }
 
@@ -210,7 +222,10 @@ def _cell(settings: Settings, name: str, game: str, train: Sample, test: Sample,
             found = _judged_by_itself(classifier, test)
         else:
             members = classifier.estimators_[: classifier.n_iter_]
-            found = judge_game(members, judged, test, n_classes=2, stages=family.stages)
+            stages = family.stages if game == TRAINED else ()
+            found = judge_game(members, judged, test, n_classes=2, stages=stages)
+            if how.judged == "held out":
+                found["bounds"] = bounds(members, judged, test)
         until = classifier.guarantee_.beats_coin_flip_from
     found["coin flip until α"] = None if until is None else round(until, 3)
     return found | {"seconds": round(seconds, 2), "rounds": classifier.n_iter_}
@@ -258,11 +273,17 @@ def _text(settings: Settings, games: Mapping[str, Game], found: dict[str, list[d
         markdown(["", "", *(f"α = {alpha:g}" for alpha in SHOWN)], list(_lines(games, found))),
     ]
     trained = found[TRAINED]
-    stages = {k: _curves(found, TRAINED, k) for k in trained[0]["curves"] if k.startswith("AdaLPBoost, T")}
-    if len(stages) > 1:
+    stages = _stages(found)
+    if stages:
         header = ["", *(f"α = {alpha:g}" for alpha in SHOWN)]
-        body = [[name, *at_alphas(curves, SHOWN)] for name, curves in stages.items()]
+        body = [[after(t), *at_alphas(curves, SHOWN)] for t, curves in stages.items()]
         parts.append("## After T rounds, λ from training, no constants\n\n" + markdown(header, body))
+    for game, of in found.items():
+        if "bounds" in of[0]:
+            header = [game, *(f"α = {alpha:g}" for alpha in SHOWN)]
+            body = [[name, *at_alphas([c["bounds"][name] for c in of], SHOWN)] for name in of[0]["bounds"]]
+            parts.append("## CVaR of new rows: bounds (δ = .05) and what the test rows show\n\n")
+            parts[-1] += markdown(header, body)
     facts = {
         "error of ERM": [c["error"] for c in trained],
         "mean error of the members": [c["mean error of the members"] for c in trained],
@@ -287,6 +308,13 @@ def _curves(found: dict[str, list[dict[str, Any]]], game: str, name: str) -> lis
     return [cell["curves"][name] for cell in found[game]]
 
 
+def _stages(found: dict[str, list[dict[str, Any]]]) -> dict[int, list[list[float]]]:
+    """Return the curves after T rounds by T, λ from training."""
+    most = max(cell["rounds"] for cell in found[TRAINED])
+    there = [t for t in range(1, most + 1) if after(t) in found[TRAINED][0]["curves"]]
+    return {t: _curves(found, TRAINED, after(t)) for t in there}
+
+
 def _lines(games: Mapping[str, Game], found: dict[str, list[dict[str, Any]]]) -> Iterator[list[str]]:
     """Yield the lines of the first table: published beside ours, then what else there is."""
     published = {
@@ -302,7 +330,6 @@ def _lines(games: Mapping[str, Game], found: dict[str, list[dict[str, Any]]]) ->
         f"AdaLPBoost, λ from {HELD_OUT:.0%} held out": (HELD, "AdaLPBoost"),
         "the same + constants": (HELD, "AdaLPBoost + constants"),
         "AdaLPBoost + constants, λ from training": (TRAINED, "AdaLPBoost + constants"),
-        "AdaLPBoost, T = 30, λ from training": (TRAINED, "AdaLPBoost, T = 30"),
         f"AdaLPBoost, λ from {HELD_OUT:.0%} held out, members refitted": (REFITTED, "AdaLPBoost"),
         "AdaLPBoost, cross-fitted": (CROSS, "AdaLPBoost"),
         "AdaLPBoost + constants, cross-fitted": (CROSS_CONSTANTS, "AdaLPBoost"),
@@ -330,10 +357,10 @@ def _put(row: list[str], at: int, value: str) -> list[str]:
 
 def _picture(found: dict[str, list[dict[str, Any]]], plt: Any) -> Any:
     games = [game for game in (TRAINED, HELD, CROSS) if game in found]
-    figure, panels = plt.subplots(
-        1, len(games), figsize=(5.5 * len(games), 4.6), sharey=True, layout="constrained"
-    )
-    for ax, game in zip(panels, games, strict=True):
+    width = len(games) + 1
+    figure, panels = plt.subplots(1, width, figsize=(5.5 * width, 4.6), sharey=True, layout="constrained")
+    draw_stages(panels[-1], _stages(found), "AdaLPBoost after T rounds, λ from training")
+    for ax, game in zip(panels[:-1], games, strict=True):
         names = [n for n in ("ERM", "AdaBoost + average", "AdaLPBoost") if n in found[game][0]["curves"]]
         draw_curves(ax, {name: _curves(found, game, name) for name in names}, 2, f"COMPAS, {game}")
     return figure

@@ -54,7 +54,7 @@ from experiments._image_tables import (
     table,
     with_theta,
 )
-from experiments._nets import ALPHAS, Sample, checkpoints, judge_game
+from experiments._nets import ALPHAS, STAGES, Sample, checkpoints, judge_game
 from experiments.post_processing import BUDGETS, after_training
 from tailboost import WorstClassBoostClassifier, metrics
 from tailboost._near import did_you_mean
@@ -369,7 +369,7 @@ def _game(protocol: Protocol, data: Data, _: str, given: dict[str, Any]) -> dict
     T = protocol.rounds
     game = AdaLPBoostClassifier(net, n_estimators=T, n_iter_no_change=None, include_constants=False, **given)
     game.fit(*data.fit, X_val=data.judged[0], y_val=data.judged[1])
-    found = judge_game(game.estimators_, data.judged, data.test, data.n_classes, data.weight)
+    found = judge_game(game.estimators_, data.judged, data.test, data.n_classes, data.weight, STAGES)
     worst = game.reweight(*data.judged, objective="worst_class")
     return found | _judged(worst, data)
 
@@ -453,10 +453,14 @@ def _epoch(data: Data, params: Mapping[str, Any]) -> int:
 
 
 def _learner(protocol: Protocol, net: Any, data: Data, params: dict[str, Any], **more: Any) -> Any:
+    from experiments import _architectures as nets
     from experiments._augment import crop_and_flip
-    from tailboost.torch import TorchClassifier, nets
+    from experiments._losses import LOSSES
+    from tailboost.torch import TorchClassifier
 
     params = params | {"augment": crop_and_flip if protocol.augment else None} | more
+    if "loss" in params:
+        params["loss"] = LOSSES[params["loss"]]
     for epochs, steps in (("epochs", "steps"), ("warmup_epochs", "warmup_steps")):
         if epochs in params:
             params[steps] = round(params.pop(epochs) * _epoch(data, params))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -84,9 +84,9 @@ def with_joint_groups(name: str, data: Data) -> Data:
     return Data(data.X, data.y, {JOINT: groups})
 
 
-def bench_of(data: Data, seed: int, n_jobs: int) -> Bench:
+def bench_of(data: Data, seed: int, n_jobs: int, most: int = MAX_TRAIN) -> Bench:
     """Draw a split."""
-    rows = split(data, seed, TEST_SIZE, MAX_TRAIN, MAX_TEST)
+    rows = split(data, seed, TEST_SIZE, most, MAX_TEST)
     return Bench(rows, rows.train.groups.get(JOINT), rows.test.groups.get(JOINT), seed, n_jobs)
 
 
@@ -117,12 +117,12 @@ def _kinds(bench: Bench) -> tuple[str, ...]:
     return (CLASSES,) if bench.groups is None else (CLASSES, CELLS)
 
 
-def of_opponents(bench: Bench) -> dict[str, Any]:
-    """Fit every opponent; return, for each kind of units, its points on test rows and out of fold."""
+def of_opponents(bench: Bench, only: Collection[str] = ()) -> dict[str, Any]:
+    """Fit every opponent, or some; return its points on test rows and out of fold for each kind of units."""
     found: dict[str, Any] = {kind: {} for kind in _kinds(bench)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for title, answers in opponents(bench):
+        for title, answers in opponents(bench, only):
             for kind in found:
                 found[kind][title] = _of_answers(bench, answers, kind)
     return found

@@ -426,7 +426,7 @@ def _picture(settings: Settings, results: Results, plt: Any) -> Any:
     ]
     width = max(len(rules) for _, rules in shown)
     figure, axes = plt.subplots(
-        len(shown), width, figsize=(2.3 * width, 2.6 * len(shown)), layout="constrained", squeeze=False
+        len(shown), width, figsize=(1.9 * width, 2.2 * len(shown)), layout="constrained", squeeze=False
     )
     for line, (case, rules) in zip(axes, shown, strict=True):
         rows = Rows.draw(case, 0, SCALES[settings.scale])

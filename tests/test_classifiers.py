@@ -280,7 +280,7 @@ def test_copies(name, learner):
                 other.reweight(alpha=0.2).estimator_weights_, clf.reweight(alpha=0.2).estimator_weights_
             )
         if name in MIXTURES:
-            assert str(other.guarantee_) == str(clf.guarantee_)
+            assert other.guarantee_.details == clf.guarantee_.details
     same(clf, clone(clf).fit(X, y), X)
 
 
@@ -415,7 +415,7 @@ def test_callbacks_see_every_round_as_a_fitted_classifier(name):
         np.testing.assert_array_equal(seen, stage)
     for t, kept in enumerate(recorder.kept, start=1):  # later rounds do not reach them
         assert len(kept.trace_) == kept.n_iter_ == t
-        assert everything(kept, X)["guarantee"] == str(kept.guarantee_)
+        assert everything(kept, X)["guarantee"] == kept.guarantee_.details
     same(clf, make(name, TREE, **params).fit(X, y), X)
 
 
@@ -540,7 +540,7 @@ def everything(clf, X):
     seen = {"n_iter": clf.n_iter_, "rounds": len(clf.trace_), "members": len(clf.estimators_)}
     staged = clf.staged_predict_shares if hasattr(clf, "reweight") else clf.staged_predict_proba
     seen["stages"] = np.array(list(staged(X))).tolist()
-    seen["guarantee"] = str(clf.guarantee_)
+    seen["guarantee"] = clf.guarantee_.details
     if hasattr(clf, "reweight"):
         seen["reweighted"] = clf.reweight(objective="worst_class").estimator_weights_.tolist()
     return seen

@@ -112,117 +112,6 @@ def test_wines_equal_the_original():
     np.testing.assert_array_equal(y, original["quality"].clip(4, 8) - 4)
 
 
-# --- COMPAS ------------------------------------------------------------------------------------------------
-
-COMPAS_ROW = {
-    "juv_fel_count": "1", "juv_misd_count": "2", "juv_other_count": "3", "priors_count": "4", "age": "35",
-    "c_charge_degree": "M", "sex": "Male", "race": "Caucasian", "age_cat": "25 - 45", "is_recid": "1",
-}  # fmt: skip
-
-
-def write_compas(path, *rows):
-    pd.DataFrame([COMPAS_ROW | row for row in rows]).to_csv(path, index=False)
-    return path
-
-
-def test_compas_preparation(tmp_path):
-    path = write_compas(
-        tmp_path / "c.csv", {}, {"race": "Asian", "sex": "Female", "c_charge_degree": "F", "is_recid": "0"}
-    )
-    X, y = datasets.load_compas(path, return_X_y=True, as_frame=False)
-    np.testing.assert_allclose(X, [[1, 2, 3, 4, 3.5, 1, 1, 0], [1, 2, 3, 4, 3.5, 0, 0, 1]])
-    assert y.tolist() == [1, 0]
-
-
-@needs_shared
-def test_compas_has_the_published_counts():
-    bunch = datasets.load_compas(SHARED / "compas-scores-two-years.csv.gz")
-    assert bunch.data.shape == (7_214, 8)
-    assert int(bunch.target.sum()) == 3_471
-    assert sorted(bunch.groups["race"].value_counts()) == [18, 32, 377, 637, 2_454, 3_696]
-    assert bunch.groups["sex"].value_counts().to_dict() == {"Male": 5_819, "Female": 1_395}
-    assert int(bunch.data["race"].sum()) == 7_214 - 2_454
-    original = pd.read_csv(SHARED / "compas-scores-two-years.csv.gz")
-    np.testing.assert_allclose(bunch.data["age/10"] * 10, original["age"])
-    np.testing.assert_array_equal(bunch.data["priors_count"], original["priors_count"])
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"sex": "m"}, r"'sex'.*'Female' or 'Male'.*'m'"),
-        ({"age": "old"}, r"'age'.*numbers.*'old'"),
-        ({"is_recid": ""}, r"'is_recid'"),
-    ],
-)
-def test_compas_refuses_strange_values(tmp_path, row, message):
-    with pytest.raises(ValueError, match=message):
-        datasets.load_compas(write_compas(tmp_path / "c.csv", {}, row))
-
-
-def test_compas_says_where_to_get_the_file(tmp_path):
-    with pytest.raises(ValueError, match=r"path=.*propublica/compas-analysis"):
-        datasets.load_compas()
-    with pytest.raises(ValueError, match=r"cannot read.*gone\.csv"):
-        datasets.load_compas(tmp_path / "gone.csv")
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match=r"no column.*priors_count"):
-        datasets.load_compas(tmp_path / "other.csv")
-    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n")[:-5])
-    with pytest.raises(ValueError, match=r"cannot read.*cut"):
-        datasets.load_compas(tmp_path / "cut.csv.gz")
-
-
-# --- OpenML ------------------------------------------------------------------------------------------------
-
-
-@needs_shared
-def test_adult_from_a_copy():
-    adult = datasets.fetch_adult(SHARED / "adult.csv.gz")
-    assert adult.data.shape == (48_842, 14)
-    assert dict(zip(*np.unique(adult.target, return_counts=True), strict=True)) == {
-        "<=50K": 37_155,
-        ">50K": 11_687,
-    }
-    assert list(adult.groups) == ["sex", "race", "age_band"]
-    assert adult.groups["sex"].value_counts().to_dict() == {"Male": 32_650, "Female": 16_192}
-
-
-@needs_shared
-def test_an_openml_table_comes_out_like_the_copy(monkeypatch):
-    """OpenML's form (another name of the target, full stops) ends as the same table as the original file."""
-    adult = pd.read_csv(SHARED / "adult.csv.gz", na_values="?").drop(columns="split", errors="ignore")
-    as_openml = adult.rename(columns={"income": "class"})
-    as_openml["class"] = as_openml["class"].str.rstrip(".") + "."
-    asked = answer(monkeypatch, as_openml)
-    fetched, copied = datasets.fetch_adult(), datasets.fetch_adult(SHARED / "adult.csv.gz")
-    assert asked == [("adult", 2)]
-    assert fetched.data.equals(copied.data)
-    assert fetched.data.dtypes.astype(str).equals(copied.data.dtypes.astype(str))
-    np.testing.assert_array_equal(fetched.target, copied.target)
-    answer(monkeypatch, as_openml.iloc[:-1])
-    with pytest.raises(ValueError, match=r"adult.*changed"):
-        datasets.fetch_adult()
-
-
-def test_offline_is_one_clear_error(monkeypatch):
-    def offline(*args, **kwargs):
-        raise OSError("no route")
-
-    monkeypatch.setattr("tailboost.datasets._openml.fetch_openml", offline)
-    with pytest.raises(ConnectionError, match=r"adult.*OpenML.*no route.*path="):
-        datasets.fetch_adult()
-
-
-def test_a_copy_of_something_else_is_refused(tmp_path):
-    (tmp_path / "t.csv").write_text("a,income\n1,x\n")
-    with pytest.raises(ValueError, match=r"not the table 'adult'.*age"):
-        datasets.fetch_adult(tmp_path / "t.csv")
-    (tmp_path / "t.csv").write_text("age,sex,race,income\n1,f,w,rich\n")
-    with pytest.raises(ValueError, match=r"not the table 'adult'.*rich"):
-        datasets.fetch_adult(tmp_path / "t.csv")
-
-
 # --- any table ---------------------------------------------------------------------------------------------
 
 MIXED = """age,city,member,income,when_hired,sex,y
@@ -428,18 +317,6 @@ def test_table_without_pandas(tmp_path, monkeypatch):
 def load(tmp_path, text, group=()):
     (tmp_path / "t.csv").write_text(text)
     return datasets.load_table(tmp_path / "t.csv", "y", group=group)
-
-
-def answer(monkeypatch, frame):
-    """Let OpenML answer with `frame`; the list of what was asked for comes back."""
-    asked = []
-
-    def fetch_openml(name, *, version, as_frame, data_home):
-        asked.append((name, version))
-        return type("Answer", (), {"frame": frame})
-
-    monkeypatch.setattr("tailboost.datasets._openml.fetch_openml", fetch_openml)
-    return asked
 
 
 def without(monkeypatch, module):

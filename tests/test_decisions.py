@@ -29,7 +29,7 @@ from tailboost.decisions import members_drawn, verify
 
 SECRET = b"a secret for the tests, no other"
 CONTEXT = "tests-2026"
-PAGE = (Path(__file__).parents[1] / "docs" / "decisions.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "draw-format.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def policy(mixture):
 
 
 def by_the_book(secret, context, code, beacon=""):
-    """The draw of an id as docs/decisions.md describes it, from nothing but hashlib."""
+    """The draw of an id as docs/draw-format.md describes it, from nothing but hashlib."""
     parts = [text.encode() for text in (context, beacon)]
     about = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     key = hashlib.blake2b(about, key=secret, digest_size=32, person=b"tailboost.key.2").digest()

@@ -81,8 +81,9 @@ def test_the_cheapest_point_that_keeps_its_targets_by_hand():
         found = tb.RobustMixtureClassifier.from_probabilities(
             P, y, max_error={1: target, None: 0.9}, shrinkage=0.0
         )
-        ledger = found.combiner_.pool.ledger
-        wrong, half = ledger.pool().toarray().astype(float), ledger.rows.halves()
+        judged = found._judged
+        answers = [member.predict_table(judged.table) for member in found.ensemble_.members]
+        wrong, half = (np.array(answers) != y).astype(float), judged.rows.halves()
         allowed = np.array([0.9, target])
 
         def curve(rows, wrong=wrong, y=y, allowed=allowed):
@@ -196,17 +197,17 @@ def test_no_rate_is_above_one_and_nothing_is_allowed_unasked():
     assert (np.abs(curve.worst) <= 1).all()
     numbers = [float(x) for x in re.findall(r"\d+\.\d{4}", str(curve))]
     assert max(numbers) <= 1
-    assert "allowed" in str(aimed.guarantee_)
+    assert "allowed" in aimed.guarantee_.details
     free = tb.WorstClassBoostClassifier(random_state=0).fit(X, Y)
-    assert "allowed" not in str(free.guarantee_)
-    assert "max_error" not in str(free.guarantee_)
+    assert "allowed" not in free.guarantee_.details
+    assert "max_error" not in free.guarantee_.details
 
 
 def test_the_estimate_is_printed_first():
     clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, Y)
-    head = str(clf.guarantee_).splitlines()[1]
+    head = clf.guarantee_.details.splitlines()[1]
     assert head.index("predict: estimate") < head.index("on the rows of the choice")
-    text = str(clf.guarantee_)
+    text = clf.guarantee_.details
     assert text.index("estimate on rows not used") < text.index("achieved:")
 
 

@@ -321,9 +321,9 @@ def test_the_trade_off_and_its_neighbours(case):
         errors = metrics.class_errors(y, answers, sample_weight=weight)
         assert line.get_ydata()[0] == pytest.approx(max(errors.values()))
     assert display.line_.get_color() == "black"
-    assert display.ax_.get_ylabel() == "largest error of any class"
+    assert display.ax_.get_ylabel() == "error of the worst class"
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert labels == ["ours", "where λ is chosen, randomised", "ours as fitted", "logistic"]
+    assert labels == ["ours", "on the rows of the fit, if answers are drawn", "ours as fitted", "logistic"]
     alone = TradeOffDisplay.from_estimator(clf, X, y, show_chosen=False)
     assert alone.chosen_line_ is None
     assert alone.name == "GroupDROBoostClassifier"

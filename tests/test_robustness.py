@@ -11,16 +11,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import tailboost as tb
+from experiments._bounds import cvar_bound, worst_class_margin_bound
 from tailboost.metrics import cvar
 from tailboost.robustness import (
     certified_shift,
-    cvar_bound,
     dro_radius,
     empirical_bernstein_bound,
     row_losses,
     worst_case_loss,
     worst_case_profile,
-    worst_class_margin_bound,
 )
 
 BALLS = ("kl", "chi2", "cvar")

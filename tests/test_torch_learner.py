@@ -26,14 +26,15 @@ from torch import nn
 from torch.nn import functional
 
 import tailboost as tb
+from experiments._architectures import resnet32, wrn_28_10
 from experiments._augment import crop_and_flip
+from experiments._losses import LOSSES, influence_balanced
 from tailboost._rows import hash_rows
 from tailboost.learners.session import open_session
 from tailboost.torch import TorchClassifier, nets
 from tailboost.torch._data import Feed
 from tailboost.torch._learner import TorchSession
 from tailboost.torch._training import Training, is_mixed, may_draw
-from tailboost.torch.losses import LOSSES, influence_balanced
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
@@ -233,7 +234,7 @@ def test_a_loss_is_given_the_last_layers_input():
     assert [None if f is None else tuple(f.shape) for f in seen] == [None, (16, 100), (16, 100)]
     assert seen[1].min() == 0  # behind a ReLU
     by_logits = learner(loss=lambda z, y: influence_balanced(z, y, torch.tensor(np.bincount(Y)).float()))
-    assert learner(loss="influence_balanced").fit(X, Y).member_.digest != by_logits.fit(X, Y).member_.digest
+    assert learner(loss=influence_balanced).fit(X, Y).member_.digest != by_logits.fit(X, Y).member_.digest
 
 
 def test_divergence_is_said():
@@ -276,7 +277,7 @@ def test_training_goes_through_what_torch_compile_returns(monkeypatch):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_trains_on_the_device(name, device):
-    clf = learner(loss=name, steps=3, warmup_steps=2, device=device).fit(X, Y)
+    clf = learner(loss=LOSSES[name], steps=3, warmup_steps=2, device=device).fit(X, Y)
     assert next(clf.member_.net().parameters()).device.type == device
     assert np.isfinite(clf.predict_proba(X)).all()
 
@@ -287,7 +288,7 @@ def test_a_step_mixes_no_devices_and_waits_for_none(name, optimizer):
     """The device "meta" computes no values: it refuses what lies elsewhere and what looks at a value."""
     pictures, labels = images(60)
     given = {"module": partial(nets.small_cnn, channels=2), "augment": crop_and_flip, "device": "meta"}
-    s = session(pictures, labels, np.ones(60), loss=name, optimizer=optimizer, **given)
+    s = session(pictures, labels, np.ones(60), loss=LOSSES[name], optimizer=optimizer, **given)
     training = s.begin(np.ones(60), 0, None)
     rows = training.draw(1)[0].to("meta")
     # private: `advance` ends with a look at the loss, which has no value here
@@ -300,7 +301,7 @@ def test_precision_auto_is_float32_for_a_small_net_wherever_it_is(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
     with torch.device("meta"):  # only counted
-        small, large = nets.resnet32((3, 32, 32), 10), nets.wrn_28_10((3, 32, 32), 10)
+        small, large = resnet32((3, 32, 32), 10), wrn_28_10((3, 32, 32), 10)
     assert [is_mixed("auto", net, gpu) for net in (small, large)] == [False, True]
     assert not is_mixed("auto", large, cpu)
     assert is_mixed("bfloat16", small, cpu)
@@ -482,7 +483,7 @@ def test_trainings_that_draw_from_pytorchs_generators_get_the_same_nets_in_threa
 
 
 def test_which_nets_may_draw():
-    quiet = [nets.mlp_100_100((4,), 3), nets.resnet32((3, 8, 8), 3), nets.wrn_28_1((3, 8, 8), 3)]
+    quiet = [nets.mlp_100_100((4,), 3), nets.small_cnn((3, 8, 8), 3)]
     assert not any(may_draw(net) for net in quiet)
     assert may_draw(nn.Sequential(nn.Linear(4, 3), nn.Dropout()))
     assert may_draw(nn.GRU(4, 3))

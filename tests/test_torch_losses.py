@@ -9,8 +9,9 @@ from scipy.special import log_softmax, softmax
 
 torch = pytest.importorskip("torch")
 
+from experiments._losses import LOSSES, cvar_doro, influence_balanced
 from tailboost.torch import TorchClassifier, nets
-from tailboost.torch.losses import LOSSES, cvar_doro, focal, influence_balanced, make_loss
+from tailboost.torch.losses import focal, make_loss
 
 COUNTS = np.array([500.0, 60.0, 7.0, 120.0])
 rng = np.random.default_rng(0)
@@ -65,7 +66,7 @@ def test_every_loss_has_its_truth():
 def test_published_formula(name):
     assert LOSSES[name](*tensors()).item() == pytest.approx(TRUTH[name], rel=1e-12)
     z, y, _ = tensors(torch.float32)
-    assert make_loss(name, COUNTS)(z, y).item() == pytest.approx(TRUTH[name], rel=2e-5)
+    assert make_loss(LOSSES[name], COUNTS)(z, y).item() == pytest.approx(TRUTH[name], rel=2e-5)
 
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
@@ -76,7 +77,10 @@ GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason
 def test_constants_go_where_the_logits_are(name, device):
     """The device "meta" computes shapes alone: it refuses what lies elsewhere, and what depends on values."""
     z, y = torch.tensor(Z, device=device, requires_grad=True), torch.tensor(Y, device=device)
-    for loss in (make_loss(name, COUNTS)(z, y), LOSSES[name](z, y, torch.tensor(COUNTS, dtype=torch.int64))):
+    for loss in (
+        make_loss(LOSSES[name], COUNTS)(z, y),
+        LOSSES[name](z, y, torch.tensor(COUNTS, dtype=torch.int64)),
+    ):
         loss.backward()
         assert loss.device == z.grad.device == z.device
         assert (loss.shape, loss.dtype) == ((), torch.float64)
@@ -147,7 +151,7 @@ def test_confident_logits_stay_finite(name, size):
     z = torch.zeros(3, 4)
     z[:, 0] = size
     z.requires_grad_()
-    loss = make_loss(name, COUNTS)(z, torch.zeros(3, dtype=torch.int64))
+    loss = make_loss(LOSSES[name], COUNTS)(z, torch.zeros(3, dtype=torch.int64))
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(z.grad).all()
@@ -157,7 +161,7 @@ def test_confident_logits_stay_finite(name, size):
 def test_a_class_without_rows(name):
     z, y, _ = tensors(torch.float32)
     z.requires_grad_()
-    loss = make_loss(name, [500, 60, 0, 120])(z[y != 2], y[y != 2])
+    loss = make_loss(LOSSES[name], [500, 60, 0, 120])(z[y != 2], y[y != 2])
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(z.grad).all()

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tailboost.torch import nets
+from experiments import _architectures as nets
 
 
 def size(net):

@@ -135,7 +135,7 @@ def test_the_budget_of_a_fit(free):
     assert budget.mean <= budget.least_mean + 0.02 + 1e-9
     assert free.guarantee_.achieved < clf.guarantee_.achieved  # it costs something here
     assert clf.guarantee_.achieved == pytest.approx(clf.expected_unit_errors_.max())
-    assert "+ mean_budget (0.02); it is" in str(clf.guarantee_)
+    assert "+ mean_budget (0.02); it is" in clf.guarantee_.details
     assert clf.reweight().guarantee_.achieved == clf.guarantee_.achieved  # its own budget by default
     assert clf.reweight(mean_budget=1).guarantee_.achieved < clf.guarantee_.achieved
     assert clone(clf).mean_budget == 0.02

@@ -10,7 +10,7 @@ import tailboost as tb
 from tailboost import validation
 from tailboost.classifiers import cvar
 from tailboost.learners.session import open_session
-from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows, folds, held_out
+from tailboost.validation import AllRows, CrossFitted, HeldOut, Rows, folds, held_out
 
 X, Y = noisy(0, n=100)
 WEIGHT = np.random.default_rng(0).integers(1, 4, 100).astype(float)
@@ -42,7 +42,7 @@ def tree_on(rows, weight=WEIGHT * U, seed=5):
 
 def test_resubstitution():
     diary = Diary()
-    response = Resubstitution(diary, TRAIN, TRAIN)(U, 5)
+    response = AllRows(diary, TRAIN, TRAIN)(U, 5)
     ((weight, seed, rows),) = diary.fits
     np.testing.assert_array_equal(weight, WEIGHT * U)
     assert (seed, rows) == (5, None)
@@ -55,7 +55,7 @@ def test_external_rows_judge_and_training_losses_drive():
     X_val, y_val = noisy(1, n=30)
     judged = Rows(y_val, np.ones(30), None, "validation rows")
     diary = Diary()
-    response = External(diary, TRAIN, judged, lambda member: member.predict(X_val))(U, 5)
+    response = AllRows(diary, TRAIN, judged, lambda member: member.predict(X_val))(U, 5)
     assert len(diary.fits) == 1
     np.testing.assert_array_equal(response.answers, response.member.predict(X_val))
     np.testing.assert_array_equal(response.losses, response.member.predict(X) != Y)

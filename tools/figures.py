@@ -30,7 +30,7 @@ OWN = ROOT / "docs" / "figures.json"
 #: in code that is run; certificates, decisions and the cluster, which quote benchmarks/README.md.
 PAGES = (
     "README.md", "docs/index.md", "docs/start.md", "docs/which.md", "docs/tradeoff.md", "docs/mixture.md",
-    "docs/bank.md", "docs/hospital.md", "docs/deferral.md",
+    "docs/bank.md", "docs/hospital.md", "docs/deferral.md", "docs/limits.md", "docs/coming-from.md",
     "docs/questions.md", "docs/reliability.md", "docs/row-order.md", "docs/guide/index.md",
     "docs/guide/tails.md", "docs/guide/classes-and-groups.md", "docs/guide/additive.md", "docs/guide/nets.md",
     "docs/field.md",
@@ -305,14 +305,6 @@ def of_which() -> Iterator[Claim]:
     )
     yield from of_regret(page)
     yield from of_twelve_tables(page)
-    sets = read("results/worst-class-tables.json")["sets"]
-    methods = (
-        "Worst-class boosting", "logit-adjusted trees, tuned", "average, tuned", "theirs chosen on "
-        "training rows",
-    )  # fmt: skip
-    for name, found in sets.items():
-        figures = [share(x) for method in methods for x in found[method][::-1]]
-        yield Claim(page, f"| {name} |" + " {} / {} |" * len(methods), tuple(figures))
 
 
 def of_tradeoff() -> Iterator[Claim]:

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,10 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import tailboost as tb
+from experiments._bounds import worst_class_margin_bound
 from tailboost.registry import Method
 from tailboost.report import compare
 from tailboost.report.reading import Reading
@@ -206,7 +210,7 @@ def votes_on_noise() -> Outcome:
         f, f_new = f + X @ sign, f_new + X_new @ sign
     error = worst((np.sign(f_new) != y_new).astype(float), y_new)
     shares = (1 + y * f / d) / 2
-    bound = tb.robustness.worst_class_margin_bound(y, shares, np.sqrt(2 * np.log(2 * d)))
+    bound = worst_class_margin_bound(y, shares, np.sqrt(2 * np.log(2 * d)))
     gone = not hasattr(tb.robustness, "worst_class_generalization_bound")
     return Outcome(f"bound {bound:.3f}, error on fresh rows {error:.3f}", gone and bound >= error)
 

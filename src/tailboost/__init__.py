@@ -52,12 +52,12 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.statements.calibration import calibrate as calibrate
     from tailboost.statements.certificates import Certificate as Certificate
     from tailboost.statements.certificates import CertifiedBound as CertifiedBound
-    from tailboost.statements.certificates import Recheck as Recheck
-    from tailboost.statements.certificates import RecheckedBound as RecheckedBound
     from tailboost.statements.certificates import certify as certify
     from tailboost.statements.guarantee import Bound as Bound
     from tailboost.statements.guarantee import Guarantee as Guarantee
     from tailboost.statements.rate_bounds import RateBound as RateBound
+    from tailboost.statements.recheck import Recheck as Recheck
+    from tailboost.statements.recheck import RecheckedBound as RecheckedBound
     from tailboost.statements.watch import Watch as Watch
     from tailboost.statements.watch import WatchedBatch as WatchedBatch
     from tailboost.storage import load_model as load_model
@@ -67,12 +67,14 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "statements.calibration": "NotCertifiedError Shortfall calibrate",
-    "statements.certificates": "Certificate CertifiedBound Recheck RecheckedBound certify",
+    "statements.certificates": "Certificate CertifiedBound certify",
+    "statements.recheck": "Recheck RecheckedBound",
     "statements.rate_bounds": "RateBound",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
-    " DROBoostClassifier EBBoostClassifier FitInterruptedWarning LPBoostClassifier"
-    " LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier ResubstitutionWarning"
-    " SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff VadaBoostClassifier",
+    " CVaRBoostClassifier DROBoostClassifier EBBoostClassifier FitInterruptedWarning"
+    " LPBoostClassifier LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier"
+    " ResubstitutionWarning SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff"
+    " VadaBoostClassifier VarianceBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",

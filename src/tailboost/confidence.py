@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.stats import beta, binom, ksone
+from scipy.stats import beta, binom, ksone, t
 
 from tailboost._numbers import base_measure, check_number
 from tailboost._typing import Floats, Ints, Mask
@@ -27,6 +27,7 @@ __all__ = [
     "binomial_p_value",
     "clopper_pearson_interval",
     "clopper_pearson_upper",
+    "clustered_size",
     "cvar_of_mean",
     "rows_needed",
     "shift_of_mean",
@@ -50,6 +51,55 @@ def _losses(losses: ArrayLike) -> Floats:
     if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
         raise ValueError(f"losses must be numbers in [0, 1], shape (n,), got shape {values.shape}")
     return values
+
+
+# -- rows that depend on each other ------------------------------------------------------------------------
+
+
+def clustered_size(losses: ArrayLike, clusters: ArrayLike) -> float:
+    """Return how many independent rows the mean of rows is worth of which persons have several.
+
+    That is the number with which the variance of independent rows would be the one between persons [1]_,
+    times a factor for few persons (t quantiles), and no more than there are rows. Where losses are all equal
+    and nothing is seen of how rows of a person agree, these are held for copies of one.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,)
+        In [0, 1].
+    clusters : array-like of int, shape (n,)
+        Whose rows these are.
+
+    Returns
+    -------
+    float
+        From 0 to n.
+
+    References
+    ----------
+    .. [1] E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number of
+       positive counts estimated from survey data", Survey Methodology 24, 1998.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.confidence import clustered_size
+    >>> wrong, person = np.arange(400) % 10 == 0, np.arange(400)
+    >>> clustered_size(wrong, person), round(clustered_size(np.repeat(wrong, 3), np.repeat(person, 3)))
+    (400.0, 397)
+    """
+    values = _losses(np.asarray(losses, dtype=np.float64))
+    n, (_, number) = len(values), np.unique(np.asarray(clusters), return_inverse=True)
+    sizes = np.bincount(number)
+    k = len(sizes)
+    if k < 2 or k == n:
+        return float(k)
+    mean = values.mean()
+    between = k / (k - 1.0) * float((np.bincount(number, values - mean) ** 2).sum()) / n**2
+    if between * n**2 < 1e-9:  # but for rounding
+        return n**2 / float((sizes**2).sum())
+    few = float(t.ppf(0.975, n - 1) / t.ppf(0.975, k - 1)) ** 2
+    return min(float(n), few * float(mean * (1.0 - mean)) / between)
 
 
 # -- error rates -------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from tailboost._checks import columns_by_name, n_rows_of, positions, refuse_miss
 from tailboost._rows import Sketch, draw_lots, fingerprint, hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Mask
 from tailboost._units import memberships, strata_of
+from tailboost.rates import wrong
 
 # Rows and values of a batch at prediction, to bound the memory of a converted table.
 BATCH = 262_144
@@ -126,6 +127,10 @@ class Rows:
             fold=None if self.fold is None else self.fold[chosen],
             multiplicity=None if self.multiplicity is None else self.multiplicity.part(chosen),
         )
+
+    def wrong(self, answers: Ints) -> Mask:
+        """Return whether each row is answered wrong, shape (n,)."""
+        return wrong(answers, self.y)
 
     def counts(self, index: Ints, n_units: int) -> Ints:
         """Return the number of rows of each unit, shape (m,); a row counts in each of its units."""

@@ -149,7 +149,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = self.schema_.read(X)
-        columns = [table[name].to_numpy() for name in self.numeric_]
+        columns = [(table[self.numeric_] if self.text_ else table).to_numpy(dtype=np.float64)]
         if self.text_:
             columns.append(self.one_hot_.transform(_categories(table[self.text_])))
         return np.column_stack(columns)

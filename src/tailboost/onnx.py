@@ -1,7 +1,7 @@
 """Mixtures as ONNX files: their models' trees, the averages of these, and the thresholds, in one graph.
 
-It needs the extra ``onnx``. Trees of the default models are written as they are; other models by the
-converters of their own projects, where they are installed.
+It needs the extra ``onnx``. Trees of the default models, of scikit-learn's forests, XGBoost and LightGBM are
+written as they are, in float64; other models of scikit-learn by its converter, where that is installed.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     clf : RobustMixtureClassifier
-        Fitted on columns of numbers; of models that are the default ones, or that ``skl2onnx`` or
-        ``onnxmltools`` convert.
+        Fitted on columns of numbers; of models that are the default ones, forests of scikit-learn,
+        classifiers of XGBoost or LightGBM, or what ``skl2onnx`` converts.
     path : path
         The file to write.
 
@@ -149,7 +149,8 @@ class _Graph:
                 total = self.op("Add", total, self.op("Mul", logs, self.constant(own[None])))
             return self.op("Softmax", total, axis=1)
         if isinstance(model, HistBoostClassifier) and model.backend_ == "xgboost":
-            return self._boosted(model, name)
+            _refuse_categories(model.table_, name)
+            return self._boosted(model.booster_, model.n_features_in_, name)
         if isinstance(model, TableForest):
             _refuse_categories(model.table_, name)
             P = self._forest(model.batches_)
@@ -163,7 +164,17 @@ class _Graph:
             )
         if isinstance(model, (RandomForestClassifier, ExtraTreesClassifier)):
             return self._forest([model])
-        return self._converted(model, prefix, name)
+        inner = getattr(model, "estimator", model)  # of a frozen one
+        project = type(inner).__module__.partition(".")[0]
+        if project == "xgboost":
+            booster = inner.get_booster()
+            last = booster.attr("best_iteration")  # where it stopped early, what came later does not answer
+            return self._boosted(
+                booster if last is None else booster[: int(last) + 1], inner.n_features_in_, name
+            )
+        if project == "lightgbm":
+            return self._leaf_wise(inner.booster_.dump_model(), name)
+        return self._converted(inner, prefix, name)
 
     def _normed(self, P: str) -> str:
         return self.op("Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1))
@@ -175,15 +186,22 @@ class _Graph:
         )
         return self.op("Cast", found, to=TensorProto.DOUBLE)
 
-    def _boosted(self, model: Any, name: str) -> str:
-        _refuse_categories(model.table_, name)
-        learner = json.loads(bytes(model.booster_.save_raw("json")))["learner"]
+    def _boosted(self, booster: Any, n_columns: int, name: str) -> str:
+        """Return the probabilities of a booster of XGBoost."""
+        learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+        kind, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
+        if kind != "gbtree" or objective not in ("binary:logistic", "multi:softprob", "multi:softmax"):
+            raise ValueError(
+                f"{name!r} is a booster {kind!r} with objective {objective!r}, which is not written"
+            )
         found = learner["gradient_booster"]["model"]
         n_targets = max(found["tree_info"]) + 1
         trees = []
         for tree, target in zip(found["trees"], found["tree_info"], strict=True):
             if int(tree["tree_param"]["size_leaf_vector"]) > 1:
                 raise ValueError(f"{name!r} has trees with a leaf for all classes: set vector_leaves=False")
+            if any(tree.get("split_type", ())):
+                raise ValueError(f"{name!r} has trees that split by categories, as no tree of ONNX does")
             left, value = np.array(tree["left_children"]), np.array(tree["split_conditions"], np.float32)
             leaf = [{target: float(v)} if child < 0 else None for child, v in zip(left, value, strict=True)]
             trees.append(
@@ -191,17 +209,56 @@ class _Graph:
                       value.astype(float), np.array(tree["default_left"]), leaf)
             )  # fmt: skip
         # What every row begins with is not in the trees: it is what the margin of a row is beside them.
-        row = np.full((1, model.n_features_in_), np.nan, dtype=np.float32)
-        margins = model.booster_.inplace_predict(row, predict_type="margin", missing=np.nan)
+        row = np.full((1, n_columns), np.nan, dtype=np.float32)
+        margins = booster.inplace_predict(row, predict_type="margin", missing=np.nan, validate_features=False)
         begin = np.ravel(margins).astype(np.float64)
         for tree in trees:
             for target, own in tree.missing_leaf().items():
                 begin[target] -= own
-        margin = self.op("Add", self._trees(trees, n_targets), self.constant(begin[None]))
+        return self._softmax(
+            self.op("Add", self._trees(trees, n_targets), self.constant(begin[None])), n_targets
+        )
+
+    def _softmax(self, margin: str, n_targets: int) -> str:
         if n_targets == 1:
             half = self.op("Div", margin, self.constant(2.0))
             margin = self.op("Concat", self.op("Neg", half), half, axis=1)
         return self.op("Softmax", margin, axis=1)
+
+    def _leaf_wise(self, found: Mapping[str, Any], name: str) -> str:
+        """Return the probabilities of a booster of LightGBM, as its ``dump_model`` says it."""
+        objective, n_targets = found["objective"], found["num_tree_per_iteration"]
+        if objective.split(" ")[0] not in ("binary", "multiclass") or found.get("average_output"):
+            raise ValueError(f"{name!r} is a LightGBM of objective {objective!r}, which is not written")
+        slope = float(objective.partition("sigmoid:")[2] or 1.0) if n_targets == 1 else 1.0
+        trees = []
+        for number, each in enumerate(found["tree_info"]):
+            nodes, place = [each["tree_structure"]], 0
+            while place < len(nodes):  # parents before children
+                nodes += [
+                    nodes[place][side] for side in ("left_child", "right_child") if side in nodes[place]
+                ]
+                place += 1
+            at = {id(node): i for i, node in enumerate(nodes)}
+            rows: list[tuple[Any, ...]] = []  # children, column, threshold, whether missing values go left
+            for node in nodes:
+                if "split_feature" not in node:
+                    rows.append((-1, -1, -1, 0.0, False))
+                    continue
+                kind, threshold = node["missing_type"], node["threshold"]
+                if node["decision_type"] != "<=" or kind == "Zero":
+                    raise ValueError(f"{name!r} splits by categories, or takes 0 for missing: not written")
+                # Where a column had no missing value in fit, one is taken for 0.
+                missing = node["default_left"] if kind == "NaN" else threshold >= 0
+                children = at[id(node["left_child"])], at[id(node["right_child"])]
+                rows.append((*children, node["split_feature"], threshold, missing))
+            leaf = [
+                None if "split_feature" in node else {number % n_targets: slope * node["leaf_value"]}
+                for node in nodes
+            ]
+            left, right, column, value, missing_left = zip(*rows, strict=True)
+            trees.append(_Tree("BRANCH_LEQ", left, right, column, value, missing_left, leaf))
+        return self._softmax(self._trees(trees, n_targets), n_targets)
 
     def _forest(self, batches: Sequence[Any]) -> str:
         """Return the mean of the leaves of forests, of each class over the trees that know it."""
@@ -225,34 +282,24 @@ class _Graph:
         return self._normed(P) if seen.min() < seen.max() else P
 
     def _converted(self, model: Any, prefix: str, name: str) -> str:
-        """Take in what the converter of a model's own project writes."""
-        inner = getattr(model, "estimator", model)  # of a frozen one
-        project = type(inner).__module__.partition(".")[0]
+        """Take in what scikit-learn's converter writes."""
         try:
-            if project in ("xgboost", "lightgbm"):
-                import onnxmltools
-                from onnxmltools.convert.common.data_types import FloatTensorType
+            import skl2onnx
 
-                more = {"zipmap": False} if project == "lightgbm" else {}
-                convert = getattr(onnxmltools, f"convert_{project}")
-                found = convert(inner, "", [(INPUT, FloatTensorType([None, model.n_features_in_]))], **more)
-            else:
-                import skl2onnx
-
-                X = skl2onnx.common.data_types.FloatTensorType([None, model.n_features_in_])
-                found = skl2onnx.to_onnx(
-                    inner,
-                    initial_types=[(INPUT, X)],
-                    options={id(inner): {"zipmap": False}},
-                    target_opset={"": OPSET, TREES: TREES_OPSET},
-                )
+            X = skl2onnx.common.data_types.FloatTensorType([None, model.n_features_in_])
+            found = skl2onnx.to_onnx(
+                model,
+                initial_types=[(INPUT, X)],
+                options={id(model): {"zipmap": False}},
+                target_opset={"": OPSET, TREES: TREES_OPSET},
+            )
         except ImportError as failure:
             raise ValueError(
-                f"{name!r} is a {type(inner).__name__}, and its converter is not there: {failure}"
+                f"{name!r} is a {type(model).__name__}, and its converter is not there: {failure}"
             ) from None
         except Exception as failure:  # what a converter raises is its own
             raise ValueError(
-                f"{name!r} cannot be converted: {type(failure).__name__}: {failure}"
+                f"{name!r} cannot be converted: {type(failure).__name__}: {str(failure)[:200]}"
             ) from failure
         own = onnx.compose.add_prefix_graph(found.graph, f"{prefix}_")
         for node in own.node:

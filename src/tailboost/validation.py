@@ -24,6 +24,7 @@ from tailboost.data import Problem, Rows
 from tailboost.game import Response
 from tailboost.learners.protocols import Accumulating, Averaging, Growing, Partitioned, Session
 from tailboost.learners.session import grown, is_real, lasting, predict_members, stages
+from tailboost.rates import wrong
 
 # What a stage of growth is measured by: the losses that drive the player, and the answers on the judged rows.
 Look = tuple[NDArray[Any], Ints]
@@ -114,63 +115,41 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
     """Return zero-one losses of class numbers, and (1 − h_y)/2 of values h; h_1 = −h_0 of two classes."""
     if not is_real(answers):
-        wrong: NDArray[Any] = answers != y
-        return wrong
+        return wrong(answers, y)
     h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
     losses: NDArray[Any] = 0.5 * (1.0 - h)
     return losses
 
 
-def fit_to_all(
-    session: Session, weight: Floats, seed: int, look: Callable[[Any], Look], goal: Goal | None
-) -> Response:
-    """Answer with a member fitted to all rows, whose losses, measured by ``look``, end its growth."""
-    grow = goal is not None
-    stage = choose_stage(stages(session, weight, seed, grow=grow), look, goal, lasting(session))
-    member = stage.model
-    if member is None:
-        member = grown(session, stage.number, weight, seed)
-    return Response(member, stage.losses, stage.answers)
-
-
 @dataclass(frozen=True)
-class Resubstitution:
-    """Losses on the rows the member was fitted on, as the papers do for small data."""
+class AllRows:
+    """Members fitted to all rows, whose losses there drive the player, as the papers do for small data.
+
+    They are judged on the same rows, or on a validation set of the user's, about which ``predict`` asks them.
+    """
 
     session: Session
     train: Rows
     judged: Rows
+    predict: Callable[[Any], Ints] | None = None
 
     player_rows = None
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit and measure on all rows."""
+        """Fit on all rows; training losses end the growth."""
+        session, weight = self.session, self.train.weight * round_significant(u)
 
         def look(model: Any) -> Look:
-            answers = self.session.predict(model)
-            return row_losses(answers, self.train.y), answers
+            answers = session.predict(model)
+            losses = row_losses(answers, self.train.y)
+            return losses, answers if self.predict is None else self.predict(model)
 
-        return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
-
-
-@dataclass(frozen=True)
-class External:
-    """λ from a validation set given by the user; training losses drive the player."""
-
-    session: Session
-    train: Rows
-    judged: Rows
-    predict: Callable[[Any], Ints]
-
-    player_rows = None
-
-    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit on all rows, judge on the validation set."""
-
-        def look(model: Any) -> Look:
-            return row_losses(self.session.predict(model), self.train.y), self.predict(model)
-
-        return fit_to_all(self.session, self.train.weight * round_significant(u), seed, look, goal)
+        growing = stages(session, weight, seed, grow=goal is not None)
+        stage = choose_stage(growing, look, goal, lasting(session))
+        member = stage.model
+        if member is None:
+            member = grown(session, stage.number, weight, seed)
+        return Response(member, stage.losses, stage.answers)
 
 
 @dataclass(frozen=True)
@@ -335,7 +314,7 @@ class CrossFitted:
                 while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
                     yield predicted.copy()
 
-        stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
+        stage = choose_stage(lockstep(), lambda answers: (self.train.wrong(answers), answers), goal)
         member, weight = None, folds[0].weight
         if self.averaging is not None and not grow:
             member = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
@@ -505,9 +484,9 @@ def choose_scheme(
     train = problem.rows
     if problem.validation is not None:
         X_val, judged = problem.validation
-        return External(session, train, judged, lambda member: next(predict_members([member], X_val)))
+        return AllRows(session, train, judged, lambda member: next(predict_members([member], X_val)))
     if validation == "train":
-        return Resubstitution(session, train, replace(train, fitted=True))
+        return AllRows(session, train, replace(train, fitted=True))
     split = Split.of(problem, validation, seed, ", or validation='train'", five_up_to)
     judged = split.judged(train, "losses")
     if isinstance(session, Partitioned):

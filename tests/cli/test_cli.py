@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -80,7 +82,7 @@ class TestFitAndPredict:
         fitted = load_model(model)
         assert fitted[-1].get_params()["alpha"] == 0.7
         assert fitted[-1].get_params()["eta"] == "theory"
-        assert fitted[-1].guarantee_.verdict in result.stdout
+        assert result.stdout.splitlines()[-1] == fitted[-1].guarantee_.headline
 
         result = call("predict", model, csv, "--out", preds)
         assert result.exit_code == 0, result.output
@@ -823,3 +825,23 @@ def test_help_and_a_mistyped_command_load_nothing_heavy():
     for word in ("-h", "prdict"):
         run = subprocess.run([sys.executable, "-c", shown.format(word)], capture_output=True, text=True)
         assert run.stdout.endswith("heavy set()\n")
+
+
+def test_verdicts_are_coloured_where_a_terminal_shows_it(monkeypatch):
+    from tailboost.cli._shared import plain_table
+
+    for given, escape in (
+        ({"FORCE_COLOR": "1", "TERM": "xterm"}, True),
+        ({"NO_COLOR": "1", "TERM": "dumb"}, False),
+    ):
+        with monkeypatch.context() as patched, StringIO() as written:
+            for name in ("FORCE_COLOR", "NO_COLOR"):
+                patched.delenv(name, raising=False)
+            for name, value in given.items():
+                patched.setenv(name, value)
+            patched.setattr("sys.stdout", written)
+            plain_table(["name", "limit", "kept"], [["misses", "≤ 0.4", "NO"], ["no", "1", "met"]])
+            said = written.getvalue()
+        assert bool(re.search("\x1b\\[1;31m *NO", said)) is escape
+        assert "NO" in said
+        assert ("\x1b[" in said) is escape

@@ -18,7 +18,8 @@ for needed in ("typer", "rich", "jinja2"):
 from scipy.stats import beta
 from typer.testing import CliRunner
 
-from tailboost import cli
+import tailboost as tb
+from tailboost import cli, datasets
 from tailboost.datasets import load_credit_default
 from tailboost.registry import METHODS
 from tailboost.storage import load_model, read_notes
@@ -80,6 +81,21 @@ def model(csv):
     return path
 
 
+def test_rows_of_one_id_stay_together(table, tmp_path):
+    """A mixture whose rows are all of one person cannot hold any out: the ids reached the fit."""
+    table.assign(person=1).to_csv(tmp_path / "one.csv", index=False)
+    table.assign(person=np.arange(len(table)) // 2).to_csv(tmp_path / "two.csv", index=False)
+    options = ("--target", "outcome", "--id", "person", "--drop", "born", "--model", tmp_path / "m.model")
+    refused = call("fit", tmp_path / "one.csv", *options, "--method", "robustmixture")
+    assert refused.exit_code == 2
+    assert "split_by has one value only" in refused.output
+    assert call("fit", tmp_path / "one.csv", *options, "--method", "forest").exit_code == 0
+    out = ("--out", tmp_path / "out", "--repeats", "1", "--methods", "forest")
+    pairs = ("--target", "outcome", "--id", "person", "--drop", "born")
+    assert call("compare", tmp_path / "two.csv", *pairs, *out).exit_code == 0
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["settings"]["split_by"] is True
+
+
 @pytest.fixture(scope="module")
 def fresh(table, csv):
     """Rows that no model was fitted on."""
@@ -113,7 +129,7 @@ class TestFitOptions:
 
     def test_targets_are_for_meeting(self, model, csv, tmp_path):
         """The published game, which ends in round 1 where its learner is not good enough, is asked for."""
-        assert load_model(model)[-1].gamma_ is None  # the errors themselves are played
+        assert load_model(model)[-1].mixture_.max_error == {"yes": 0.3, None: 0.4}
         game = tmp_path / "game.model"
         done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--max-error", ".3",
@@ -167,7 +183,7 @@ class TestFitOptions:
         assert clf.max_error == {("city", "Rome"): 0.3, None: 0.4}
         assert clf.mean_budget == 0.05
         for name in ("city=Oslo", "city=Rome", "w=1", "w=2", "w=3"):
-            assert re.search(rf"group +{name} +\d+ +0\.\d+ +0\.[34]00", result.stdout)
+            assert re.search(rf"group +{name} +\d+ .* +0\.[34]00", result.stdout)
         document = json.loads(done("evaluate", path, fresh, "--json").stdout)
         targets = {unit["name"]: unit["target"] for unit in document["errors"] if unit["kind"] == "group"}
         assert targets == {"city=Rome": 0.3, "city=Oslo": 0.4, "w=1": 0.4, "w=2": 0.4, "w=3": 0.4}
@@ -391,6 +407,33 @@ class TestEvaluate:
         assert says in refused("evaluate", model, tmp_path / "new.csv", *more)
 
 
+class TestCalibrate:
+    def test_writes_the_point_of_the_library(self, model, fresh, tmp_path):
+        """The certificate in the file is that of `tailboost.calibrate` on the same rows."""
+        out = tmp_path / "c.model"
+        said = done("calibrate", model, fresh, "--model", out, "--max-error", "80%").stdout
+        whole = load_model(model)
+        table = datasets.read_raw(fresh)
+        X = whole[:-1].transform(table[["x", "noise", "city"]])
+        truth = tb.calibrate(whole[-1], X, table["outcome"].to_numpy(), max_error=0.8)
+        found = load_model(out)[-1]
+        assert found.certificate_.to_dict() == truth.certificate_.to_dict()
+        assert str(truth.certificate_) in said
+        assert found.mean_budget == truth.mean_budget
+
+    def test_nothing_is_written_where_nothing_is_certified(self, model, fresh, tmp_path):
+        out = tmp_path / "c.model"
+        result = call("calibrate", model, fresh, "--model", out, "--max-error", ".001")
+        assert result.exit_code == 1
+        assert "nothing is written: no point of the trade-off has its targets certified" in result.stderr
+        assert not out.exists()
+        both = call(
+            "calibrate", model, fresh, "--model", out, "--max-error", ".3", "--limit", "error() <= .3"
+        )
+        assert both.exit_code == 2
+        assert "give one of them" in both.stderr
+
+
 class TestInspect:
     def test_what_is_shown(self, model):
         document = json.loads(done("inspect", model, "--json").stdout)
@@ -401,9 +444,16 @@ class TestInspect:
         assert document["columns"][2]["categories"] == 2
         assert document["trained_on"]["rows"] == 200
         assert document["versions"]["numpy"] == np.__version__
-        assert document["guarantee"] == str(load_model(model)[-1].guarantee_)
-        text = done("inspect", model).stdout
-        for words in ("200 rows of people.csv", "outcome", "yes (", "born, person, w", "noise", "max_error="):
+        assert document["guarantee"] == load_model(model)[-1].guarantee_.details
+        short, text = (done("inspect", model, *more).stdout for more in ([], ["--details"]))
+        for words in ("200 rows of people.csv", "outcome", "yes (", "born, person, w", "max_error="):
+            assert words in short
+            assert words in text
+        guarantee = load_model(model)[-1].guarantee_
+        assert guarantee.headline in short
+        assert not set("ληγ") & set(short)
+        for words in ("noise", "symbols: T = "):
+            assert words not in short
             assert words in text
 
     def test_a_model_from_python(self, tmp_path):

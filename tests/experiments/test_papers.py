@@ -1,11 +1,13 @@
 """The tables and figures of the papers in ``results/README.md``: all of them, and as the records say."""
 
+import functools
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tailboost
 from experiments import EXPERIMENTS, papers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,6 +112,21 @@ def test_numbers_are_read_off_the_records():
     said = by_name[papers.JEBARA, "Table 1: stumps"].compared(stumps)
     assert f"VadaBoost {np.mean([row['published'] for row in rows]):.2f} / " in said
     assert f"over {len(rows)} sets" in said
+
+
+def test_what_stands_for_theory_exists():
+    pytest.importorskip("torch")
+    text = (papers.RESULTS / "README.md").read_text(encoding="utf-8").partition("### Theory and ideas")[2]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    for ours in (row.split("|")[3] for row in rows):
+        # Classes and dotted names are the package's; the others are parameters.
+        for name in re.findall(
+            r"`([A-Za-z_]+(?:\.[a-z_]+)+|[A-Z][A-Za-z]+Classifier|RandomizedDecision)`", ours
+        ):
+            functools.reduce(getattr, name.split("."), tailboost)
+        for path in re.findall(r"\]\((\S+?)\)", ours) + re.findall(r"`(experiments/\S+\.py)`", ours):
+            assert (ROOT / "results" / path).is_file() or (ROOT / path).is_file(), path
 
 
 def test_the_list_is_written_between_its_marks(tmp_path):

@@ -65,8 +65,30 @@ def test_finished_cells_are_kept(tmp_path, cut):
     assert again.get({"split": 1}, pytest.fail) == {"error": 0.5}
     assert again.get({"split": 2}, lambda: {"error": 0.1}) == {"error": 0.1}
     assert len(told) == 2
+    # All that was asked for, whenever computed.
+    first, second = settings.spent[-2:]
+    assert settings.spent == [first, first, second]
+    assert first is not None
     third = Cells(settings, "cells")
     assert [third.get({"split": k}, pytest.fail) for k in (1, 2)] == [{"error": 0.5}, {"error": 0.1}]
+
+
+def test_the_record_says_what_its_cells_took(tmp_path):
+    def play(settings, name):
+        Cells(settings, name).get({"split": 0}, dict)
+        return Report("| a |", {"a": 1})
+
+    made = Experiment("made", "made up", play, needs_data=False)
+    made.run(Settings(tmp_path))
+    assert json.loads((tmp_path / "made.json").read_text())["processor seconds"] >= 0
+    line = json.loads((tmp_path / "made.jsonl").read_text())
+    (tmp_path / "made.jsonl").write_text(json.dumps(line | {"seconds": 12.5}) + "\n")
+    made.run(Settings(tmp_path))
+    assert json.loads((tmp_path / "made.json").read_text())["processor seconds"] == 12.5
+    del line["seconds"]  # a cell of an older version
+    (tmp_path / "made.jsonl").write_text(json.dumps(line) + "\n")
+    made.run(Settings(tmp_path))
+    assert "processor seconds" not in json.loads((tmp_path / "made.json").read_text())
 
 
 def test_interval():

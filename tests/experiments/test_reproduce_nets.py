@@ -19,12 +19,12 @@ from test_image_datasets import write_celeba
 from typer.testing import CliRunner
 
 from experiments import Settings, artificial_nets, compas, images, post_processing
+from experiments import _architectures as nets
 from experiments import _image_tables as tables
 from experiments import worst_class_artificial as artificial
 from experiments._experiment import Cells
-from experiments._nets import ALPHAS, judge_game
+from experiments._nets import ALPHAS, BOUND_OF_CHOICE, BOUND_OF_TEST, bounds, judge_game
 from tailboost import AdaLPBoostClassifier, cli
-from tailboost.torch import nets
 
 pytestmark = pytest.mark.experiments
 
@@ -109,11 +109,51 @@ def test_compas(tmp_path, monkeypatch, scale):
     for figures in kept["games"].values():
         assert (figures["rounds"]["mean"], figures["rounds"]["n"]) == (compas.ROUNDS[scale], 2)
         assert all(len(curve) == len(ALPHAS) for curve in figures["curves"].values())
+    # The last of the curves by T is that of all rounds.
+    curves = kept["games"][compas.TRAINED]["curves"]
+    assert curves["AdaLPBoost, T = 2"] != curves["AdaLPBoost, T = 1"]
+    if scale == "small":
+        assert curves["AdaLPBoost, T = 2"] == curves["AdaLPBoost"]
+    assert set(kept["games"][compas.HELD]["bounds"]) == {BOUND_OF_CHOICE, BOUND_OF_TEST, "observed"}
     assert "| AdaLPBoost, λ from 20% held out | ours |" in (tmp_path / "out" / "compas.md").read_text()
     assert (tmp_path / "out" / "compas.png").stat().st_size > 10_000
     assert not (tmp_path / "out" / "checkpoints").exists()
     monkeypatch.setattr(AdaLPBoostClassifier, "fit", computed_again)
     assert run(*arguments).exit_code == 0
+
+
+def test_bounds_on_the_cvar_of_new_rows():
+    """By their formulas, for the mixture of two members with the least CVaR on a grid of shares."""
+    rng = np.random.default_rng(0)
+    y, y_test = rng.integers(0, 2, 30_000), rng.integers(0, 2, 4_000)
+    right = [y ^ (rng.random(len(y)) < 0.3), y_test ^ (rng.random(len(y_test)) < 0.3)]
+
+    class Answers:
+        """Answers as told: X holds the number of the sample."""
+
+        def __init__(self, *answers):
+            self.answers = answers
+
+        def predict(self, X):
+            return self.answers[X[0]]
+
+    members = [Answers(*right), Answers(*(1 - a for a in right))]
+    judged, test = (np.zeros(len(y), int), y), (np.ones(len(y_test), int), y_test)
+    found = bounds(members, judged, test)
+    n, of_test = len(y), len(y_test)
+    errors = [np.mean(right[0] != y), np.mean(right[1] != y_test)]
+    widths = (2 * np.sqrt(2 * np.log(2)) + 1) / np.sqrt(n) + np.sqrt(np.log(20) / (2 * n))
+    moved = np.sqrt(np.log(20) / (2 * of_test))
+    # λ is (½, ½), the coin, while error / α exceeds one half, and the better member beyond.
+    for alpha in (0.1, 0.5):
+        at = ALPHAS.index(alpha)
+        assert found["observed"][at] == pytest.approx(0.5, abs=1e-4)
+        assert found[BOUND_OF_CHOICE][at] == pytest.approx(min(1, 0.5 + widths / alpha), abs=1e-4)
+        assert found[BOUND_OF_TEST][at] == pytest.approx(min(1, 0.5 + 0.5 * moved / alpha), abs=1e-4)
+    at = ALPHAS.index(0.9)
+    assert found["observed"][at] == pytest.approx(errors[1] / 0.9, abs=1e-4)
+    assert found[BOUND_OF_CHOICE][at] == pytest.approx(errors[0] / 0.9 + widths / 0.9, abs=1e-4)
+    assert found[BOUND_OF_TEST][at] == pytest.approx((errors[1] + moved) / 0.9, abs=1e-4)
 
 
 def test_compas_without_its_file(tmp_path):
@@ -381,5 +421,6 @@ def test_artificial_nets(tmp_path, monkeypatch, scale):
     result = run("artificial-nets", "--repeats", 1, "--scale", scale, "--out", tmp_path)
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "artificial-nets.json").read_text())["tables"]
-    assert {*artificial_nets.LOSSES, "naive"} - {"CE", "weighted CE"} <= kept["Table I"].keys()
+    losses = {*artificial_nets.LOSSES, *artificial_nets.INFLUENCE, "naive"}
+    assert losses - {"CE", "weighted CE"} <= kept["Table I"].keys()
     assert (tmp_path / "artificial-nets.png").stat().st_size > 10_000

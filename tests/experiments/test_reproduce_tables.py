@@ -216,6 +216,22 @@ def test_rare_classes_are_left_out():
     assert kept.X[:, 0].tolist() == [*range(8), *range(10, 20)]
 
 
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of test data is not here")
+def test_compas_and_adult_have_the_published_counts():
+    data = _tables.compas(SHARED)
+    assert data.X.shape == (7_214, 8)
+    assert np.bincount(data.y).tolist() == [7_214 - 3_471, 3_471]
+    assert sorted(np.unique(data.groups["race"], return_counts=True)[1]) == [18, 32, 377, 637, 2_454, 3_696]
+    assert int(data.X["race"].sum()) == 7_214 - 2_454
+    data = _tables.adult(SHARED)
+    assert data.X.shape == (48_842, 14)
+    assert np.bincount(data.y).tolist() == [37_155, 11_687]
+    assert np.unique(data.groups["sex"], return_counts=True)[1].tolist() == [16_192, 32_650]
+
+
 def test_compas_with_perceptrons(tmp_path, monkeypatch):
     X, y = make_classification(160, 6, n_informative=4, flip_y=0.3, random_state=0)
     monkeypatch.setattr(compas, "rows", lambda settings: ((X[:110], y[:110]), (X[110:], y[110:])))

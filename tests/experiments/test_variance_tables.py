@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from experiments import Settings, get_experiment, variance, variance_peers
-from experiments._generators import make_waveform
+from experiments._generators import make_ringnorm, make_waveform
 from experiments._tables import Data
 
 pytest.importorskip("pandas")
@@ -114,6 +114,40 @@ def test_rounds_of_lambda_zero(tmp_path, monkeypatch, small):
         for at in found.values():
             assert 4 / 3 - 1e-9 <= at["formula"] <= 2
             assert at["measured"] >= 1
+
+
+def test_lambda_from_a_finer_grid(tmp_path, monkeypatch):
+    """By hand on fits of their own: each λ's errors, and the choice by validation."""
+    for name, value in (("MOST_ROUNDS", 4), ("GRID_SETS", ()), ("FEW", 80)):
+        monkeypatch.setattr(variance, name, value)
+    settings = Settings(out=tmp_path / "out", data=tmp_path, repeats=3, say=lambda line: None)
+    text = get_experiment("variance-lambda").run(settings)
+    found = json.loads((settings.out / "variance-lambda.json").read_text())["test error, %"]
+    assert set(found) == {variance.RINGNORM}
+    test, validated = np.zeros((3, 11)), np.zeros((3, 11))
+    for repeat in range(3):
+        X, y = make_ringnorm(80, random_state=repeat)
+        order = np.random.RandomState(repeat).permutation(80)
+        train, validate, held = np.split(order, [40, 60])
+        for k in range(11):
+            clf = variance.VadaBoostClassifier(
+                variance.StumpClassifier(),
+                variance_weight=k / 10,
+                n_estimators=4,
+                n_iter_no_change=100,
+                random_state=0,
+            ).fit(X[train], y[train], X_val=X[validate], y_val=y[validate])
+            test[repeat, k] = 100 * np.mean(clf.predict(X[held]) != y[held])
+            validated[repeat, k] = np.mean(clf.predict(X[validate]) != y[validate])
+    of = found[variance.RINGNORM]
+    assert list(of["by λ"].values()) == pytest.approx(test.mean(axis=0), rel=1e-4)
+    fine = test[np.arange(3), validated.argmin(axis=1)]
+    assert of[variance.FINE]["mean"] == pytest.approx(fine.mean(), rel=1e-4)
+    few = [1, 5, 9]
+    coarse = test[np.arange(3), np.take(few, validated[:, few].argmin(axis=1))]
+    assert of[variance.COARSE]["mean"] == pytest.approx(coarse.mean(), rel=1e-4)
+    assert of["finer less coarse"]["mean"] == pytest.approx((fine - coarse).mean(), abs=1e-3)
+    assert "| 13.16 / " in text  # printed for AdaBoost
 
 
 def test_peers(tmp_path, monkeypatch):

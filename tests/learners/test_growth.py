@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, set_seeds
 from tailboost.learners.session import grown, open_session, stages
-from tailboost.validation import CrossFitted, External, HeldOut, Resubstitution, Rows
+from tailboost.validation import AllRows, CrossFitted, HeldOut, Rows
 
 X, Y = noisy(0, n=150, K=3)
 WEIGHT = np.random.default_rng(1).integers(1, 4, 150).astype(float)
@@ -167,8 +167,8 @@ def schemes(learner):
     judged = Rows(Y[held], WEIGHT[held], None, "")
     X_val, y_val = noisy(3, n=40, K=3)
     return {
-        "train": Resubstitution(session, train, train),
-        "external": External(session, train, Rows(y_val, np.ones(40), None, ""), lambda m: m.predict(X_val)),
+        "train": AllRows(session, train, train),
+        "external": AllRows(session, train, Rows(y_val, np.ones(40), None, ""), lambda m: m.predict(X_val)),
         "held out": HeldOut(session, train, judged, held, True),
         "held out, kept": HeldOut(session, train, judged, held, False),
         "cv": CrossFitted(session, train, train, np.arange(150) % 5, None),

@@ -84,3 +84,37 @@ def test_models_of_scikit_learn(tmp_path):
     tb.export_onnx(mix, tmp_path / "m.onnx")
     said = asked(tmp_path / "m.onnx", X)[0]
     assert (said == mix.predict(X)).mean() > 0.99  # its converter computes in float32
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("project", ["xgboost", "lightgbm"])
+def test_models_of_other_projects(project, K, tmp_path):
+    """Their trees are written in float64, so that rows at a threshold go their way."""
+    module = pytest.importorskip(project)
+    X, y = rows(K)
+    X = np.round(X, 2)  # many rows at thresholds
+    if project == "xgboost":
+        models = [("m", module.XGBClassifier(n_estimators=8, max_depth=4, n_jobs=1, base_score=0.3))]
+    else:
+        models = [("m", module.LGBMClassifier(n_estimators=8, n_jobs=1, verbose=-1))]
+    X = X.astype(np.float32)
+    mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[:500], y[:500])
+    tb.export_onnx(mix, tmp_path / "m.onnx")
+    said, shares = asked(tmp_path / "m.onnx", X)
+    np.testing.assert_array_equal(said, mix.predict(X))
+    np.testing.assert_allclose(shares, mix.predict_shares(X), atol=1e-5)
+
+
+def test_boosters_that_stopped_early_answer_as_they_do(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = rows(2)
+    X = X.astype(np.float32)
+    early = xgboost.XGBClassifier(n_estimators=60, early_stopping_rounds=2, learning_rate=0.9, n_jobs=1)
+    early.fit(X[:400], y[:400], eval_set=[(X[400:600], y[400:600])], verbose=False)
+    assert early.best_iteration < early.get_booster().num_boosted_rounds() - 1
+    mix = tb.tune(early, X[600:], y[600:])
+    tb.export_onnx(mix, tmp_path / "m.onnx")
+    np.testing.assert_array_equal(asked(tmp_path / "m.onnx", X)[0], mix.predict(X))
+    linear = xgboost.XGBClassifier(booster="gblinear", n_estimators=3).fit(np.nan_to_num(X[:400]), y[:400])
+    with pytest.raises(ValueError, match="gblinear"):
+        tb.export_onnx(tb.tune(linear, np.nan_to_num(X[600:]), y[600:]), tmp_path / "m.onnx")

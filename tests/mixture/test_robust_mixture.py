@@ -214,26 +214,32 @@ def test_one_member_alone_is_the_best_of_them(seed, shrinkage, budget):
     assert mix.gap_ == pytest.approx(max(alone - best, 0.0), abs=1e-7)
     at = mix.tradeoff().at(0.03 if budget is None else budget)
     assert np.count_nonzero(at.estimator_weights_) == 1
-    assert "larger budget" not in str(at.guarantee_)  # one member jumps: there is no price
+    assert "larger budget" not in at.guarantee_.details  # one member jumps: there is no price
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_margins_and_answers_agree(told):
-    """A positive margin is a right answer, of members by unit and by group too; halves are parts of all."""
+def test_errors_are_tallies_by_line(told):
+    """Lines are class, group and half: what is counted there, and with rows near a threshold in part."""
     P, y, group = biased(0, n=300)
     mix = RobustMixtureClassifier.from_probabilities(
         P, y, objective="worst_cell", groups=group, by_group=told, n_thresholds=10
     )
-    ledger, index = mix.combiner_.pool.ledger, mix.combiner_.pool.ledger.rows.groups
-    wrong = [ledger.boosted.row(m) for m in range(len(mix.members_))]
-    for margins, errors in zip(ledger.chances, wrong, strict=True):
-        assert np.array_equal(margins < 0, errors)
-    estimated, counted = ledger.unit_chances("cells", index), ledger.unit_errors("cells", index)[0]
+    ledger, table = mix.combiner_.pool.ledger, mix._judged.table
+    assert len(ledger.rows.y) <= 12
+    np.testing.assert_array_equal(ledger.rows.multiplicity.rows.sum(), 300)
+    cells = np.array(sorted(set(zip(y, group, strict=True))))
+    counted = ledger.unit_errors("cells", ledger.rows.groups)[0]
+    for t, member in enumerate(mix.ensemble_.members):
+        wrong = member.predict_table(table) != y
+        margins = member.margins(table, y)
+        assert np.array_equal(margins < 0, wrong)
+        if told:  # else models of folds say otherwise than what answers
+            by_hand = [wrong[(y == int(k)) & (group == g)].mean() for k, g in cells]
+            order = np.argsort([mix.units_.index((int(k), g)) for k, g in cells])
+            assert counted[t] == pytest.approx(np.array(by_hand)[order], abs=1e-9)
+    estimated = ledger.unit_chances("cells", ledger.rows.groups)
     assert abs(estimated - counted).max() < 0.15
     assert abs(estimated - counted).max() > 0.001
-    half = np.arange(300) % 2 == 0
-    for whole, part in zip(ledger.chances, ledger.part(half).chances, strict=True):
-        assert np.array_equal(whole[half], part)
 
 
 def test_members_share_where_a_draw_gains():
@@ -241,14 +247,14 @@ def test_members_share_where_a_draw_gains():
     alone = RobustMixtureClassifier.from_probabilities(P, y)
     assert np.count_nonzero(alone.estimator_weights_) == 1
     assert np.array_equal(alone.predict_shares_from(P).max(axis=1), np.ones(len(y)))
-    assert "it speaks about predict\n" in str(alone.guarantee_)
+    assert "it speaks about predict\n" in alone.guarantee_.details
     assert alone.reweight(alpha=0.3).guarantee_.achieved < 1  # one member's CVaR would be its mean / α, or 1
     for shared in (
         RobustMixtureClassifier.from_probabilities(P, y, randomized=True),
         RobustMixtureClassifier.from_probabilities(P, y, shares=True),
     ):
         assert np.count_nonzero(shared.estimator_weights_) > 1
-        assert "not about predict" in str(shared.guarantee_)
+        assert "not about predict" in shared.guarantee_.details
 
 
 @pytest.mark.parametrize(("seed", "shrinkage"), [(0, 0.0), (2, 15.0)])
@@ -349,11 +355,27 @@ def test_budget_and_curve():
     cheap = curve.at(0.0)
     assert np.array_equal(cheap.estimator_weights_, mix.reweight(mean_budget=0.0).estimator_weights_)
     assert mix.mean_budget is None
-    ledger = cheap.combiner_.pool.ledger
-    beyond = cheap.estimator_weights_ @ ledger.mean_losses() - ledger.mean_losses().min()
-    assert beyond <= tie([r != 0 for r in ledger.pool().toarray()], np.zeros(len(Y[TRAIN]), bool)) + 1e-9
+    judged = mix._judged
+    answers = [member.predict_table(judged.table) for member in mix.ensemble_.members]
+    means = np.array([np.mean(k != judged.rows.y) for k in answers])
+    assert cheap.combiner_.pool.ledger.tie() == pytest.approx(tie(answers, judged.rows.y), abs=1e-9)
+    assert cheap.estimator_weights_ @ means - means.min() <= tie(answers, judged.rows.y) + 1e-9
     points = curve.predicted(X[TEST], Y[TEST])
     assert points.mean[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
+
+
+def test_a_curve_is_measured_where_groups_are_inferred_from_features():
+    """What `predicted` says is what the points answer, counted here; rows without weight do not count."""
+    mix = RobustMixtureClassifier(models(), objective="worst_cell", random_state=0)
+    curve = mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]).tradeoff()
+    weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
+    points = curve.predicted(X[TEST], Y[TEST], sample_weight=weight, groups=GROUPS[TEST])
+    y, groups, seen = Y[TEST], GROUPS[TEST], weight > 0
+    for budget, mean, worst in zip(curve.mean_budget, points.mean, points.worst, strict=True):
+        wrong = curve.at(budget).predict(X[TEST]) != y
+        cells = [wrong[seen & (y == k) & (groups == g)].mean() for k in (0, 1) for g in np.unique(groups)]
+        assert mean == pytest.approx(wrong[seen].mean())
+        assert worst == pytest.approx(max(cells))
 
 
 @pytest.mark.parametrize("objective", ["worst_group", "worst_cell"])
@@ -1079,8 +1101,8 @@ class TestFrozenAlone:
     def test_words(self):
         mix = self.mix()
         assert mix.validation_ == "frozen"
-        assert "out-of-fold" not in str(mix.guarantee_)
-        assert "the 284 rows given to fit, where no model was fitted" in str(mix.guarantee_)
+        assert "out-of-fold" not in mix.guarantee_.details
+        assert "the 284 rows given to fit, where no model was fitted" in mix.guarantee_.details
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()

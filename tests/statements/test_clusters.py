@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tailboost as tb
+from tailboost.confidence import clopper_pearson_interval, clustered_size
 
 RNG = np.random.default_rng(0)
 PERSONS = 400
@@ -91,3 +92,28 @@ def test_tails_of_a_rule_that_draws_are_of_the_votes():
         clusters=np.tile(np.arange(PERSONS), 2),
     )  # fmt: skip
     assert [b.upper for b in twice.bounds] == pytest.approx([b.upper for b in once.bounds])
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_rows_of_persons_are_worth_what_their_mean_varies(copies):
+    """The number is that with which independent rows would vary as the mean does over many draws."""
+    rng, persons, m, p = np.random.default_rng(1), 60, 5, 0.3
+    means, sizes = [], []
+    for _ in range(2000):
+        wrong = rng.random((persons, 1 if copies else m)) < p
+        wrong = np.broadcast_to(wrong, (persons, m)).ravel()
+        means.append(wrong.mean())
+        sizes.append(clustered_size(wrong, np.repeat(np.arange(persons), m)))
+    assert np.median(sizes) == pytest.approx(p * (1 - p) / np.var(means), rel=0.15)
+    low, high = clopper_pearson_interval(means, sizes)
+    assert np.mean((low <= p) & (p <= high)) >= 0.94
+
+
+def test_edges_of_what_rows_are_worth():
+    person = np.repeat(np.arange(20), 3)
+    assert clustered_size(np.zeros(60), person) == 20  # nothing is seen of how rows agree
+    assert clustered_size(np.arange(60) % 2, np.arange(60)) == 60
+    assert clustered_size([1.0, 0.0], [0, 0]) == 1
+    assert clustered_size([], []) == 0
+    mixed = np.arange(60) % 3 == 0  # persons agree exactly: each has one error
+    assert clustered_size(mixed, person) == 20

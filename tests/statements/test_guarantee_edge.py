@@ -218,7 +218,7 @@ def test_outliers_left_out_are_named_and_counted(make):
     assert found.achieved_on_all == pytest.approx(loss[200:].mean(), abs=1e-9)
     assert found.achieved < found.achieved_on_all - 0.1
     assert found.dropped == 0.25
-    assert "without the 0.25 of their weight" in str(found)
+    assert "without the 0.25 of their weight" in found.details
     assert f"{found.achieved_on_all:.4g}" in found.verdict
     for bound in found.promised:
         assert bound.bound is None
@@ -366,7 +366,7 @@ def test_an_error_equal_to_the_target(class_loss, met):
     assert clf.bound_met_ is met
     (target,) = [b for b in clf.guarantee_.observed if b.formula == "max_error"]
     assert target.strict is (class_loss == "indicator")
-    assert f"{'≤' if met else '<'} max_error = 0.1 (achieved 0.1)" in str(clf.guarantee_)
+    assert f"{'≤' if met else '<'} max_error = 0.1 (achieved 0.1)" in clf.guarantee_.details
 
 
 # -- symbols -------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_lines_are_the_fitted_errors(data, worst_class):
 
 
 def test_the_table_is_printed_first(worst_class):
-    text = str(worst_class.guarantee_)
+    text = worst_class.guarantee_.details
     head, titles, *lines = text.splitlines()
     assert head.startswith("error of each class, measured on")
     assert titles.split("  ")[0] == "class"
@@ -146,3 +146,18 @@ def test_an_unknown_class_is_named(data):
     X, y, _ = data
     with pytest.raises(ValueError, match="no class is called 'z'"):
         tb.WorstClassBoostClassifier(max_error={"a": 0.1, "z": 0.3, None: 0.4}).fit(X, y)
+
+
+def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
+    """The numbers of the last sentence are those of the table; symbols are in the details alone."""
+    said = worst_class.guarantee_
+    *table, last = str(said).splitlines()
+    assert "\n".join(table) == said.units.table
+    assert last == f"{said.standing} {said.headline}"
+    worst = max(said.units.lines, key=lambda line: line.predict_elsewhere)
+    low, high = worst.predict_interval
+    error = f"{100 * worst.predict_elsewhere:.0f} of 100 wrong (estimate {100 * low:.0f}–{100 * high:.0f})"
+    assert said.headline.startswith(f"Worst class: {worst.name}, {error}")
+    assert "without tailboost" not in said.headline  # what is made small there is the excess over targets
+    assert "symbols: " in said.details
+    assert not set("λη") & set(str(said))

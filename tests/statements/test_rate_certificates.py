@@ -153,7 +153,7 @@ def test_a_models_own_limits_are_certified_by_default(fitted):
     chosen_on = np.random.default_rng(0).normal(size=(900, 3))[300:600]
     with pytest.raises(tb.SeenRowsError):
         tb.certify(mix, chosen_on, y, groups=groups)
-    with pytest.raises(ValueError, match="of rates `certify` fresh rows"):
+    with pytest.raises(tb.SeenRowsError, match="certificate was made on"):
         cert.recheck(X, y, groups=groups)
 
 

@@ -131,7 +131,7 @@ def test_intervals_hold_the_estimate_and_are_what_the_table_shows(fitted):
         for line, value, (low, high) in zip(fitted.guarantee_.units.lines, estimate, ends, strict=True):
             assert getattr(line, f"{name}_elsewhere") == value
             assert getattr(line, f"{name}_interval") == (low, high)
-            assert f"{value:.3f} ({low:.2f}–{high:.2f})" in str(fitted.guarantee_)
+            assert f"{value:.3f} ({low:.2f}–{high:.2f})" in fitted.guarantee_.details
     assert "not a certificate" in str(fitted.guarantee_.units)
     assert "not a certificate" in fitted.guarantee_.units._repr_html_()
 

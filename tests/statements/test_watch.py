@@ -1,13 +1,18 @@
 """Watching a model: evidence by batch, late labels, drift, the state in JSON, and its page."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
 
 import tailboost as tb
+from tailboost import rates
+from tailboost.rates import Sample
 from tailboost.report import render_watch
 from tailboost.statements.drift import Reference
+from tailboost.statements.recheck import Bets, Claim
+from tailboost.statements.watch import certificate_from
 
 
 class Ruler:
@@ -93,7 +98,7 @@ def test_state_goes_on_where_it_was():
     more = rows(500, 1)[:2]
     assert again.add(Ruler(), *more).summary() == other.add(Ruler(), *more).summary()
     damaged = json.loads(text)
-    damaged["evidence"][0]["log_wealths"].pop()
+    damaged["evidence"][0]["bets"][0]["log_wealths"].pop()
     for state in (damaged, {}, {**json.loads(text), "format": 99}):
         with pytest.raises(ValueError):  # noqa: PT011 -- each says what it is in its own words
             tb.Watch.from_dict(state)
@@ -175,6 +180,148 @@ def test_two_thousand_years_without_a_change():
     assert false <= 0.05 * 2000
 
 
+# -- rates -------------------------------------------------------------------------------------------------
+
+
+def drawn_rates(n, seed, selected):
+    """Rows whose answers are "yes" as often as said by group."""
+    rng = np.random.default_rng(seed)
+    groups = rng.choice(["f", "m"], n)
+    y = rng.choice(["no", "yes"], n)
+    said = np.where(rng.random(n) < np.vectorize(selected.get)(groups), "yes", "no")
+    return y, said, {"sex": groups}
+
+
+class Sayer:
+    """Answers as its only column says."""
+
+    classes_ = np.array(["no", "yes"])
+    groups_ = (("sex", "f"), ("sex", "m"))
+
+    def predict(self, X):
+        return np.where(np.asarray(X)[:, 0] > 0, "yes", "no")
+
+
+def said_rows(n, seed, selected):
+    y, said, groups = drawn_rates(n, seed, selected)
+    X = np.random.default_rng(seed + 1000).uniform(0.1, 1.0, size=(n, 1))
+    return np.where(said == "yes", 1, -1)[:, None] * X, y, groups
+
+
+@pytest.mark.parametrize("form", ["gap", "ratio"])
+@pytest.mark.parametrize("sizes", [(2, 3), (1, 4), (3, 3)])
+def test_bets_on_units_apart_are_fair(form, sizes):
+    """Over all draws of two units whose rates are just as far apart as claimed, the mean wealth is 1."""
+    p, q = 0.7, 0.4
+    claim = Claim(form, ("a", "b"), lower=q / p, upper=p - q)
+    mean = {"a over b": 0.0, "b over a": 0.0}
+    for outcome in product([0.0, 1.0], repeat=sum(sizes)):
+        first, second = np.split(np.array(outcome), [sizes[0]])
+        weight = np.prod(np.where(first, p, 1 - p)) * np.prod(np.where(second, q, 1 - q))
+        samples = [Sample(k, np.arange(len(v)), v, 0.0, 1.0) for k, v in (("a", first), ("b", second))]
+        found = Bets().add(claim, samples)
+        for name, bet in zip(mean, found.bets, strict=True):
+            mean[name] += weight * bet.value
+    assert max(mean.values()) == pytest.approx(1.0)
+    assert all(value <= 1.0 + 1e-12 for value in mean.values())
+    assert min(mean.values()) < 1.0  # the other direction is far from broken
+
+
+def test_a_rate_is_bet_on_as_its_mean():
+    """The evidence on a share answered "yes" is that of its zeros and ones, from both sides."""
+    X, y, _ = said_rows(400, 0, {"f": 0.5, "m": 0.5})
+    yes = Sayer().predict(X) == "yes"
+    bound = tb.RateBound(rates.selected("yes"), None, None, 0.4, 0.45, 0, "")
+    watch = tb.Watch.of(tb.Certificate([], 0.95, 0, (), rates=(bound,))).add(Sayer(), X, y)
+    above = tb.confidence.Evidence.against(0.45).add(yes.astype(float)).value
+    below = tb.confidence.Evidence.against(0.6).add(1.0 - yes).value
+    assert watch.ever == [pytest.approx((above + below) / 2)]
+    assert watch.batches[0].errors == [(400, pytest.approx(yes.mean()))]
+
+
+def test_watch_against_limits():
+    matrix = [[0, 1], [4, -1]]
+    limits = [
+        rates.gap(rates.selected("yes", by="sex")) <= 0.1,
+        rates.ratio(rates.selected("yes", by="sex")) >= 0.7,
+        rates.miss("yes") <= 0.55,
+        rates.cost(matrix) <= 1.6,
+        rates.precision("yes") >= 0.4,
+        rates.error(by="class") <= {"no": 0.6},
+    ]
+    watch = tb.Watch.against(Sayer(), limits=limits)
+    assert [b.unit for b in watch.certificate.rates] == ["gap", "ratio", None, None, None, "no"]
+    for k in range(4):
+        X, y, groups = said_rows(1500, k, {"f": 0.5, "m": 0.5})
+        watch = watch.add(Sayer(), X, y, groups=groups)
+    assert watch.alarms == []
+    watch = tb.Watch.from_dict(json.loads(json.dumps(watch.to_dict(), allow_nan=False)))
+    for k in range(4, 8):
+        X, y, groups = said_rows(1500, k, {"f": 0.3, "m": 0.7})
+        watch = watch.add(Sayer(), X, y, groups=groups)
+    assert {alarm.bound.unit for alarm in watch.alarms} == {"gap", "ratio"}
+    seen = {r.bound.unit: r.estimate for r in watch.recheck.bounds}
+    kept = [drawn_rates(1500, k, {"f": 0.5, "m": 0.5} if k < 4 else {"f": 0.3, "m": 0.7}) for k in range(8)]
+    said, sex = (
+        np.concatenate([part[1] for part in kept]),
+        np.concatenate([part[2]["sex"] for part in kept]),
+    )
+    share = [float((said[sex == group] == "yes").mean()) for group in "fm"]
+    assert (seen["gap"], seen["ratio"]) == (
+        pytest.approx(share[1] - share[0]),
+        pytest.approx(share[0] / share[1]),
+    )
+    assert "gap" in str(watch)
+    assert "gap" in render_watch(watch)
+    with pytest.raises(ValueError, match="give one of them"):
+        tb.Watch.against(Sayer(), 0.2, limits=limits)
+    with pytest.raises(ValueError, match="count rows"):
+        watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500))
+    negative = tb.Watch.against(Sayer(), limits=[rates.ratio(rates.cost(matrix, by="sex")) >= 0.7])
+    with pytest.raises(ValueError, match="limit the gap"):
+        negative.add(Sayer(), X, y, groups=groups)
+
+
+def test_certified_rates_are_watched():
+    X, y, groups = said_rows(2000, 0, {"f": 0.5, "m": 0.5})
+    asked = [rates.gap(rates.selected("yes", by="sex")) <= 0.2, rates.cost()]
+    costs = np.where(np.array(["no", "yes"])[None, :] == y[:, None], 0.0, 3.0)
+    given = {"costs": costs, "cost_range": (0, 4)}
+    cert = tb.certify(Sayer(), X, y, groups=groups, rates=asked, **given)
+    again = certificate_from(json.loads(json.dumps(cert.to_dict())))
+    assert again.rates == cert.rates
+    watch = tb.Watch.of(again)
+    X, y, groups = said_rows(1000, 7, {"f": 0.5, "m": 0.5})
+    given["costs"] = np.where(np.array(["no", "yes"])[None, :] == y[:, None], 0.0, 3.0)
+    late = y.astype(object)
+    late[::2] = None
+    watch = watch.add(Sayer(), X, late, groups=groups, name="May", **given)
+    watch = watch.add(Sayer(), X, y, groups=groups, name="May", **given)
+    assert [r.n for r in watch.recheck.bounds][-1] == 1000
+    with pytest.raises(ValueError, match="same for all batches"):
+        watch.add(Sayer(), X + 2.0, y, groups=groups, costs=given["costs"], cost_range=(0, 9))
+
+
+@pytest.mark.slow
+def test_two_thousand_years_within_limits():
+    """False alarms of twelve months with a share answered just at its limit and a gap just as large."""
+    claims_ = [Claim("mean", (None,), upper=0.3), Claim("gap", ("a", "b"), upper=0.05)]
+    rng, false = np.random.default_rng(0), 0
+    for _ in range(2000):
+        found, most = [Bets(), Bets()], 0.0
+        for _ in range(12):
+            units = {"a": rng.random(300) < 0.2875, "b": rng.random(100) < 0.3375}
+            units[None] = np.concatenate([units["a"], units["b"]])
+            samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in units.items()}
+            found = [
+                bets.add(claim, [samples[unit] for unit in claim.units])
+                for bets, claim in zip(found, claims_, strict=True)
+            ]
+            most = max([most, *(bets.value for bets in found)])
+        false += most >= 40
+    assert false <= 0.05 * 2000
+
+
 # -- the command -------------------------------------------------------------------------------------------
 
 
@@ -241,3 +388,49 @@ def test_command_with_targets_and_late_labels(stored):
     assert "600 rows wait" in watch("blind.csv", "--max-error", ".9").stdout
     known = watch("m1.csv", "--json")
     assert [batch["judged"] for batch in json.loads(known.stdout)["batches"]] == [0, 600]
+
+
+def test_command_with_limits_and_persons(stored):
+    pd = pytest.importorskip("pandas")
+    folder, call = stored
+    state = folder / "limits.json"
+
+    def watch(data, *more):
+        return call("watch", folder / "m.model", folder / data, "--state", state, "--group", "city", *more)
+
+    limits = ("--limit", "gap(selected(good, by=city)) <= .2", "--limit", "miss(good) <= .6")
+    assert watch("m1.csv", *limits, "--max-error", ".3").exit_code == 2  # one or the other
+    assert watch("m1.csv", "--limit", "gap(selected(good, by=town)) <= .2").exit_code == 2
+    assert watch("m1.csv", *limits).exit_code == 0
+    table = pd.read_csv(folder / "m2.csv")
+    table["outcome"] = np.where(table.city == "Rome", "good", table.outcome)
+    kept = (table.a > 0) == (table.city == "Rome")  # now the model says "good" in Rome alone
+    table[kept].to_csv(folder / "apart.csv", index=False)
+    found = watch("apart.csv", "--json")
+    assert found.exit_code == 3
+    bounds = json.loads(found.stdout)["bounds"]
+    assert [each["bound"]["unit"] for each in bounds] == ["gap", None]
+    assert bounds[0]["estimate"] > 0.2
+    persons = folder / "persons.json"
+    table["person"] = np.arange(600) // 4
+    table.to_csv(folder / "several.csv", index=False)
+    arguments = ("--state", persons, "--max-error", ".4", "--cluster", "person")
+    said = call("watch", folder / "m.model", folder / "several.csv", *arguments, "--json")
+    assert sum(each["n"] for each in json.loads(said.stdout)["bounds"]) <= 2 * 150
+    whole = call("evaluate", folder / "m.model", folder / "several.csv", "--json")
+    known = call("evaluate", folder / "m.model", folder / "several.csv", "--cluster", "person", "--json")
+    plain, by_person = (json.loads(each.stdout)["errors"] for each in (whole, known))
+    assert by_person[0]["persons"] == 150
+    assert [unit["error"] for unit in plain] == [unit["error"] for unit in by_person]
+    table.loc[:, :] = table.iloc[np.arange(600) // 4 * 4].to_numpy()  # equal copies
+    table.to_csv(folder / "copies.csv", index=False)
+    once = table.iloc[::4]
+    once.to_csv(folder / "once.csv", index=False)
+    copies = call("evaluate", folder / "m.model", folder / "copies.csv", "--cluster", "person")
+    assert "persons (person)" in copies.stdout
+    widths = []
+    for name, more in (("copies", ("--cluster", "person")), ("once", ())):
+        said = call("evaluate", folder / "m.model", folder / f"{name}.csv", *more, "--json")
+        first = json.loads(said.stdout)["errors"][0]
+        widths.append(first["high"] - first["low"])
+    assert widths[0] == pytest.approx(widths[1], rel=0.03)

@@ -21,7 +21,7 @@ def fitted(X, y, g, K=2):
     w = np.ones(len(y))
     strata, stratum = Strata.of(y, g[:, None], w, range(K), ("sex",), (("f", "m"),))
     belief = Belief(K, strata.combinations, False)
-    return belief, strata, stratum, belief.fit_groups(X, y, g[:, None], w, strata)
+    return belief, strata, stratum, belief.fit_groups(X, y, g[:, None], w, strata, np.arange(5))[0]
 
 
 def test_new_rows_are_believed_as_those_out_of_fold():
@@ -64,7 +64,9 @@ def test_several_columns_multiply_to_one_distribution():
     groups, w = np.column_stack([g, other]), np.ones(600)
     strata, _ = Strata.of(y, groups, w, range(2), ("sex", "race"), (("f", "m"), ("a", "b")))
     belief = Belief(2, strata.combinations, False)
-    out = belief.fit_groups(X, y, groups, w, strata)
+    out, own, learnt = belief.fit_groups(X, y, groups, w, strata, np.arange(7))
+    assert own.shape == learnt.shape == (2, 4, 7)
+    np.testing.assert_array_equal(own, belief.groups_of(X[:7]))
     assert out.shape == (2, 4, 600)
     np.testing.assert_allclose(out.sum(axis=1), 1.0, rtol=1e-6)
     assert out[y, strata.find(groups), np.arange(600)].mean() > 0.7
@@ -91,3 +93,19 @@ def test_a_calibration_of_strata_without_rows():
     assert one[0].min() > 0.999
     two = Calibration.fit(belief, np.arange(10) % 2, np.full(10, 0.1)).apply(belief.astype(float))
     assert two[2].max() < 1e-6
+
+
+def test_a_rare_stratum_is_calibrated_by_all_of_its_rows(monkeypatch):
+    """By some of the rows it comes out as by all of them, where a twentieth of its rows would not do."""
+    n, rng = 60_000, np.random.default_rng(0)
+    near = rng.random(n) < 0.003  # only here the rare stratum is
+    true = np.array([np.full(n, 0.3), np.full(n, 0.7), np.where(near, 0.25, 1e-4)])
+    true /= true.sum(axis=0)
+    skewed = (true**2 / (true**2).sum(axis=0)).astype(np.float32)
+    stratum = (rng.random(n)[:, None] > true.cumsum(axis=0).T[:, :2]).sum(axis=1)
+    said = []
+    for most in (10**9, 3_000):
+        monkeypatch.setattr("tailboost.thresholds._belief.CALIBRATION_ROWS", most)
+        calibration = Calibration.fit(skewed, stratum, np.full(n, 1 / n))
+        said.append(calibration.apply(skewed.astype(float))[2][near].mean())
+    assert said[1] == pytest.approx(said[0], rel=0.1)

@@ -377,3 +377,40 @@ def test_a_price_of_a_look_gives_the_rule_of_the_limit():
         pool, _, _, counted = solve(table, cost, [])
         priced = pool.members[single(pool, counted, table.reading(0.0)).numbers[0]]
         assert (table.answers(priced) != table.answers(limited)).mean() <= 0.01
+
+
+@pytest.mark.parametrize("costs", [False, True])
+def test_a_table_is_corrected_by_what_answers_otherwise(costs):
+    """By counting rows: out of fold, plus what answers, less models of folds, on the same rows."""
+    table, _ = atoms(3, 2, 2, 6, weights=True, costs=costs)
+    rng, n = np.random.default_rng(0), len(table.stratum)
+    rows = np.sort(rng.choice(n, 150, replace=False))
+    own = table.beliefs[0][:, rows]
+    learnt = np.where(rng.random(150) < 0.1, rng.dirichlet(np.ones(4), 150).T, own).astype(np.float32)
+    both = table.corrected(rows, [own], [learnt])
+    assert both.n_judged == n
+    member = Member.of(0, rng.normal(size=(4, 2)))
+    out = member.answers(table.beliefs[0])
+    expected = np.zeros((2, 4, 2))
+    np.add.at(expected, (table.half.astype(int), table.stratum, out), table.share)
+    for h, s in product((0, 1), range(4)):
+        here = (table.half == h) & (table.stratum == s)
+        sample = here[rows]
+        scale = table.share[here].sum() / table.share[rows[sample]].sum()
+        for sign, belief in ((1, own), (-1, learnt)):
+            answers = member.answers(belief)[sample]
+            np.add.at(expected[h, s], answers, sign * scale * table.share[rows[sample]])
+        assert expected[h, s].sum() == pytest.approx(table.share[here].sum())
+        if expected[h, s].min() < 0:  # more is taken than there is
+            expected[h, s] = np.where(expected[h, s] < 0, 0, expected[h, s].sum())
+    found = both.tally(member)
+    np.testing.assert_allclose(found.halves[:, :4], expected, atol=1e-12)
+    reversed_ = table.corrected(rows, [1 - learnt], [learnt]).tally(member)
+    assert reversed_.counted[:4].min() >= 0
+    np.testing.assert_allclose(reversed_.counted[:4].sum(axis=1), table.strata.mass)
+    same = table.corrected(rows, [own], [own]).tally(member)
+    np.testing.assert_allclose(same.counted, table.tally(member).counted, atol=1e-12)
+    thin = both.part(both.spread(100))
+    assert thin.n_judged == 100
+    assert len(thin.stratum) == 400
+    np.testing.assert_allclose(thin.tally(member).counted[:4].sum(axis=1), thin.strata.mass)

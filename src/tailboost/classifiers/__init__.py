@@ -4,10 +4,10 @@ Comments and docstrings name papers as docs/references.md does.
 """
 
 from tailboost.classifiers._base import FitInterruptedWarning
-from tailboost.classifiers.adaboost import AdaBoostClassifier
 from tailboost.classifiers.cvar import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
+    CVaRBoostClassifier,
     LPBoostClassifier,
     RegularizedLPBoostClassifier,
 )
@@ -16,9 +16,11 @@ from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.tradeoff import TradeOff
 from tailboost.classifiers.variance import (
+    AdaBoostClassifier,
     EBBoostClassifier,
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
+    VarianceBoostClassifier,
 )
 from tailboost.statements.known_rows import ResubstitutionWarning, SeenRowsError
 
@@ -27,6 +29,7 @@ __all__ = [
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
     "BoundNotMetWarning",
+    "CVaRBoostClassifier",
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
@@ -40,4 +43,5 @@ __all__ = [
     "SoftMarginBoostClassifier",
     "TradeOff",
     "VadaBoostClassifier",
+    "VarianceBoostClassifier",
 ]

@@ -5,22 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
-from sklearn.base import _fit_context
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import positions
 from tailboost._typing import Floats
-from tailboost.classifiers._base import BaseBoostClassifier, with_callbacks
+from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers.docs import documented
-from tailboost.classifiers.input import ValidationRows, labels_of
-from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.input import labels_of
+from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units
@@ -40,10 +39,8 @@ class AdditiveClassifier(BaseBoostClassifier):
     validation: Any
 
     _refits: ClassVar[bool] = False  # a step belongs to the very hypothesis it was computed for
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseBoostClassifier._parameter_constraints,
-        **PATIENCE_CONSTRAINTS,
         "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "train"})],
     }
 
@@ -58,43 +55,6 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
         """Return what chooses the steps anew when boosting is over."""
         return None
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight_val: Any = None,
-        **fit_params: Any,
-    ) -> Self:
-        """Boost.
-
-        Parameters
-        ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
-        X_val, y_val, sample_weight_val : optional
-            Rows whose error decides when to stop and which prefix is kept; needs ``validation="auto"``.
-        {{fit_params}}
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        {{fit_raises}}
-        """
-        validation = ValidationRows(X_val, y_val, None, sample_weight_val)
-        self._fit(X, y, sample_weight, None, validation, fit_params)
-        return self
 
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)
@@ -133,9 +93,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     @property
     def combiner_(self) -> Additive:
         """The hypotheses with their steps, and what was chosen of them."""
-        combiner = self._run.plan.combiner
-        assert isinstance(combiner, Additive)
-        return combiner
+        return cast("Additive", self._run.plan.combiner)
 
     @property
     def guarantee_(self) -> AdditiveGuarantee:
@@ -153,18 +111,11 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
+    @documented
     def decision_function(self, X: Any) -> Floats:
         """Return the scores ``f``.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-            For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.
+        {{scores}}
         """
         return self._decisions(self._scores(X))
 
@@ -195,113 +146,65 @@ class AdditiveClassifier(BaseBoostClassifier):
         P: Floats = softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
+    @documented
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest score.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
+        {{labels}}
         """
         f = self.decision_function(X)
         return self._labels(f)
 
+    @documented
     def predict_proba(self, X: Any) -> Floats:
         """Return the softmax of the scores, which is **not** calibrated.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`; rows sum to 1.
+        {{shares}}
         """
         return self._softmax(self.decision_function(X))
 
+    @documented
     def predict_shares(self, X: Any) -> Floats:
         """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`.
+        {{shares}}
         """
         return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
 
+    @documented
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
+        {{shares}}
         """
         f = self.decision_function(X)
         P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
+    @documented
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield `decision_function` after 1, 2, … kept hypotheses.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n,) or (n, K)
-            The last is that of all kept hypotheses.
+        {{staged_scores}}
         """
         check_is_fitted(self)
         for scores in self.ensemble_.staged_scores(self._checked(X)):
             yield self._decisions(scores)
 
+    @documented
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield `predict` after 1, 2, … kept hypotheses.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n,)
-            The last is that of all kept hypotheses.
+        {{staged_labels}}
         """
         for f in self.staged_decision_function(X):
             yield self._labels(f)
 
+    @documented
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
         """Yield `predict_proba` after 1, 2, … kept hypotheses.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n, K)
-            The last is that of all kept hypotheses.
+        {{staged_shares}}
         """
         for f in self.staged_decision_function(X):
             yield self._softmax(f)

@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -33,6 +31,7 @@ from tailboost._rows import Sketch
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats
 from tailboost._warn import warn_user
+from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import (
     ValidationRows,
     check_validation,
@@ -42,7 +41,7 @@ from tailboost.classifiers.input import (
     read_problem,
     refuse_learner,
 )
-from tailboost.classifiers.parameters import naming_near
+from tailboost.classifiers.parameters import Parameters, naming_near
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.combiners import Combiner, Ensemble
 from tailboost.data import Problem
@@ -119,7 +118,7 @@ class Run:
 
 
 class BaseBoostClassifier(
-    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    Parameters, CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """The scikit-learn face of a boosting game.
 
@@ -127,35 +126,13 @@ class BaseBoostClassifier(
     scheme, checkpoints, warm start, interrupts and callbacks are the same for all and handled here.
     """
 
-    estimator: Any
-    class_weight: Any
     ensemble_: Ensemble
     _run: Run
-
-    n_estimators: Any  # int ≥ 1; "auto" where a theorem or a rule gives the number
-    max_time: float | None
-    checkpoint_dir: Any
-    warm_start: bool
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
 
     # Whether members are fitted again on all rows when a fraction is held out.
     _refits: ClassVar[bool] = True
     # Whether the learner may be a regressor, whose values are real-valued hypotheses for two classes.
     _takes_regressors: ClassVar[bool] = False
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict"]), str, None],
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "checkpoint_dir": [str, HasMethods(["__fspath__"]), None],
-        "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -203,8 +180,10 @@ class BaseBoostClassifier(
         """Return the problem with its groups numbered as the units of the game."""
         return problem
 
-    # Whether the models of all rounds answer together, where the learner knows class probabilities.
-    _together: ClassVar[bool] = False
+    @property
+    def _together(self) -> bool:
+        """Whether the models of all rounds answer together, where the learner knows class probabilities."""
+        return False
 
     @property
     def _five_folds_up_to(self) -> float:
@@ -221,11 +200,51 @@ class BaseBoostClassifier(
 
     # -- fitting -------------------------------------------------------------------------------------
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    @documented
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Play the game and combine the hypotheses.
+
+        Parameters
+        ----------
+        {{X}}
+        {{y}}
+        {{sample_weight}}
+        X_val, y_val, sample_weight_val : optional
+            An explicit validation set, on which shares are chosen or, of an additive classifier, when to stop
+            and which prefix is kept; needs ``validation="auto"``.
+        {{fit_params}}
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        {{fit_raises}}
+        """
+        validation = ValidationRows(X_val, y_val, None, sample_weight_val)
+        self._fit(X, y, sample_weight, None, validation, fit_params)
+        return self
+
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> Problem:
         refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
-        problem = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
+        problem, found = read_problem(self, self._learner(), X, y, sample_weight, groups, self.class_weight)
+        self.__dict__.pop("group_features_", None)  # of a fit before this one
+        self.__dict__.update(found)
         if validation.given:
             check_validation(validation, self.get_params(deep=False)["validation"])
             problem.validation = judged_rows(

@@ -75,12 +75,13 @@ def read_columns(frame: Any, known: Known) -> Any:
         Names columns with text for numbers, or with more than a tenth of categories that the fit had not.
     """
     read, changes = {}, []
-    for j, (spellings, (name, column)) in enumerate(zip(known, frame.items(), strict=True)):
-        kind = "category" if hasattr(column.dtype, "categories") else getattr(column.dtype, "kind", "O")
+    for j, (spellings, name, dtype) in enumerate(zip(known, frame.columns, frame.dtypes, strict=True)):
+        kind = "category" if hasattr(dtype, "categories") else getattr(dtype, "kind", "O")
         if spellings is None and kind in ("m", "M", "c"):
-            raise ValueError(f"X, column {name!r} held numbers in fit, and holds {column.dtype} here")
+            raise ValueError(f"X, column {name!r} held numbers in fit, and holds {dtype} here")
         if kind in "fiub" and not spellings:
             continue
+        column = frame.iloc[:, j]
         present = column.dropna()
         if spellings is None:
             code, values = present.factorize()

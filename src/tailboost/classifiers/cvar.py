@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+import math
+from numbers import Integral
+from typing import Any, ClassVar, Self, cast
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost._typing import Mask
 from tailboost.classifiers._base import Run, with_callbacks
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.mixture import MixtureClassifier, ValidatedMixtureClassifier
+from tailboost.classifiers.mixture import ValidatedMixtureClassifier
+from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
 from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import CVaR, Mixture, WorstRow
 from tailboost.data import Problem
@@ -31,82 +31,179 @@ from tailboost.statements.guarantee import (
 )
 from tailboost.validation import CrossFitted, Scheme
 
-# Beyond so many distinct rows AdaLPBoost cross-fits in three folds: the time goes into rounds.
+# Beyond so many distinct rows a game of Hedge cross-fits in three folds: the time goes into rounds.
 FIVE_FOLDS_UP_TO = 1_000
+_ROUNDS = {"n_estimators": CONSTRAINTS["n_estimators"]}
 
 
-class _CVaRClassifier(ValidatedMixtureClassifier):
-    """Games over samples whose mixture minimises the CVaR: they differ in the weight player."""
+@with_constructor
+@documented
+class CVaRBoostClassifier(ValidatedMixtureClassifier):
+    """Boosting for the worst rows: a game over rows, whose hypotheses are mixed for the α-tail.
 
-    alpha: float
-    outlier_fraction: float
+    The methods of Zhai et al. 2021 are its presets: `AdaLPBoostClassifier` (Hedge), `LPBoostClassifier` (the
+    totally corrective player), `RegularizedLPBoostClassifier` (with an entropy term) and
+    `AverageBoostClassifier` (Hedge, mixed evenly); each of them says what it promises.
+
+    Parameters
+    ----------
+    {{estimator}}
+    n_estimators : int or "auto", default=10
+        Largest number of rounds T; "auto", for ``player="entropic"``, is the number of its theorem.
+    {{alpha}}
+    player : {"hedge", "lp", "entropic"}, default="hedge"
+        Who weighs the rows: Hedge, which does not know α; the linear program over all rounds so far; or that
+        program with an entropy term.
+    combine : {"mixture", "average"}, default="mixture"
+        Whether λ is chosen for the α-tail, or even. An even mixture is judged by the rows it was fitted on,
+        all rounds of it are played, and nothing joins it.
+    eta : float or "theory", default=1.0
+        Learning rate of Hedge; ``"theory"`` is √(8 log n / T).
+    beta : float or "theory", default=100.0
+        Inverse strength of the entropy term; "theory" is that of its theorem, for ``delta``.
+    delta : float in (0, 1), default=0.1
+        δ, where β or T is chosen for it.
+    {{validation}}
+    {{include_constants … class_weight}}
+    {{n_iter_no_change … verbose}}
+
+    Attributes
+    ----------
+    {{classes_ … estimator_weights_}}
+    beta_ : float
+        β, of the entropic player.
+    {{n_iter_ … guarantee_}}
+    {{n_features_in_}}
+
+    See Also
+    --------
+    WorstClassBoostClassifier : For the worst class or group instead of the worst rows.
+
+    References
+    ----------
+    Zhai, Dan, Suggala, Kolter, Ravikumar: Boosted CVaR Classification, NeurIPS 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost import CVaRBoostClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = CVaRBoostClassifier(player="lp", alpha=0.2, n_estimators=3, random_state=0).fit(X, y)
+    >>> clf.predict(X[:1])
+    array([0])
+    """
+
+    n_estimators: int | str = 10
+    alpha: float = 0.5
+    player: str = "hedge"
+    combine: str = "mixture"
+    eta: float | str = 1.0
+    beta: float | str = 100.0
+    delta: float = 0.1
+    validation: Any = "auto"
+    include_constants: bool = True
+    outlier_fraction: float = 0.0
+    class_weight: Any = None
+    n_iter_no_change: int | None = 3
+    tol: float = 1e-3
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ValidatedMixtureClassifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, 1, closed="right")],
-        "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     }
 
-    @abstractmethod
-    def _rule(self, units: Units) -> Rule[Any]:
-        """Return the weight player."""
+    @property
+    def _even(self) -> bool:
+        return self.combine == "average"
 
-    def _units(self, problem: Problem, among: Mask | None) -> Units:
-        """Return the rows (of some) as the units of the game."""
-        return Units.samples(problem.weight, among)
+    @property
+    def _together(self) -> bool:
+        return self.player == "hedge" and not self._even
+
+    @property
+    def _five_folds_up_to(self) -> float:
+        return FIVE_FOLDS_UP_TO if self.player == "hedge" else math.inf
+
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+    ) -> Problem:
+        if self._even and validation.given:
+            raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
+        if self._even and self.validation not in ("auto", "train"):
+            raise ValueError(f"validation={self.validation!r}: an even mixture has training losses only")
+        return super()._problem(X, y, sample_weight, groups, validation)
+
+    def _validation(self) -> Any:
+        return "train" if self._even else self.validation
+
+    def _most_rounds(self) -> int:
+        if not isinstance(self.n_estimators, str):
+            return int(self.n_estimators)
+        if self.player != "entropic":
+            raise ValueError(f"n_estimators='auto' is for player='entropic', got player={self.player!r}")
+        return entropic_theory(self.alpha, self.delta)[1]
+
+    def _schedule(self, plan: Plan) -> Schedule:
+        if self._even:
+            return Schedule.of(self._most_rounds(), None, 0.0, self.max_time, self.verbose)
+        return super()._schedule(plan)
 
     def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        units = self._units(problem, scheme.player_rows)
+        units = Units.samples(problem.weight, scheme.player_rows)
+        constants = self.include_constants and not self._even
         combiner = Mixture(
-            CVaR(self.alpha),
+            WorstRow() if self._even else CVaR(self.alpha),
             problem.n_classes,
-            with_constants=self.include_constants,
-            runners_up=self._together and self.include_constants and problem.n_classes > 2,
+            even=self._even,
+            with_constants=constants,
+            runners_up=self._together and constants and problem.n_classes > 2,
             outlier_fraction=self.outlier_fraction,
         )
         return Plan(units, self._rule(units), combiner)
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight_val: Any = None,
-        **fit_params: Any,
-    ) -> Self:
-        """Play the game and combine the hypotheses.
+    def _rule(self, units: Units) -> Rule[Any]:
+        if self.player == "hedge":
+            return Hedge(eta_for(self.eta, units.count, self._most_rounds()), self.outlier_fraction)
+        if self.player == "lp":
+            return TotallyCorrectiveLP(self.alpha, outlier_fraction=self.outlier_fraction)
+        by_theory = isinstance(self.beta, str)
+        self.beta_ = entropic_theory(self.alpha, self.delta)[0] if by_theory else float(self.beta)
+        return EntropicLP(self.alpha, self.beta_, outlier_fraction=self.outlier_fraction)
 
-        Parameters
-        ----------
-        {{X}}
-        {{y}}
-        {{sample_weight}}
-        X_val, y_val, sample_weight_val : optional
-            An explicit validation set on which λ is chosen; needs ``validation="auto"``.
-        {{fit_params}}
+    def _tied_to_rounds(self) -> str:
+        return tied_by(self.eta) if self.player == "hedge" else ""
 
-        Returns
-        -------
-        self
+    def _respond(self, run: Run, scheme: Scheme, turn: Turn) -> Response | Stop:
+        if not self._together:
+            return super()._respond(run, scheme, turn)
+        combiner = cast("Mixture", run.plan.combiner)
+        may_end = turn.t > 1 and self.n_iter_no_change is not None
+        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, Averaging):
+            # Where there is much noise, the weights are on rows that nobody can tell.
+            for rows, known in scheme.looks(turn.u, turn.seed):
+                alone = scheme.accumulating is None
+                answers = known if alone else combiner.pool.summed(known, rows).argmax(axis=1)
+                if combiner.gains_nothing(rows, answers, self.tol):
+                    words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
+                    return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
+        response = super()._respond(run, scheme, turn)
+        return response if isinstance(response, Stop) else combiner.pool.together(response)
 
-        Raises
-        ------
-        {{fit_raises}}
-        """
-        self._fit(
-            X, y, sample_weight, None, ValidationRows(X_val, y_val, None, sample_weight_val), fit_params
-        )
-        return self
+    def _bounds(self) -> Bounds:
+        if self.player == "lp":
+            return totally_corrective_bounds(self.game_)
+        if self.player == "entropic":
+            return entropic_bounds(self.game_, self.delta if isinstance(self.beta, str) else None)
+        alpha, combiner = self.objective_.alpha, self.combiner_
+        bounds = hedge_game_bounds(self.game_, alpha, self.eta, self._most_rounds())
+        if self._even or alpha is None:  # or re-weighted for units
+            return bounds
+        value = combiner.value(self.estimator_weights_)
+        return mixed_by_program(self.game_, combiner.pool.ledger, alpha, value, bounds)
 
 
+@with_constructor
 @documented
-class AdaLPBoostClassifier(_CVaRClassifier):
+class AdaLPBoostClassifier(CVaRBoostClassifier):
     """α-AdaLPBoost: Hedge trains the hypotheses, a linear program mixes them for the α-tail.
 
     The weights ``w_i ∝ p_i exp(η Σ_s ℓ_i^s)`` do not depend on α, so one fit serves every α (`reweight`,
@@ -175,85 +272,14 @@ class AdaLPBoostClassifier(_CVaRClassifier):
     0.05
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 3,
-        alpha: float = 0.5,
-        eta: float | str = 1.0,
-        validation: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.alpha = alpha
-        self.eta = eta
-        self.validation = validation
-        self.include_constants = include_constants
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CVaRClassifier._parameter_constraints,
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
-    }
-
-    _together: ClassVar[bool] = True
-
-    @property
-    def _five_folds_up_to(self) -> float:
-        return FIVE_FOLDS_UP_TO
-
-    def _respond(self, run: Run, scheme: Scheme, turn: Turn) -> Response | Stop:
-        combiner, may_end = run.plan.combiner, turn.t > 1 and self.n_iter_no_change is not None
-        assert isinstance(combiner, Mixture)
-        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, Averaging):
-            # Where there is much noise, the weights are on rows that nobody can tell.
-            for rows, known in scheme.looks(turn.u, turn.seed):
-                alone = scheme.accumulating is None
-                answers = known if alone else combiner.pool.summed(known, rows).argmax(axis=1)
-                if combiner.gains_nothing(rows, answers, self.tol):
-                    words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
-                    return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
-        response = super()._respond(run, scheme, turn)
-        return response if isinstance(response, Stop) else combiner.pool.together(response)
-
-    def _rule(self, units: Units) -> Rule[Any]:
-        return Hedge(eta_for(self.eta, units.count, int(self.n_estimators)), self.outlier_fraction)
-
-    def _tied_to_rounds(self) -> str:
-        return tied_by(self.eta)
-
-    def _bounds(self) -> Bounds:
-        alpha, combiner = self.objective_.alpha, self.combiner_
-        bounds = hedge_game_bounds(self.game_, alpha, self.eta, int(self.n_estimators))
-        if alpha is None:  # re-weighted for units
-            return bounds
-        value = combiner.value(self.estimator_weights_)
-        return mixed_by_program(self.game_, combiner.pool.ledger, alpha, value, bounds)
+    n_estimators: int = 3
+    player, combine, beta, delta = "hedge", "mixture", 100.0, 0.1
+    _parameter_constraints = _ROUNDS
 
 
+@with_constructor
 @documented
-class LPBoostClassifier(_CVaRClassifier):
+class LPBoostClassifier(CVaRBoostClassifier):
     """α-LPBoost: the totally corrective player, which solves the linear program over all rounds so far.
 
     Its weights are the maximiser of ``min_s ⟨w, ℓ^s⟩`` under ``w_i ≤ p_i/α`` that is closest to ``p``.
@@ -296,50 +322,13 @@ class LPBoostClassifier(_CVaRClassifier):
     array([0])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 10,
-        alpha: float = 0.5,
-        validation: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.alpha = alpha
-        self.validation = validation
-        self.include_constants = include_constants
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _rule(self, units: Units) -> Rule[Any]:
-        return TotallyCorrectiveLP(self.alpha, outlier_fraction=self.outlier_fraction)
-
-    def _bounds(self) -> Bounds:
-        return totally_corrective_bounds(self.game_)
+    player, combine, eta, beta, delta = "lp", "mixture", 1.0, 100.0, 0.1
+    _parameter_constraints = _ROUNDS
 
 
+@with_constructor
 @documented
-class RegularizedLPBoostClassifier(_CVaRClassifier):
+class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     """Regularised α-LPBoost: the totally corrective player with an entropy term, and with a rate.
 
     Training CVaR_α ≤ g + δ once ``T ≥ max{(32/δ²) log(1/α), 8/δ}`` with ``β = max{(2/δ) log(1/α), 1/2}``,
@@ -391,68 +380,12 @@ class RegularizedLPBoostClassifier(_CVaRClassifier):
     array([0])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | str = 10,
-        alpha: float = 0.5,
-        beta: float | str = 100.0,
-        delta: float = 0.1,
-        validation: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.alpha = alpha
-        self.beta = beta
-        self.delta = delta
-        self.validation = validation
-        self.include_constants = include_constants
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CVaRClassifier._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "beta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
-    }
-
-    def _rule(self, units: Units) -> Rule[Any]:
-        by_theory = isinstance(self.beta, str)
-        self.beta_ = entropic_theory(self.alpha, self.delta)[0] if by_theory else float(self.beta)
-        return EntropicLP(self.alpha, self.beta_, outlier_fraction=self.outlier_fraction)
-
-    def _most_rounds(self) -> int:
-        if isinstance(self.n_estimators, str):
-            return entropic_theory(self.alpha, self.delta)[1]
-        return super()._most_rounds()
-
-    def _bounds(self) -> Bounds:
-        return entropic_bounds(self.game_, self.delta if isinstance(self.beta, str) else None)
+    player, combine, eta = "entropic", "mixture", 1.0
 
 
+@with_constructor
 @documented
-class AverageBoostClassifier(MixtureClassifier):
+class AverageBoostClassifier(CVaRBoostClassifier):
     """AdaBoost + average: Hedge trains the hypotheses, their even mixture answers.
 
     The even mixture bounds every row's loss at once: ``max_i (1/T) Σ_t ℓ_i^t ≤ V + log(1/min p)/(ηT) + η/8``
@@ -501,38 +434,10 @@ class AverageBoostClassifier(MixtureClassifier):
     array([0.25, 0.25, 0.25, 0.25])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 10,
-        eta: float | str = 1.0,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
-        "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
-    }
+    player, combine, alpha, beta, delta = "hedge", "average", 1.0, 100.0, 0.1
+    validation, include_constants = "auto", False
+    _without = ("n_iter_no_change", "tol")
+    _parameter_constraints = _ROUNDS
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
@@ -555,21 +460,3 @@ class AverageBoostClassifier(MixtureClassifier):
         """
         self._fit(X, y, sample_weight, None, ValidationRows(), fit_params)
         return self
-
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
-        units = Units.samples(problem.weight, scheme.player_rows)
-        rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)), self.outlier_fraction)
-        combiner = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=self.outlier_fraction)
-        return Plan(units, rule, combiner)
-
-    def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule.of(int(self.n_estimators), None, 0.0, self.max_time, self.verbose)
-
-    def _validation(self) -> Any:
-        return "train"
-
-    def _tied_to_rounds(self) -> str:
-        return tied_by(self.eta)
-
-    def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self.game_, self.objective_.alpha, self.eta, int(self.n_estimators))

@@ -203,6 +203,25 @@ TEXTS = {
     **texts_of(_ATTRIBUTES, "additive_"),
     **texts_of(_FIT),
 }
+# What methods that answer rows say of them and of what they return.
+_ROWS = "Parameters\n----------\nX : array-like of shape (n, d)\n    The rows, as in `fit`."
+
+
+def _answering(shape: str, words: str, section: str = "Returns") -> str:
+    return f"{_ROWS}\n\n{section}\n{'-' * len(section)}\nndarray of shape {shape}\n    {words}"
+
+
+TEXTS |= {
+    "labels": _answering("(n,)", "Labels, as in `classes_`."),
+    "shares": _answering("(n, K)", "Columns in the order of `classes_`; rows sum to 1."),
+    "scores": _answering(
+        "(n,) or (n, K)",
+        "For two classes one score per row, positive for ``classes_[1]``; otherwise one per class.",
+    ),
+    "staged_labels": _answering("(n,)", "The last is that of ``predict``.", "Yields"),
+    "staged_shares": _answering("(n, K)", "The last is that of all members.", "Yields"),
+    "staged_scores": _answering("(n,) or (n, K)", "The last is that of all kept hypotheses.", "Yields"),
+}
 TEXTS["fit_raises"] = TEXTS["fit_raises"].replace("fit_raises", "ValueError", 1)
 
 documented = describing(TEXTS)

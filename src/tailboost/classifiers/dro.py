@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.parameters import with_constructor
 from tailboost.data import Problem, take
 from tailboost.game import Units
 from tailboost.robustness import dro_radius
@@ -27,6 +27,7 @@ from tailboost.statements.additive_guarantee import ON_TRAINING, Cost, margin_bo
 from tailboost.validation import Scheme
 
 
+@with_constructor
 @documented
 class DROBoostClassifier(AdditiveClassifier):
     """Boosting for the worst case over a ball of distributions around the data.
@@ -138,59 +139,20 @@ class DROBoostClassifier(AdditiveClassifier):
 
     _takes_regressors: ClassVar[bool] = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdditiveClassifier._parameter_constraints,
-        "radius": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "confidence": [Interval(Real, 0, 1, closed="neither")],
-        "effective_dim": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "uncertainty": [StrOptions({"kl", "chi2", "cvar"})],
-        "loss": [StrOptions(set(MARGIN_LOSSES))],
-        "smoothing": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, 1, closed="right")],
-    }
+    n_estimators: int = 50
+    radius: float | str = "auto"
+    confidence: float = 0.95
+    effective_dim: int | str = "auto"
+    uncertainty: Uncertainty = "kl"
+    loss: str = "exponential"
+    smoothing: float = 0.0
+    learning_rate: float = 1.0
+    validation: Any = "auto"
+    class_weight: Any = None
+    n_iter_no_change: int | None = None
+    tol: float = 1e-3
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        radius: float | str = "auto",
-        confidence: float = 0.95,
-        effective_dim: int | str = "auto",
-        uncertainty: Uncertainty = "kl",
-        loss: str = "exponential",
-        smoothing: float = 0.0,
-        learning_rate: float = 1.0,
-        validation: Any = "auto",
-        class_weight: Any = None,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.radius = radius
-        self.confidence = confidence
-        self.effective_dim = effective_dim
-        self.uncertainty = uncertainty
-        self.loss = loss
-        self.smoothing = smoothing
-        self.learning_rate = learning_rate
-        self.validation = validation
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [StrOptions(set(MARGIN_LOSSES))]}
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
@@ -202,13 +164,12 @@ class DROBoostClassifier(AdditiveClassifier):
         return super()._problem(X, y, sample_weight, groups, validation)
 
     def _cost(self) -> Cost:
-        combiner, rule = self.combiner_, self.game_.rule
-        assert isinstance(rule, WorstCase)
+        combiner, rule = self.combiner_, cast("WorstCase", self.game_.rule)
         value = float(np.exp(combiner.log_cost))
         at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
         worst = None
         if combiner.rows.fitted:
-            wrong = (combiner.answers != combiner.rows.y).astype(np.float64)
+            wrong = combiner.rows.wrong(combiner.answers).astype(np.float64)
             worst = worst_case_weights(
                 wrong, rule.uncertainty, radius=rule.radius, base=combiner.rows.base
             ).value
@@ -253,8 +214,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     def _conclude(self, problem: Problem) -> None:
         self._warn_of_a_large_radius()
-        units, rule = self.game_.units, self.game_.rule
-        assert isinstance(rule, WorstCase)
+        units, rule = self.game_.units, cast("WorstCase", self.game_.rule)
         played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
         margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])
         self.worst_case_weights_ = np.zeros(problem.n_given)

@@ -224,22 +224,16 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
         raise ValueError("X_val is empty: it needs at least one row")
 
 
-def take_names(classifier: Any, names: GroupNames) -> None:
-    """Take the names of groups of other rows than those of the fit; what tells them stays if known."""
-    # A column is the same one by its name and values; of an array without a name nothing is known.
+def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
+    """Return a classifier's attributes for groups of other rows than those of the fit.
+
+    What tells them stays if known: a column is the same one by its name and values, and of an array without a
+    name nothing is known.
+    """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     known = dict(getattr(classifier, "group_features_", ())) if same else {}
-    classifier._group_names, classifier.groups_ = names, names.names
-    classifier.group_features_ = tuple((column, known.get(column)) for column in names.columns or (None,))
-
-
-def note_telling(classifier: Any, X: Any, numbers: Ints | None) -> None:
-    """Set what features tell the groups of the rows, in ``group_features_``; without groups delete it."""
-    if numbers is None:
-        vars(classifier).pop("group_features_", None)
-        return
-    columns = classifier._group_names.columns or (None,)
-    classifier.group_features_ = tuple(zip(columns, telling_features(X, numbers), strict=True))
+    telling = tuple((column, known.get(column)) for column in names.columns or (None,))
+    return {"_group_names": names, "groups_": names.names, "group_features_": telling}
 
 
 def read_problem(
@@ -250,8 +244,11 @@ def read_problem(
     sample_weight: Any,
     groups: Any,
     class_weight: Any,
-) -> Problem:
-    """Check the training rows; sets ``classes_`` and, with groups, their names and what tells them."""
+) -> tuple[Problem, dict[str, Any]]:
+    """Check the training rows; return them with the classifier's attributes that they give.
+
+    These are ``classes_`` and, with groups, their names and the features that tell them.
+    """
     if y is None:
         raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
     refuse_missing(y, "y")
@@ -268,19 +265,20 @@ def read_problem(
             "Weights count rows here (2 is the row twice), so learners with absolute penalties, like "
             "the default one, see hardly any data; scale the weights to mean 1"
         )
-    classifier.classes_, index = np.unique(y[used], return_inverse=True)
-    if len(classifier.classes_) < 2:
+    classes, index = np.unique(y[used], return_inverse=True)
+    if len(classes) < 2:
         raise ValueError(
-            f"y holds one class only ({classifier.classes_.tolist()[0]!r}) among the rows of positive "
+            f"y holds one class only ({classes.tolist()[0]!r}) among the rows of positive "
             "weight; a classifier needs at least two classes"
         )
     weight = weight[used]
-    weight = weight * class_factors(class_weight, classifier.classes_, index, weight)[index]
-    numbers = None
+    weight = weight * class_factors(class_weight, classes, index, weight)[index]
+    kept, numbers = X if used.all() else take(X, used), None
+    found: dict[str, Any] = {"classes_": classes}
     if groups is not None:
-        names = classifier._group_names = GroupNames.of(groups, "groups", len(y), used)
-        classifier.groups_ = names.names
+        names = GroupNames.of(groups, "groups", len(y), used)
         numbers = names.number(groups, "groups", len(y), used)
-    kept = X if used.all() else take(X, used)
-    note_telling(classifier, kept, numbers)
-    return Problem(kept, index, weight, numbers, len(classifier.classes_), np.flatnonzero(used), len(y), None)
+        telling = zip(names.columns or (None,), telling_features(kept, numbers), strict=True)
+        found |= {"_group_names": names, "groups_": names.names, "group_features_": tuple(telling)}
+    problem = Problem(kept, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
+    return problem, found

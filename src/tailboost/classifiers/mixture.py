@@ -6,12 +6,10 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number, n_rows_of
@@ -23,8 +21,9 @@ from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
 from tailboost.classifiers._base import routed_params as routed_params
 from tailboost.classifiers._base import with_callbacks as with_callbacks
-from tailboost.classifiers.input import ValidationRows, judged_rows, rows_given, take_names
-from tailboost.classifiers.plan import PATIENCE_CONSTRAINTS, Plan, Schedule
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
+from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.target_game import warn_of_targets
 from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
@@ -60,9 +59,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     @property
     def combiner_(self) -> Mixture | Vote:
         """The pool of hypotheses with their losses on the judged rows, and how they were combined."""
-        combiner = self._run.plan.combiner
-        assert isinstance(combiner, (Mixture, Vote))
-        return combiner
+        return cast("Mixture | Vote", self._run.plan.combiner)
 
     @property
     def objective_(self) -> Objective:
@@ -168,14 +165,14 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             numbers = new._groups_of_judged(groups)
         limit = combiner.limit if own else None
         if max_error is not None:
-            if not isinstance(aim, WorstUnit):
+            if aim.unit is None:
                 raise ValueError(
                     f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
                     "'worst_group'"
                 )
-            names = new._names_of(aim)
+            names = new._names_of(cast("WorstUnit", aim))
             allowed = checked_targets(max_error, names, aim.unit)
-            aim, limit = aim.held_to(allowed)
+            aim, limit = cast("WorstUnit", aim).held_to(allowed)
             new._take_targets(aim, max_error, allowed)
         found = self._combined_by(new, combiner.aiming_at(aim, numbers, budget, limit), X is not None)
         if max_error is not None:
@@ -193,7 +190,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
         """Return the tail mass of an objective as given to `reweight`, checked; None where it has none."""
         if alpha is None and objective in (None, "cvar"):
-            alpha = getattr(self, "alpha", None)
+            alpha = self.get_params(deep=False).get("alpha")
         if objective == "cvar" and alpha is None:
             raise ValueError(f"alpha is needed: {type(self).__name__} has none of its own")
         if objective not in (None, "cvar") and alpha is not None:
@@ -203,7 +200,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _combined_by(self, new: Self, combiner: Mixture, elsewhere: bool = False) -> Self:
         """Let a copy of this classifier mix the members by another combiner."""
         own = self.combiner_
-        if isinstance(own, Mixture) and not own.even and "mean_budget" in self.get_params(deep=False):
+        if own.chooses_shares and "mean_budget" in self.get_params(deep=False):
             new.set_params(mean_budget=combiner.mean_budget)
         # More rounds for this classifier must not reach the new one, nor the other way round.
         new._run = replace(
@@ -264,7 +261,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Take the names of other groups than those of fit, of n rows."""
         names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=np.bool_))
-        take_names(self, names)
+        self.__dict__.update(named_groups(self, names))
         return names
 
     def _groups_of_judged(self, groups: Any) -> Ints:
@@ -316,6 +313,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
 
     # -- prediction ----------------------------------------------------------------------------------
 
+    @documented
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x): the λ-average of the members' class probabilities, constants left out.
 
@@ -323,31 +321,16 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
         of members that a game trained on reweighted rows those of such rows, and of members that answer
         labels alone their votes. What is answered is `predict`, how often `predict_shares`.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1.
+        {{shares}}
         """
         check_is_fitted(self)
         return self.ensemble_.probabilities(self._checked(X))
 
+    @documented
     def staged_predict_shares(self, X: Any) -> Iterator[Floats]:
         """Yield ``predict_shares`` after 1, 2, … rounds, λ solved anew on each prefix.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n, K)
-            The last is that of ``predict_shares``.
+        {{staged_shares}}
         """
         check_is_fitted(self)
         answers = list(self.ensemble_.answers(self._checked(X)))
@@ -355,18 +338,11 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
             yield self.combiner_.stage(t).scores_of(answers)
         yield self.ensemble_.scores_of(answers)
 
+    @documented
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after 1, 2, … rounds, λ solved anew on each prefix.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Yields
-        ------
-        ndarray of shape (n,)
-            The last is that of ``predict``.
+        {{staged_labels}}
         """
         for shares in self.staged_predict_shares(X):
             yield self.classes_[shares.argmax(axis=1)]
@@ -379,13 +355,6 @@ class ValidatedMixtureClassifier(MixtureClassifier):
     tol: float
     validation: Any
     include_constants: bool
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
-        **PATIENCE_CONSTRAINTS,
-        "validation": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto", "cv", "train"})],
-        "include_constants": ["boolean"],
-    }
 
     def _schedule(self, plan: Plan) -> Schedule:
         return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)

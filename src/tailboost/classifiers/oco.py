@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 from sklearn.base import _fit_context
@@ -13,6 +13,7 @@ from tailboost.classifiers._base import with_callbacks
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.mixture import MixtureClassifier
+from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
 from tailboost.combiners import Vote, WorstRow
 from tailboost.data import Problem
@@ -26,6 +27,7 @@ from tailboost.validation import Scheme
 GAMMA = 0.1
 
 
+@with_constructor
 @documented
 class OCOBoostClassifier(MixtureClassifier):
     """OCO boosting: Hedge over samples against a weak learner with edge γ, then the majority vote.
@@ -85,42 +87,15 @@ class OCOBoostClassifier(MixtureClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
-        "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
-        "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
-    }
+    gamma: float | str = "auto"
+    n_estimators: int | str = "auto"
+    eta: float | str = "theory"
+    outlier_fraction: float = 0.0
+    class_weight: Any = None
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        gamma: float | str = "auto",
-        n_estimators: int | str = "auto",
-        eta: float | str = "theory",
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.gamma = gamma
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    }
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import Any
-
-from sklearn.utils._param_validation import Interval
 
 from tailboost._typing import Floats
 from tailboost.combiners import Combiner
@@ -103,10 +100,10 @@ def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -
     """Fit for a density of the rows; in games over groups the player's losses come from the judged rows."""
     if not units.grouped:
         return scheme(u, seed, goal)
-    truth = scheme.judged.y
-    by_answers = None if goal is None else (lambda losses, answers: goal(answers != truth, answers))
+    judged = scheme.judged
+    by_answers = None if goal is None else (lambda losses, answers: goal(judged.wrong(answers), answers))
     response = scheme(u, seed, by_answers)
-    return replace(response, losses=response.answers != truth)
+    return replace(response, losses=judged.wrong(response.answers))
 
 
 @dataclass(frozen=True)
@@ -137,17 +134,6 @@ class Schedule:
         """Return the schedule of this many rounds, or fewer if the objective no longer falls."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
         return cls(n_rounds, n_rounds, stopping, watched=patience is not None or bool(verbose))
-
-
-# The parameters by which a schedule is watched, for the classifiers that have them.
-PATIENCE_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
-    "tol": [Interval(Real, 0, None, closed="left")],
-}
-
-
-# The limit on the mean error, for the classifiers that have one.
-BUDGET_CONSTRAINTS: dict[str, list[Any]] = {"mean_budget": [Interval(Real, 0, 1, closed="both"), None]}
 
 
 def tied_by(eta: float | str) -> str:

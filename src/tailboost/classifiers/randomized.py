@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost._checks import check_number, n_rows_of
 from tailboost._typing import Floats, Ints
+from tailboost.classifiers.docs import documented
 from tailboost.combiners import Ledger
 from tailboost.combiners.ensemble import answers_by, draw
 from tailboost.data import take
@@ -39,6 +40,7 @@ class RandomizedClassifier(ClassifierMixin):
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x), shape (n, K)."""
 
+    @documented
     def predict_shares(self, X: Any) -> Floats:
         """Return the label distribution of the randomised classifier, the mixture's shares.
 
@@ -46,32 +48,19 @@ class RandomizedClassifier(ClassifierMixin):
         drawn. Guarantees about the mixture are about this distribution; the expected zero-one loss of a row
         is 1 − its share of the true label.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
+        {{shares}}
         """
         return self._scores(X)
 
+    @documented
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
+        {{shares}}
         """
         return logs(self.predict_proba(X))
 
+    @documented
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest share: deterministic, row by row.
 
@@ -79,15 +68,7 @@ class RandomizedClassifier(ClassifierMixin):
         earlier. Shares equal after rounding to 1e-9 are a tie, which goes to the answer of the tied member
         with the least mean loss.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
+        {{labels}}
         """
         shares = self._scores(X)
         return self.classes_[shares.argmax(axis=1)]

@@ -188,7 +188,7 @@ class TradeOff:
             if randomized:
                 losses = ensemble.loss_of(answers, rows.y)
             else:
-                losses = (ensemble.scores_of(answers).argmax(axis=1) != rows.y).astype(np.float64)
+                losses = rows.wrong(ensemble.scores_of(answers).argmax(axis=1)).astype(np.float64)
             means.append(float(losses @ rows.base))
             worsts.append(self._source.objective.of_losses(ledger, losses))
         return Points(np.array(means), np.array(worsts))

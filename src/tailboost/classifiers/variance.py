@@ -1,4 +1,4 @@
-"""Boosting with a penalty on the variance of the exponential loss, and soft margins."""
+"""Additive boosting: AdaBoost, a penalty on the variance of the exponential loss, and soft margins."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from tailboost._typing import Floats
 from tailboost._warn import warn_user
 from tailboost.classifiers._additive import AdditiveClassifier
 from tailboost.classifiers.docs import documented
-from tailboost.combiners import Additive, AdditiveEnsemble, SoftMargin
+from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
+from tailboost.combiners import AdditiveEnsemble, SoftMargin
 from tailboost.data import Problem
 from tailboost.game import Units
 from tailboost.learners import StumpClassifier
 from tailboost.rules.adaboost import AdaBoost
+from tailboost.rules.additive import Additive as AdditiveRule
 from tailboost.rules.ebboost import EBBoost
 from tailboost.rules.vada import VadaBoost
 from tailboost.solvers.soft_margin import check_price
@@ -30,20 +33,248 @@ from tailboost.validation import Scheme
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
 
 
-def _penalised_cost(combiner: Additive, variance_weight: float) -> Cost:
-    """Return the variance-penalised cost; its root is no less than the mean of e^(−m)."""
-    value = float(np.exp(combiner.log_cost))
-    return Cost(
-        "V = (mean of e^(−m))² + λ · (variance of e^(−m)), m the margins",
-        value,
-        (),
-        (margin_bound(combiner.n_classes, "√V", float(np.sqrt(value)), combiner.training_error),),
-        {"λ": f"variance_weight = {variance_weight:g}"},
-    )
-
-
+@with_constructor
 @documented
-class VadaBoostClassifier(AdditiveClassifier):
+class VarianceBoostClassifier(AdditiveClassifier):
+    """Additive boosting of the exponential loss, with a penalty on its variance or weights chosen anew.
+
+    Published methods are its presets: `AdaBoostClassifier`, `VadaBoostClassifier`, `EBBoostClassifier` (all
+    stumps) and `SoftMarginBoostClassifier` (a refit); each of them says what it makes small.
+
+    Parameters
+    ----------
+    {{additive_estimator}}
+    {{additive_n_estimators}}
+    variance_weight : float ≥ 0 or None, default=0.5
+        λ, the weight of the variance, at most 1 without ``stumps``. None is AdaBoost, whose steps are longer
+        than those for λ = 0.
+    stumps : bool, default=False
+        Whether each round takes the best of all decision stumps, with its best step; two classes only.
+    refit : {"linear", "quadratic"} or None, default=None
+        The program that chooses the weights of the hypotheses when boosting is over, as in
+        `SoftMarginBoostClassifier`.
+    C : float > 0, optional
+        Price of slack in that program; None tries a few.
+    {{additive_learning_rate}}
+    {{additive_validation}}
+    {{class_weight}}
+    {{additive_n_iter_no_change}}
+    {{additive_tol}}
+    {{max_time … verbose}}
+
+    Attributes
+    ----------
+    {{classes_}}
+    {{additive_ensemble_}}
+    {{additive_estimators_}}
+    estimator_weights_ : ndarray
+        Their steps a.
+    C_ : float
+        The price that was paid, with ``refit``.
+    {{log_costs_}}
+    {{n_iter_}}
+    {{trace_}}
+    {{additive_guarantee_}}
+    {{additive_gap_}}
+    {{n_features_in_}}
+
+    See Also
+    --------
+    DROBoostClassifier : For the worst case over a ball around the data.
+
+    References
+    ----------
+    Shivaswamy and Jebara, "Variance Penalizing AdaBoost", NIPS 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tailboost import VarianceBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = VarianceBoostClassifier(stumps=True, n_estimators=5, random_state=0).fit(X, y)
+    >>> float(clf.score(X, y)) > 0.9
+    True
+    """
+
+    n_estimators: int = 50
+    variance_weight: float | None = 0.5
+    stumps: bool = False
+    refit: str | None = None
+    C: float | None = None
+    learning_rate: float = 1.0
+    validation: Any = "auto"
+    class_weight: Any = None
+    n_iter_no_change: int | None = None
+    tol: float = 1e-3
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "variance_weight": [*CONSTRAINTS["variance_weight"], None],
+    }
+
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+    ) -> Problem:
+        if self.stumps and self.variance_weight is None:
+            raise ValueError("stumps=True takes the best step for a variance_weight, got None")
+        if not self.stumps and (self.variance_weight or 0) > 1:
+            raise ValueError(f"variance_weight={self.variance_weight} is above 1, which is for stumps=True")
+        if self.stumps and self.estimator is not None:
+            raise ValueError(f"estimator={self.estimator!r} and stumps=True were both given")
+        return super()._problem(X, y, sample_weight, groups, validation)
+
+    @property
+    def _program(self) -> str | None:
+        """What chooses the weights anew when boosting is over."""
+        return self.refit
+
+    def _default_learner(self) -> Any:
+        if self.stumps:
+            return StumpClassifier(variance_weight=self.variance_weight or 0.0)
+        return super()._default_learner()
+
+    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditiveRule:
+        K, penalty, rate = problem.n_classes, self.variance_weight, float(self.learning_rate)
+        if penalty is None:
+            return AdaBoost(K, learning_rate=rate)
+        return (EBBoost if self.stumps else VadaBoost)(K, float(penalty), learning_rate=rate)
+
+    def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
+        if (program := self._program) is None:
+            return None
+        tried = tuple(c / units.total for c in PRICES[program])
+        prices = tried if self.C is None else (float(self.C),)
+        for price in prices:
+            check_price(price, units.total, program)
+        fitted = slice(None) if units.index is None else units.index >= 0
+        class_weight: Floats = np.bincount(
+            problem.y[fitted], weights=problem.weight[fitted], minlength=problem.n_classes
+        ).astype(float)
+        held_out = units.index is not None or problem.validation is not None
+        return SoftMargin(prices, units.total * units.base, class_weight, program, held_out)
+
+    def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
+        super()._set_ensemble(ensemble)
+        choice, refit = self.combiner_.choice, self.combiner_.refit
+        if refit is not None:
+            self.C_ = refit.prices[-1] if choice is None else choice.price
+
+    def _conclude(self, problem: Problem) -> None:
+        if self.combiner_.choice is not None and self.combiner_.choice.warning:
+            warn_user(self.combiner_.choice.warning)
+
+    def _cost(self) -> Cost:
+        if self._program is not None:
+            return self._soft_margin_cost()
+        if self.variance_weight is None:
+            return self._exponential_cost()
+        combiner, value = self.combiner_, float(np.exp(self.combiner_.log_cost))
+        # Its root is no less than the mean of e^(−m).
+        return Cost(
+            "V = (mean of e^(−m))² + λ · (variance of e^(−m)), m the margins",
+            value,
+            (),
+            (margin_bound(combiner.n_classes, "√V", float(np.sqrt(value)), combiner.training_error),),
+            {"λ": f"variance_weight = {self.variance_weight:g}"},
+        )
+
+    def _exponential_cost(self) -> Cost:
+        combiner, K = self.combiner_, len(self.classes_)
+        mean, error = float(np.exp(combiner.log_cost)), combiner.training_error
+        stepped = np.array(self.game_.state.steps[: combiner.n_kept]) > 0
+        errors = self.trace_.weighted_loss[: combiner.n_kept][stepped]
+        T, gamma = len(errors), 0.5 - float(errors.max(initial=0.0))
+        published = margin_bound(K, "exp(−2γ²T)", float(np.exp(-2 * gamma**2 * T)), error)
+        if self.learning_rate < 1:  # it is about whole steps
+            note = published.note or "for learning_rate=1 only"
+            published = replace(published, bound=None, note=note)
+        return Cost(
+            "the mean of e^(−m), m the margins",
+            mean,
+            (published,),
+            (margin_bound(K, "Π_t Z_t", mean, error),),
+            {
+                "Z_t": "what round t multiplied the mean of e^(−m) by",
+                "γ": f"½ less the largest weighted error of a hypothesis = {gamma:.4g}",
+                "T": f"hypotheses = {T}",
+            },
+        )
+
+    def _soft_margin_cost(self) -> Cost:
+        combiner, linear = self.combiner_, self._program == "linear"
+        choice, weight = combiner.choice, self.C_ * self.game_.units.total
+        value = 0.0 if choice is None or choice.value is None else choice.value
+        symbols = {"Σs": "the sum of the sample weights of the rows fitted on", "ξ": "slacks"}
+        if linear:
+            name, alpha = "V = ρ − C Σ s ξ, made large", 1 / weight
+            # V is the mean margin of the worst α of the rows: above 0 only if fewer than α have none
+            bound = margin_bound(combiner.n_classes, "α, as V > 0", alpha, combiner.training_error)
+            bound = replace(bound, strict=True)
+            if value <= self.gap_:
+                bound = replace(bound, bound=None, note=bound.note or "V is not above 0")
+            symbols |= {"ρ": "the margin asked for", "α": f"1/(C Σs) = {alpha:.4g}"}
+        else:
+            # Σ s ξ / Σs, of which every row with m ≤ 0 has ξ ≥ 1
+            slack = (value - float(np.sum(self.estimator_weights_**2))) / weight
+            name = "V = ‖a‖² + C Σ s ξ"
+            bound = margin_bound(combiner.n_classes, "(V − ‖a‖²)/(C Σs)", slack, combiner.training_error)
+            symbols["a"] = "estimator_weights_"
+        return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
+
+
+@with_constructor
+@documented
+class AdaBoostClassifier(VarianceBoostClassifier):
+    """AdaBoost (for K > 2 classes SAMME), as the reference for the variance-penalised and robust ones.
+
+    Parameters
+    ----------
+    {{additive_estimator … additive_validation}}
+    {{class_weight}}
+    {{additive_n_iter_no_change}}
+    {{additive_tol}}
+    {{max_time … verbose}}
+
+    Attributes
+    ----------
+    {{classes_}}
+    {{additive_ensemble_}}
+    {{additive_estimators_}}
+    estimator_weights_ : ndarray
+        Their steps a; (K−1)/K times those of scikit-learn's AdaBoostClassifier.
+    log_costs_ : ndarray of shape (T,)
+        Logarithm of the mean exponential loss after each round.
+    {{n_iter_}}
+    {{trace_}}
+    {{additive_guarantee_}}
+    {{additive_gap_}}
+    {{n_features_in_}}
+
+    See Also
+    --------
+    VadaBoostClassifier : With a penalty on the variance of the loss.
+    DROBoostClassifier : For the worst case over a ball around the data.
+
+    References
+    ----------
+    Freund, Schapire: A Decision-Theoretic Generalization of On-Line Learning, 1997.
+    Zhu, Zou, Rosset, Hastie: Multi-class AdaBoost, 2009 (SAMME).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tailboost import AdaBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = AdaBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> float(clf.score(X, y)) > 0.9
+    True
+    """
+
+    variance_weight, stumps, refit, C = None, False, None, None
+
+
+@with_constructor
+@documented
+class VadaBoostClassifier(VarianceBoostClassifier):
     """VadaBoost: AdaBoost with a penalty on the variance of the exponential loss over the rows.
 
     Every round lowers ``(Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²)``, m the margin of a row and λ the
@@ -100,55 +331,17 @@ class VadaBoostClassifier(AdditiveClassifier):
     True
     """
 
+    n_estimators: int = 50
+    variance_weight: float = 0.5
+    stumps, refit, C = False, None, None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdditiveClassifier._parameter_constraints,
-        "variance_weight": [Interval(Real, 0, 1, closed="both")],
-        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+        "variance_weight": [Interval(Real, 0, 1, closed="both")]
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        variance_weight: float = 0.5,
-        learning_rate: float = 1.0,
-        validation: Any = "auto",
-        class_weight: Any = None,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.variance_weight = variance_weight
-        self.learning_rate = learning_rate
-        self.validation = validation
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
-    def _cost(self) -> Cost:
-        return _penalised_cost(self.combiner_, self.variance_weight)
-
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> VadaBoost:
-        rate = float(self.learning_rate)
-        return VadaBoost(problem.n_classes, float(self.variance_weight), learning_rate=rate)
-
-
+@with_constructor
 @documented
-class EBBoostClassifier(AdditiveClassifier):
+class EBBoostClassifier(VarianceBoostClassifier):
     """Empirical Bernstein boosting: each round takes the best of all decision stumps, with the best step.
 
     The cost is `VadaBoostClassifier`'s; here it is minimised exactly over every column, threshold, polarity
@@ -205,58 +398,17 @@ class EBBoostClassifier(AdditiveClassifier):
     True
     """
 
-    estimator: Any = None  # stumps, always
-
+    n_estimators: int = 50
+    variance_weight: float = 0.5
+    estimator, stumps, refit, C = None, True, None, None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdditiveClassifier._parameter_constraints,
-        "variance_weight": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+        "variance_weight": CONSTRAINTS["variance_weight"]
     }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 50,
-        variance_weight: float = 0.5,
-        learning_rate: float = 1.0,
-        validation: Any = "auto",
-        class_weight: Any = None,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.variance_weight = variance_weight
-        self.learning_rate = learning_rate
-        self.validation = validation
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
-    def _default_learner(self) -> Any:
-        return StumpClassifier(variance_weight=self.variance_weight)
-
-    def _cost(self) -> Cost:
-        return _penalised_cost(self.combiner_, self.variance_weight)
-
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> EBBoost:
-        rate = float(self.learning_rate)
-        return EBBoost(problem.n_classes, float(self.variance_weight), learning_rate=rate)
-
-
+@with_constructor
 @documented
-class SoftMarginBoostClassifier(AdditiveClassifier):
+class SoftMarginBoostClassifier(VarianceBoostClassifier):
     """Soft margins: the hypotheses of an AdaBoost run, their weights from a linear or quadratic program.
 
     With margins m = 1 where a hypothesis is right and −1/(K−1) where it is wrong,
@@ -337,87 +489,14 @@ class SoftMarginBoostClassifier(AdditiveClassifier):
     True
     """
 
+    n_estimators: int = 50
+    loss: str = "quadratic"
+    C: float | None = None
+    variance_weight, stumps, refit, learning_rate = None, False, None, 1.0
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdditiveClassifier._parameter_constraints,
         "loss": [StrOptions({"linear", "quadratic"})],
-        "C": [Interval(Real, 0, None, closed="neither"), None],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        loss: str = "quadratic",
-        C: float | None = None,
-        validation: Any = "auto",
-        class_weight: Any = None,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.loss = loss
-        self.C = C
-        self.validation = validation
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _cost(self) -> Cost:
-        combiner, linear = self.combiner_, self.loss == "linear"
-        choice, weight = combiner.choice, self.C_ * self.game_.units.total
-        value = 0.0 if choice is None or choice.value is None else choice.value
-        symbols = {"Σs": "the sum of the sample weights of the rows fitted on", "ξ": "slacks"}
-        if linear:
-            name, alpha = "V = ρ − C Σ s ξ, made large", 1 / weight
-            # V is the mean margin of the worst α of the rows: above 0 only if fewer than α have none
-            bound = margin_bound(combiner.n_classes, "α, as V > 0", alpha, combiner.training_error)
-            bound = replace(bound, strict=True)
-            if value <= self.gap_:
-                bound = replace(bound, bound=None, note=bound.note or "V is not above 0")
-            symbols |= {"ρ": "the margin asked for", "α": f"1/(C Σs) = {alpha:.4g}"}
-        else:
-            # Σ s ξ / Σs, of which every row with m ≤ 0 has ξ ≥ 1
-            slack = (value - float(np.sum(self.estimator_weights_**2))) / weight
-            name = "V = ‖a‖² + C Σ s ξ"
-            bound = margin_bound(combiner.n_classes, "(V − ‖a‖²)/(C Σs)", slack, combiner.training_error)
-            symbols["a"] = "estimator_weights_"
-        return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
-
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdaBoost:
-        return AdaBoost(problem.n_classes)
-
-    def _refit(self, problem: Problem, units: Units) -> SoftMargin:
-        tried = tuple(c / units.total for c in PRICES[self.loss])
-        prices = tried if self.C is None else (float(self.C),)
-        for price in prices:
-            check_price(price, units.total, self.loss)
-        fitted = slice(None) if units.index is None else units.index >= 0
-        class_weight: Floats = np.bincount(
-            problem.y[fitted], weights=problem.weight[fitted], minlength=problem.n_classes
-        ).astype(float)
-        held_out = units.index is not None or problem.validation is not None
-        return SoftMargin(prices, units.total * units.base, class_weight, self.loss, held_out)
-
-    def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
-        super()._set_ensemble(ensemble)
-        choice, refit = self.combiner_.choice, self.combiner_.refit
-        assert refit is not None
-        self.C_ = refit.prices[-1] if choice is None else choice.price
-
-    def _conclude(self, problem: Problem) -> None:
-        if self.combiner_.choice is not None and self.combiner_.choice.warning:
-            warn_user(self.combiner_.choice.warning)
+    @property
+    def _program(self) -> str:
+        return self.loss

@@ -25,12 +25,25 @@ COMMANDS = {
     "inspect": ("_inspect.inspect_model", "Show what a model file holds, and its guarantee."),
     "rule": ("_rule.rule", "Print what decides in a mixture: as words, as JSON, as SQL."),
     "tradeoff": ("_tradeoff.tradeoff", "Show what a lower worst error costs in mean error."),
+    "calibrate": (
+        "_calibrate.calibrate",
+        "Write the cheapest point of a model's trade-off that is certified to keep its targets.",
+    ),
     "certify": ("_certify.certify", "Bound a model's errors on rows it has not seen."),
     "card": ("_card.card", "Write a card of a model: what was measured on new rows, and what was not."),
     "watch": ("_watch.watch", "Test a model's bounds on later rows, batch by batch; alarms end with code 3."),
     "decide": ("_predict.decide", "Draw a decision for each row by its id."),
     "reproduce": ("_experiments.reproduce", "Run a published experiment."),
     "list": ("_experiments.list_all", "Show methods, data sets and experiments."),
+}
+
+
+# What some look for under another name.
+ELSEWHERE = {
+    "recheck": "`tailboost watch MODEL DATA` tests a model's bounds on later rows, batch by batch",
+    "monitor": "`tailboost watch MODEL DATA` tests a model's bounds on later rows, batch by batch",
+    "train": "`tailboost fit DATA` fits and stores a model",
+    "tune": "`tailboost fit DATA` trains one, and in Python tailboost.tune takes a fitted model",
 }
 
 
@@ -47,6 +60,8 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Load a subcommand; None if there is none of this name."""
+        if cmd_name in ELSEWHERE:
+            ctx.fail(f"there is no {cmd_name!r}: {ELSEWHERE[cmd_name]}")
         if cmd_name not in COMMANDS:
             return None
         module, function = COMMANDS[cmd_name][0].split(".")

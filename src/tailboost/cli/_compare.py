@@ -45,6 +45,7 @@ from tailboost.cli._shared import (
     warn,
     warnings_as_lines,
 )
+from tailboost.cli._tables import repeated_ids
 from tailboost.registry import Method, get_method
 from tailboost.report import Chapter, Results, compare, render, render_overview
 from tailboost.report.comparison import checked_alphas
@@ -55,11 +56,13 @@ from tailboost.report.verdict import verdict
 # Chosen so that the demo ends within three minutes on two cores.
 WITHOUT_GROUPS = (
     "robustmixture",
-    "erm", "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
+    "forest", "forest-balanced", "forest-tuned", "average-tuned",
+    "xgboost", "xgboost-balanced", "xgboost-tuned",
 )  # fmt: skip
 WITH_GROUPS = (
     "robustmixture", "groupdroboost", "adalpboost",
-    "erm", "forest", "forest-balanced", "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
+    "forest", "forest-balanced", "average-tuned",
+    "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
 REPORT_FILES = ("results.json", "report.html")
 WINE = (
@@ -168,6 +171,7 @@ def compare_methods(
             table.data.loc[taken],
             table.target[taken],
             table.groups.loc[taken] if group else None,
+            whose=repeated_ids(data, identity, taken, sep),
             methods=chosen,
             alphas=alphas,
             repeats=repeats,
@@ -250,6 +254,7 @@ def _compare(
     jobs: int,
     data_name: str,
     command: str,
+    whose: Any = None,
 ) -> Results:
     results_file, report_file = (out / name for name in REPORT_FILES)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -272,6 +277,7 @@ def _compare(
                 methods=methods,
                 alphas=alphas,
                 repeats=repeats,
+                split_by=whose,
                 random_state=seed,
                 n_jobs=jobs,
                 data_name=data_name,
@@ -324,7 +330,7 @@ def _print_results(results: Results) -> None:
         table.add_row(*cells)
     if rows:
         console().print(table)
-    if (said := verdict(reading)) is not None:
-        tell(f"In short: {said.sentence} {said.price}")
     for finding in findings(reading):
         tell(f"- {finding.text}")
+    if (said := verdict(reading)) is not None:
+        tell(f"In short: {said.sentence} {said.price}".rstrip())

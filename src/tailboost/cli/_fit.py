@@ -65,7 +65,7 @@ from tailboost.cli._shared import (
     warn,
     warnings_as_lines,
 )
-from tailboost.cli._tables import errors_kept, print_errors, said_of_groups
+from tailboost.cli._tables import errors_kept, print_errors, repeated_ids, said_of_groups
 from tailboost.cli._targets import MaxError, read_targets, targets_by_label
 from tailboost.io import preparation
 from tailboost.registry import METHODS, Method
@@ -148,6 +148,7 @@ def fit(
             "weight": weight,
             "not_features": aside,
             "keep": keep or [],
+            "id": identity,
         }
         with bad_input("--test: "):
             if test is not None:
@@ -183,12 +184,15 @@ def _fit_here(
             text_labels=True, sep=sep,
         )  # fmt: skip
     columns["not_features"] += set_ids_aside(table, columns.pop("keep"))
+    whose = repeated_ids(data, columns.pop("id"), table.data.index, sep)
     for alert in alerts(table.data, table.target, table.groups):
         warn(alert)
     if max_error is not None:
         classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)
     extra = {} if weight is None else {"classifier__sample_weight": table.weight}
+    if whose is not None and has_fit_parameter(classifier, "split_by"):
+        extra["classifier__split_by"] = whose
     extra |= _name_rates(classifier, table, group, costs, data, sep)
     with bad_input("--set: "):  # what prepares the table depends on the learner, whose name may be wrong
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
@@ -330,8 +334,10 @@ def _describe(classifier: Any, model: Path) -> None:
     """Print what the guarantee comes to; if this fails, the model that is already stored stays."""
     try:
         if hasattr(classifier, "guarantee_"):
-            say(f"\n{classifier.guarantee_.verdict}")
-            say(f"Bounds, columns and versions: tailboost inspect {model}")
+            said = classifier.guarantee_.standing, classifier.guarantee_.headline
+            say(f"Bounds, columns and versions: tailboost inspect {model} --details")
+            for line in said:
+                say(line)
     except Exception as error:  # the model is stored: a fault in describing it must not fail the command
         warn(f"no guarantee can be given ({type(error).__name__}: {error})")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from tailboost._units import can_defer
 from tailboost.cli._models import StoredModel
@@ -22,6 +23,7 @@ from tailboost.cli._rates import (
     stated_rates,
 )
 from tailboost.cli._shared import (
+    Cluster,
     Data,
     Groups,
     Json,
@@ -59,6 +61,7 @@ def evaluate(
     group: Groups = None,
     rate: Rates = None,
     costs: Costs = None,
+    cluster: Cluster = None,
     sep: Sep = ",",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -66,9 +69,9 @@ def evaluate(
 ) -> None:
     """Count a model's errors on a table: by class and by group, with targets and exact 95 % intervals.
 
-    Below them stand the rates and limits that it was fitted for, or those of --rate. Groups are by default
-    those that it was fitted with. Rows that it was fitted on say little: a warning
-    tells how many there are.
+    Below stand the rates and limits that it was fitted for, or those of --rate. Groups are by default those
+    that it was fitted with. With --cluster intervals allow for persons who have several rows. Rows that it
+    was fitted on say little: a warning tells how many there are.
     """
     with exit_codes(verbose, quiet):
         asked = read_rates(rate)
@@ -79,6 +82,7 @@ def evaluate(
             group=group,
             asked=asked,
             costs=costs,
+            cluster=cluster,
             sep=sep,
             as_json=as_json,
         )
@@ -92,13 +96,18 @@ def print_evaluation(
     group: list[str] | None = None,
     asked: Sequence[Any] = (),
     costs: Path | None = None,
+    cluster: str | None = None,
     sep: str = ",",
     as_json: bool = False,
 ) -> None:
     """Print a model's errors on a file's rows, and its rates, or those asked for."""
     columns = stored.groups if group is None else group
     with warnings_as_lines():
-        later = stored.rows_of(data, sep, purpose="evaluate on", but=columns)
+        aside = [*columns, *([cluster] if cluster else [])]
+        later = stored.rows_of(data, sep, purpose="evaluate on", but=aside)
+        whose = (
+            None if cluster is None else np.unique(later.column(cluster, "--cluster"), return_inverse=True)[1]
+        )
         y = stored.labels_of(later, target)
         groups = {name: later.groups(name) for name in columns}
         classifier = stored.classifier
@@ -107,7 +116,7 @@ def print_evaluation(
             seen = warn_of_seen(classifier, later.rows)
             stated = asked or stated_rates(classifier, columns)
             measured = measured_rates(stated, stored, later, y, columns=columns, costs=costs, sep=sep)
-    units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier))
+    units = errors_by_unit(y, predicted, classifier.classes_, groups, stated_targets(classifier), whose)
     if as_json:
         tell_json(
             {
@@ -125,8 +134,11 @@ def print_evaluation(
     whole = ", if none were passed on" if can_defer(classifier) else ""
     print_errors(units, words=f"Errors of predict on the {len(y):,} rows of {data.name}{whole}")
     say(_worst(units))
+    drawn = "rows" if whose is None else f"persons ({cluster}), whose rows may depend on each other,"
+    exact = "" if whose is None else " of as many rows as these are worth (Korn and Graubard)"
     say(
-        "Intervals: Clopper–Pearson, for rows drawn independently; each holds by itself with 95 % confidence."
+        f"Intervals: Clopper–Pearson{exact}, for {drawn} drawn independently; each holds by itself with 95 % "
+        f"confidence{'' if whose is None else ', about'}."
     )
     if measured is not None:
         tell("")
@@ -147,8 +159,15 @@ def _worst(units: list[UnitError]) -> str:
     return f"Worst class: {worst.name}, {worst.error:.3f}."
 
 
-def inspect_model(model: Model, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Show what a model file holds: method, training data, columns, classes, guarantee, versions."""
+def inspect_model(
+    model: Model,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also every column, and the bounds of the guarantee in symbols.")
+    ] = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show what a model file holds: method, training data, columns, classes, errors, guarantee, versions."""
     with exit_codes(verbose):
         with warnings_as_lines():
             stored = StoredModel.read(model)
@@ -156,7 +175,7 @@ def inspect_model(model: Model, as_json: Json = False, verbose: Verbose = False)
         if as_json:
             tell_json(about)
         else:
-            _print_description(about, stored)
+            _print_description(about, stored, details)
 
 
 def _description(stored: StoredModel) -> dict[str, Any]:
@@ -184,12 +203,12 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         ],
         "errors": None if kept is None else {"of": kept[1], "units": [u.to_dict() for u in kept[0]]},
         "rates": None if rates is None else {"of": rates.words, "lines": json_lines(rates)},
-        "guarantee": None if guarantee is None else str(guarantee),
+        "guarantee": None if guarantee is None else guarantee.details,
         "versions": stored.versions,
     }
 
 
-def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
+def _print_description(about: dict[str, Any], stored: StoredModel, details: bool) -> None:
     notes = about["trained_on"]
     lines = {
         "file": f"{about['file']}, {about['bytes']:,} bytes",
@@ -210,15 +229,17 @@ def _print_description(about: dict[str, Any], stored: StoredModel) -> None:
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
     plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
-    if about["columns"]:
+    if about["columns"] and details:
         rows = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
         plain_table(("column", "kind", "categories"), rows, title="\nColumns", left=2)
-    kept = errors_kept(stored.classifier)
-    if kept is not None:
+    guarantee, rates = getattr(stored.classifier, "guarantee_", None), rates_kept(stored.classifier)
+    if (kept := errors_kept(stored.classifier)) is not None:
         tell("")
         print_errors(kept[0], words=kept[1])
-    if (rates := rates_kept(stored.classifier)) is not None:
+    if rates is not None:
         tell("")
         print_rates(rates)
-    if about["guarantee"]:
-        tell(f"\nGuarantee: {about['guarantee']}")
+    if guarantee is not None:
+        tell(f"\nGuarantee: {guarantee.details if details else guarantee.summary}")
+    if not details:
+        tell("Every column, and the bounds in symbols: --details.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from tailboost import datasets
 from tailboost._units import answers_by_group
 from tailboost.cli._shared import BadInput, bad_input
 from tailboost.io import TableEncoder
-from tailboost.storage import load_model, read_notes
+from tailboost.storage import load_model, read_notes, save_model
 
 MOST_GROUPS = 100
 
@@ -116,6 +117,14 @@ class StoredModel:
     def by_group(self) -> bool:
         """Whether the classifier has to be told the groups of the rows that it answers."""
         return answers_by_group(self.classifier)
+
+    def save(self, classifier: Any, path: Path, **notes: Any) -> None:
+        """Store another classifier with the preparation and the notes of this one, and with further notes."""
+        model = classifier
+        if isinstance(self.whole, Pipeline):
+            model = Pipeline([*self.whole.steps[:-1], (self.whole.steps[-1][0], classifier)])
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
 
     def rows_of(self, data: Path, sep: str = ",", *, purpose: str, but: Sequence[str] = ()) -> PreparedTable:
         """Read a later file as the model was fitted on the first one.

@@ -82,7 +82,12 @@ Drop = Annotated[
     typer.Option("--drop", metavar="COL", help="A column that is no feature; may be repeated."),
 ]
 Identity = Annotated[
-    str | None, typer.Option("--id", metavar="COL", help="The column of the rows' ids: no feature.")
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COL",
+        help="The column of the rows' ids: no feature; rows of one id stay together in splits.",
+    ),
 ]
 Keep = Annotated[
     list[str] | None,
@@ -267,10 +272,16 @@ def plain_table(
     for j, heading in enumerate(headings):
         table.add_column(heading, justify="left" if j < left else "right", no_wrap=j == 0)
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell), style=_colour(cell)) for cell in row))
     if title:  # as the table's own title it would be broken at the table's width
         tell(title)
     console().print(table)
+
+
+def _colour(cell: str) -> str:
+    """Colour a verdict, on terminals that show colours and unless NO_COLOR is set."""
+    word = cell.split(",")[0]
+    return {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}.get(word, "")
 
 
 def command_line(command: str, *arguments: Path, **options: Any) -> str:

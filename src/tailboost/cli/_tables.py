@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tailboost import datasets
 from tailboost._units import GroupUse, answers_by_group, group_uses
 from tailboost.cli._shared import plain_table
-from tailboost.confidence import clopper_pearson_interval
+from tailboost.confidence import clopper_pearson_interval, clustered_size
 
 CONFIDENCE = 0.95
 
@@ -27,10 +29,15 @@ class UnitError:
     rows : int
     error : float or None
         Share of them (of their weight) answered wrong; None if there are none, or it is not known.
+    estimate : float or None
+        The same for other rows, where these had a part in the choice of the classifier.
     target : float or None
         The error allowed, where there is a target.
     low, high : float or None
-        Exact confidence interval of the error, for rows that are independent and count one each.
+        95 % interval: of the estimate, or the exact one of the error, for rows that are independent and count
+        one each.
+    persons : int or None
+        Whose rows these are, where that was said; then the interval allows for it.
     """
 
     kind: str
@@ -40,15 +47,21 @@ class UnitError:
     target: float | None = None
     low: float | None = None
     high: float | None = None
+    persons: int | None = None
+    estimate: float | None = None
 
     @classmethod
-    def of(cls, kind: str, name: str, wrong: Any, target: float | None = None) -> UnitError:
+    def of(
+        cls, kind: str, name: str, wrong: Any, target: float | None = None, clusters: Any = None
+    ) -> UnitError:
         """Count the errors on rows that count one each."""
         n, k = len(wrong), int(np.sum(wrong))
+        persons = None if clusters is None else len(np.unique(clusters))
         if n == 0:
-            return cls(kind, name, 0, None, target)
-        low, high = clopper_pearson_interval(k / n, n, CONFIDENCE)
-        return cls(kind, name, n, k / n, target, float(low), float(high))
+            return cls(kind, name, 0, None, target, persons=persons)
+        worth = n if clusters is None else clustered_size(wrong, clusters)
+        low, high = clopper_pearson_interval(k / n, worth, CONFIDENCE)
+        return cls(kind, name, n, k / n, target, float(low), float(high), persons)
 
     @property
     def verdict(self) -> str:
@@ -65,7 +78,12 @@ class UnitError:
 
 
 def errors_by_unit(
-    y: Any, predicted: Any, classes: Any, groups: Mapping[str, Any], targets: Mapping[str, float]
+    y: Any,
+    predicted: Any,
+    classes: Any,
+    groups: Mapping[str, Any],
+    targets: Mapping[str, float],
+    clusters: Any = None,
 ) -> list[UnitError]:
     """Return the errors of `predict` on all rows, every class and every group.
 
@@ -79,16 +97,27 @@ def errors_by_unit(
         Names of the groups by column.
     targets : mapping of str to float
         The error allowed to a class by its name, or to a group by "column=value".
+    clusters : ndarray of shape (n,), optional
+        Whose rows these are.
     """
     wrong = np.asarray(predicted) != np.asarray(y)
-    found = [UnitError.of("all", "all rows", wrong)]
-    for label in classes:
-        found.append(UnitError.of("class", str(label), wrong[y == label], targets.get(str(label))))
+
+    def of(kind: str, name: str, rows: Any) -> UnitError:
+        whose = None if clusters is None else clusters[rows]
+        return UnitError.of(kind, name, wrong[rows], targets.get(name), whose)
+
+    found = [of("all", "all rows", np.ones(len(wrong), dtype=bool))]
+    found += [of("class", str(label), np.asarray(y == label)) for label in classes]
     for column, values in groups.items():
         for value in sorted(set(values)):
-            name = f"{column}={value}"
-            found.append(UnitError.of("group", name, wrong[values == value], targets.get(name)))
+            found.append(of("group", f"{column}={value}", np.asarray(values == value)))
     return found
+
+
+def repeated_ids(data: Path, identity: str | None, index: Any, sep: str) -> Any:
+    """Return the ids of the rows of a file, where some have more than one; else None."""
+    ids = None if identity is None else datasets.read_raw(data, sep)[identity].loc[index]
+    return None if ids is None or ids.is_unique or ids.isna().any() else ids.astype(str).to_numpy()
 
 
 def said_of_groups(classifier: Any, columns: Sequence[str], not_features: Sequence[str]) -> list[str]:
@@ -109,15 +138,26 @@ def said_of_groups(classifier: Any, columns: Sequence[str], not_features: Sequen
 
 def print_errors(units: Sequence[UnitError], *, words: str) -> None:
     """Print a table of errors; ``words`` says which errors on which rows."""
+    estimated = any(unit.estimate is not None for unit in units)
     with_interval = any(unit.low is not None for unit in units)
     with_target = any(unit.target is not None for unit in units)
-    headings = ["", "name", "rows", "error"]
-    headings += ["95 % interval"] * with_interval + ["target", ""] * with_target
+    persons = any(unit.persons is not None for unit in units)
+    headings = ["", "name", "rows", *["persons"] * persons, "estimate" if estimated else "error"]
+    headings += ["95 % interval"] * with_interval + ["on these rows"] * estimated
+    headings += ["target", ""] * with_target
     rows = []
     for unit in units:
-        row = [unit.kind, unit.name, f"{unit.rows:,}", _number(unit.error)]
+        row = [
+            unit.kind,
+            unit.name,
+            f"{unit.rows:,}",
+            *([f"{unit.persons:,}"] if persons else []),
+            _number(unit.estimate if estimated else unit.error),
+        ]
         if with_interval:
             row.append("" if unit.low is None else f"{unit.low:.3f} – {unit.high:.3f}")
+        if estimated:
+            row.append(_number(unit.error))
         if with_target:
             row += ["" if unit.target is None else _number(unit.target), unit.verdict]
         rows.append(row)
@@ -162,12 +202,15 @@ def errors_kept(classifier: Any) -> tuple[list[UnitError], str] | None:
         kind = classifier.guarantee_.units.kind
         counts = rows.counts(rows.y if kind == "class" else rows.groups, len(units))
         targets = stated_targets(classifier)
-        found = [
-            UnitError(
-                kind, _unit_name(u), int(n), None if np.isnan(e) else float(e), targets.get(_unit_name(u))
+        found = []
+        for u, e, n, line in zip(units, errors, counts, classifier.guarantee_.units.lines, strict=True):
+            name, error = _unit_name(u), None if np.isnan(e) else float(e)
+            low, high = line.predict_interval or (None, None)
+            found.append(
+                UnitError(
+                    kind, name, int(n), error, targets.get(name), low, high, estimate=line.predict_elsewhere
+                )
             )
-            for u, e, n in zip(units, errors, counts, strict=True)
-        ]
         return found, f"Errors of predict on {rows.words}"
     errors, used = pool.ledger.unit_errors("class", rows.y)
     by_class = dict(zip(used.tolist(), (classifier.estimator_weights_ @ errors).tolist(), strict=True))

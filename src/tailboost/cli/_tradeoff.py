@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import io
 import json
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from sklearn.pipeline import Pipeline
 
 from tailboost._output import write_output
 from tailboost.cli._inspect import warn_of_seen
@@ -34,7 +32,7 @@ from tailboost.cli._shared import (
     tell_json,
     warnings_as_lines,
 )
-from tailboost.storage import check_model_path, save_model
+from tailboost.storage import check_model_path
 
 
 def _level(text: str) -> float:
@@ -301,7 +299,7 @@ def _rendered(curve: Any, table: dict[str, Any], suffix: str, name: str) -> str 
     display = TradeOffDisplay(
         table.get("predict_mean", table["mean"]),
         table.get("predict_worst", table["worst"]),
-        name=f"{name}, {'predict' if chosen or not curve.shared else 'randomised'}",
+        name=f"{name} on new rows" if chosen else name,
         objective=curve.objective,
         stepped=not curve.shared,
         **chosen,
@@ -313,10 +311,6 @@ def _write_point(stored: StoredModel, curve: Any, pick: float, path: Path, note:
     """Write the model of one point of a curve, with the preparation and the notes of the first one."""
     with bad_input("--pick: "), warnings_as_lines():
         classifier = curve.at(pick)
-    model = classifier
-    if isinstance(stored.whole, Pipeline):
-        model = Pipeline([*stored.whole.steps[:-1], (stored.whole.steps[-1][0], classifier)])
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with bad_input("--model: "):
-        save_model(model, path, notes={**stored.notes, note: pick, "reweighted": now})
+        stored.save(classifier, path, **{note: pick})
     say(f"Model: {path}, {words}.")

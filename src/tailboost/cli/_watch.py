@@ -13,6 +13,7 @@ import typer
 from tailboost import Watch
 from tailboost._output import write_output
 from tailboost.cli._models import PreparedTable, StoredModel, known_labels
+from tailboost.cli._rates import Limits, read_limits, spelled, stated_limits
 from tailboost.cli._shared import (
     BadInput,
     Cluster,
@@ -53,6 +54,7 @@ def watch(
         typer.Option(metavar="FILE", help="First time: what `tailboost certify --json` printed."),
     ] = None,
     max_error: MaxError = None,
+    limit: Limits = None,
     confidence: Annotated[
         float, typer.Option(metavar="P", help="First time, with targets: 1 - P of a false alarm, ever.")
     ] = 0.95,
@@ -76,12 +78,13 @@ def watch(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Test a model's bounds on a batch of later rows, and go on from the batches before.
+    """Test bounds on a model's errors or rates on a batch of later rows, and go on from the batches before.
 
-    The bounds are those of --certificate, the targets of --max-error, or what the model was calibrated or
-    fitted for. If they are all true, any alarm, after however many batches, has a probability of at most 5 %
-    (1 - P). Rows without a label wait for it: give the batch again once it is known. Columns, scores and
-    answers are compared with the first rows without labels, which is weaker and no alarm.
+    The bounds are those of --certificate, the targets of --max-error, the limits of --limit, or what the
+    model was calibrated or fitted for. If they are all true, any alarm, after however many batches, has a
+    probability of at most 5 % (1 - P). Rows without a label wait for it: give the batch again once it is
+    known. Columns, scores and answers are compared with the first rows without labels, which is weaker and
+    no alarm.
 
     Exit codes: 0 no alarm, 3 an alarm, 2 what was given cannot be used.
     """
@@ -89,10 +92,10 @@ def watch(
         check_output("--state", state, model, data)
         if page is not None:
             check_output("--page", page, model, data, state)
-        aims = read_targets(max_error)
+        aims, limits = read_targets(max_error), read_limits(limit)
         stored = StoredModel.read(model)
         known = _read(state, model)
-        begins = (certificate, max_error, reference)
+        begins = (certificate, max_error, limit, reference)
         if known is not None and any(each is not None for each in begins):
             raise BadInput(f"--state: {str(state)!r} says already what is watched; leave that out")
         kept = [] if known is None else known["group"]
@@ -104,7 +107,7 @@ def watch(
             rows, y = _features(stored, later), _labels(stored, later, target)
             with bad_input(f"{data}: "):
                 if known is None:
-                    found = _begun(stored, certificate, aims, columns, groups, confidence)
+                    found = _begun(stored, certificate, (aims, limits), columns, groups, confidence)
                     if reference is not None:
                         before = stored.rows_of(reference, sep, purpose="compare with", but=columns)
                         found = found.compared_with(
@@ -115,7 +118,10 @@ def watch(
                 else:
                     found = known["watch"]
                 name = data.name.split(".")[0] if batch is None else batch
-                found = found.add(stored.whole, rows, y, groups=groups, name=name, equal_rows=equal_rows)
+                whose = None if cluster is None else later.column(cluster, "--cluster")
+                found = found.add(
+                    stored.whole, rows, y, groups=groups, name=name, equal_rows=equal_rows, clusters=whose
+                )
         document = {"model": _digest(model), "group": columns, "watch": found.to_dict()}
         with bad_input("--state: "):
             write_output(state, json.dumps(document, allow_nan=False))
@@ -154,34 +160,38 @@ def _digest(path: Path) -> str:
 def _begun(
     stored: StoredModel,
     certificate: Path | None,
-    aims: Any,
+    asked: tuple[Any, list[Any]],
     columns: list[str],
     groups: Any,
     confidence: float,
 ) -> Watch:
     """Return the watch of what was asked for, or of what the model was made for."""
-    classifier = stored.classifier
+    classifier, (aims, limits) = stored.classifier, asked
+    if sum((certificate is not None, aims is not None, bool(limits))) > 1:
+        raise BadInput("--certificate, --max-error and --limit: give one of them")
     if certificate is not None:
-        if aims is not None:
-            raise BadInput("--certificate and --max-error: give one of them")
         with bad_input(f"--certificate {certificate}: "):
             try:
                 return Watch.of(certificate_from(json.loads(certificate.read_text(encoding="utf-8"))))
             except (KeyError, TypeError, AttributeError) as failure:
                 raise ValueError(f"this is not what `tailboost certify --json` prints ({failure})") from None
-    if aims is None and hasattr(classifier, "certificate_"):
-        return Watch.of(classifier.certificate_)
-    if aims is None:
-        aims = getattr(classifier, "max_error", None)
-        if aims in ("auto", None):
+    if aims is None and not limits:
+        if hasattr(classifier, "certificate_"):
+            return Watch.of(classifier.certificate_)
+        aims, limits = getattr(classifier, "max_error", None), list(stated_limits(classifier) or ())
+        if aims in ("auto", None) and not limits:
             raise BadInput(
-                "nothing says what is to hold: give --certificate FILE, from `tailboost certify --json`, or "
-                "--max-error"
+                "nothing says what is to hold: give --certificate FILE, from `tailboost certify --json`, "
+                "--max-error or --limit"
             )
-    named = targets_by_label(aims, classifier.classes_, columns)
     found = sorted({(name, value) for name in columns for value in groups[name]}) if columns else None
     known = [each for each in getattr(classifier, "groups_", []) if isinstance(each, tuple)]
     units = None if found is None else list(dict.fromkeys([*known, *found]))
+    if limits:
+        said = [spelled(each, classifier.classes_.tolist(), columns, None) for each in limits]
+        with bad_input("--limit: "):
+            return Watch.against(classifier, limits=said, units=units, confidence=confidence)
+    named = targets_by_label(aims, classifier.classes_, columns)
     with bad_input("--max-error: "):
         return Watch.against(classifier, named, units=units, confidence=confidence)
 

@@ -83,7 +83,7 @@ class Additive:
             self._wrong = wrong.append(response.losses)
             self._said.append(self._compact(response.answers))
         answers = centred(self._votes).argmax(axis=1)
-        error = float(np.average(answers != self.rows.y, weights=self.rows.weight))
+        error = float(np.average(self.rows.wrong(answers), weights=self.rows.weight))
         if not (self.best_prefix and self._kept and error >= self._kept[-1].error):
             newest = Prefix(self._counted, self._compact(answers), error)
             self._kept = [*self._kept[-1:], newest]
@@ -138,7 +138,7 @@ class Additive:
         """Error on the rows fitted on, where these are the judged ones; else it is not known."""
         if not self.rows.fitted:
             return None
-        return float(np.average(self.answers != self.rows.y, weights=self.rows.weight))
+        return float(np.average(self.rows.wrong(self.answers), weights=self.rows.weight))
 
     @property
     def decided(self) -> tuple[str, ...]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost._units import memberships
@@ -20,32 +18,27 @@ from tailboost.solvers.bits import DenseLosses
 TIE_DECIMALS = 9
 # Errors of units are rounded to this, so that λ does not depend on the order of the rows.
 LOSS_DECIMALS = 12
-# Bandwidth of the kernel estimate of a chance, in standard deviations times n^(-1/3): that of least error
-# where margins are normal.
-BANDWIDTH = 4.0 ** (1.0 / 3.0)
-LEAST_BANDWIDTH = 1e-9
 
 
-class Chances(Protocol):
-    """What is known of the members' chances to err beside how often they did."""
+@dataclass(frozen=True)
+class Noise:
+    """What tells chance from difference where each judged row stands for several.
 
-    def part(self, chosen: Mask) -> Chances | None:
-        """Return what is known of some of the rows."""
+    Parameters
+    ----------
+    near : DenseLosses of shape (T, n) or None
+        Losses of the boosted hypotheses where a row near a threshold counts in part.
+    both : DenseLosses of shape (T, n)
+        How often they err together with the one of least mean loss.
+    """
 
-    def of_units(self, errors: Floats, rows: Rows, index: Ints, sizes: Floats) -> Floats:
-        """Return the chance of an error of each member on each unit, shape (T, m').
+    near: DenseLosses | None
+    both: DenseLosses
 
-        Parameters
-        ----------
-        errors : ndarray of shape (T, m')
-            The errors that were counted.
-        rows : Rows
-            The judged rows.
-        index : ndarray of shape (n,) or (n, c)
-            Their units.
-        sizes : ndarray of shape (m',)
-            Number of rows of each unit, see `Rows.sizes`.
-        """
+    def part(self, chosen: Mask) -> Noise:
+        """Return that of some of the rows."""
+        near = None if self.near is None else self.near.select(units=chosen)
+        return Noise(near, self.both.select(units=chosen))
 
 
 @dataclass(frozen=True)
@@ -64,22 +57,21 @@ class Ledger:
         Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that is left out of the CVaR.
-    chances : Chances, optional
-        What is known of the boosted hypotheses' chances to err.
+    noise, of_halves : Noise, optional
+        Of rows that stand for several: of all, and of each half as if it were all.
     """
 
     rows: Rows
     boosted: BitLosses | DenseLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
-    chances: Chances | None = None
+    noise: Noise | None = None
+    of_halves: Noise | None = None
     # Cache of the units that have rows, and of the boosted hypotheses' and the extras' errors on them: every
     # round asks for them.
     _known: dict[str, tuple[Ints, list[Floats], list[Floats]]] = field(default_factory=dict)
     # And of the numbers of rows in them.
     _sizes: dict[str, Floats] = field(default_factory=dict)
-    # And of the chances of an error.
-    _chances: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def new(cls, rows: Rows, extras: Iterable[Bits], outlier_fraction: float = 0.0) -> Ledger:
@@ -99,7 +91,7 @@ class Ledger:
         extras = self.extras
         for wrong in wrongs:
             extras = extras.append(wrong)
-        return replace(self, extras=extras, _known={}, _chances={})
+        return replace(self, extras=extras, _known={})
 
     def first(self, n_rounds: int) -> Ledger:
         """Return the ledger of the first ``n_rounds`` boosted hypotheses."""
@@ -109,12 +101,12 @@ class Ledger:
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
         boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
-        chances = None if self.chances is None else self.chances.part(chosen)
-        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction, chances)
+        noise = None if self.of_halves is None else self.of_halves.part(chosen)
+        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction, noise, noise)
 
     def regrouped(self, groups: Ints) -> Ledger:
         """Return the ledger with other groups of the same rows."""
-        return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={}, _chances={})
+        return replace(self, rows=replace(self.rows, groups=groups), _known={}, _sizes={})
 
     def pool(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Losses of the first ``n_rounds`` boosted hypotheses (all by default), then of the extras."""
@@ -199,15 +191,14 @@ class Ledger:
         return self._sizes[name]
 
     def unit_chances(self, name: str, index: Ints, n_rounds: int | None = None) -> Floats:
-        """Return the chance of an error on each unit: as `unit_errors`, or estimated where more is known."""
-        t = self.boosted.shape[0]
-        if self.chances is None:
+        """Return `unit_errors`; where that is known, rows near a threshold count in part."""
+        if self.noise is None or self.noise.near is None:
             return self.unit_errors(name, index, n_rounds)[0]
-        if name not in self._chances:
-            errors, sizes = self.unit_errors(name, index)[0], self.unit_sizes(name, index)
-            found = self.chances.of_units(errors[:t], self.rows, index, sizes)
-            self._chances[name] = np.vstack([found, errors[t:]])
-        return np.delete(self._chances[name], np.arange(t if n_rounds is None else n_rounds, t), axis=0)
+        if f"near {name}" not in self._known:
+            known = replace(self, boosted=self.noise.near, _known={})
+            known.unit_errors(name, index)
+            self._known[f"near {name}"] = known._known[name]
+        return self.unit_errors(f"near {name}", index, n_rounds)[0]
 
     def mean_losses(self, n_rounds: int | None = None) -> Floats:
         """Mean loss of every member of the pool on the judged rows, nothing left out, shape (T + E,)."""
@@ -220,51 +211,20 @@ class Ledger:
         is gained by so little is noise, and not worth the error of a unit. Of losses between 0 and 1 the
         standard error is at most that which is used.
         """
-        if self.rows.multiplicity is not None and isinstance(self.boosted, DenseLosses):
-            return 0.0  # sums over several rows do not say in which of them members differ
         pool, p = self.pool(n_rounds), self.rows.base
         means = self.mean_losses(n_rounds)
-        best = int(means.argmin())
-        beyond = means - means[best]
-        differ = means + means[best] - 2.0 * pool.expectations(p * pool.row(best))
+        if self.noise is not None:
+            together = self.noise.both.expectations(p)
+        elif self.rows.multiplicity is not None and isinstance(self.boosted, DenseLosses):
+            return 0.0  # sums over several rows do not say in which of them members differ
+        else:
+            together = pool.expectations(p * pool.row(int(means.argmin())))
+        best = float(together.max())  # the mean loss of the one that each is held against
+        beyond, differ = (means - best).round(LOSS_DECIMALS), means + best - 2.0 * together
         (size,) = self.rows.sizes(np.zeros(len(p), dtype=np.intp), 1)
         error = np.sqrt(np.maximum(differ - beyond**2, 0.0) / size)
-        return float(beyond[beyond <= error].max())
+        return float((means - means.min())[beyond <= error].max())
 
     def by_mean_loss(self) -> Ints:
         """Members of the pool, the one with the least mean loss first; the earlier one if they are equal."""
         return np.argsort(np.round(self.mean_losses(), TIE_DECIMALS), kind="stable")
-
-
-def chances_by_margin(
-    margins: Iterable[Floats], errors: Floats, rows: Rows, index: Ints, sizes: Floats
-) -> Floats:
-    """Estimate the chance of an error on each unit from margins, shape (T, m').
-
-    A row counts by the normal kernel: by ``Φ(−margin/h)``, ``h = 4^(1/3) σ n^(−1/3)``, where σ is the spread
-    of the margins on the unit's n rows, so that a row that just passes is no proof that others do.
-
-    Parameters
-    ----------
-    margins : iterable of T arrays of shape (n,)
-        By how much each member answers the rows right; ±∞ where nothing is near: then the errors are counted.
-    errors, rows, index, sizes
-        As in `Chances.of_units`.
-    """
-    row, unit = memberships(index)
-    unit = np.unique(unit, return_inverse=True)[1]
-    weight, narrower = rows.weight[row], sizes ** (-1.0 / 3.0)
-    share = weight / np.bincount(unit, weights=weight)[unit]
-
-    def mean(values: Floats | Mask) -> Floats:
-        return np.bincount(unit, weights=share * values).astype(np.float64)
-
-    chances = errors.copy()
-    for t, of_rows in enumerate(margins):
-        m = of_rows[row]
-        near = mean(~np.isfinite(m)) == 0
-        m = np.where(near[unit], m, 0.0)
-        spread = np.sqrt(mean((m - mean(m)[unit]) ** 2))
-        h = np.maximum(BANDWIDTH * spread * narrower, LEAST_BANDWIDTH)
-        chances[t] = np.where(near, mean(ndtr(-m / h[unit])).round(LOSS_DECIMALS), errors[t])
-    return chances

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class Mixture:
         """
         part = _with_pool(self, self.pool.part(rows))
         ledger, means = part.pool.ledger, part.pool.ledger.mean_losses()
-        wrong, best = answers != ledger.rows.y, ledger.pool().row(int(means.argmin()))
+        wrong, best = ledger.rows.wrong(answers), ledger.pool().row(int(means.argmin()))
         weight = ledger.rows.weight / ledger.rows.weight.sum()
         excess, differ = float(weight @ wrong - means.min()), float(weight @ (wrong != best))
         (size,) = ledger.rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
@@ -124,6 +124,11 @@ class Mixture:
         before = part.solve().value
         part.pool.take(Response(None, wrong, answers))
         return before - part.solve().value <= tol
+
+    @property
+    def chooses_shares(self) -> bool:
+        """Whether λ is chosen, not even."""
+        return not self.even
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
@@ -168,14 +173,13 @@ class Mixture:
         self, solution: MixtureSolution | WithinSolution, n_rounds: int | None, budget: float = 1.0
     ) -> dict[str, Any]:
         """Return the best member alone within a budget; its gap is what sharing could gain on these rows."""
-        ledger = self.pool.ledger
-        assert isinstance(self.objective, WorstUnit)
-        means, worst = ledger.mean_losses(n_rounds), self.objective.expected_worst(ledger, n_rounds)
+        ledger, objective = self.pool.ledger, cast("WorstUnit", self.objective)
+        means, worst = ledger.mean_losses(n_rounds), objective.expected_worst(ledger, n_rounds)
         inside = np.flatnonzero(means <= round(self._most(budget, n_rounds), LOSS_DECIMALS))
         best = inside[np.lexsort((means[inside], worst[inside]))[0]]
         alone = np.zeros(len(means))
         alone[best] = 1.0
-        largest = float(self.objective.steering_losses(ledger, n_rounds)[best].max())
+        largest = float(objective.steering_losses(ledger, n_rounds)[best].max())
         return {"mixture": alone, "value": float(worst[best]), "gap": largest - solution.dual_value}
 
     def within(self, budget: float, n_rounds: int | None = None) -> WithinSolution:
@@ -210,8 +214,8 @@ class Mixture:
         ledger = self.pool.ledger
         means = ledger.mean_losses(n_rounds)
         if not self.randomized:
-            assert isinstance(self.objective, WorstUnit)
-            curve = staircase(self.objective.expected_worst(ledger, n_rounds), means)
+            alone = cast("WorstUnit", self.objective).expected_worst(ledger, n_rounds)
+            curve = staircase(alone, means)
         else:
             losses, alpha, base = self.objective.tail(ledger, n_rounds)
             trace = worst_mean_curve
@@ -258,8 +262,9 @@ class Mixture:
             return ""
         if self.randomized:
             return self.objective.chosen_by
-        words, smooth = self.objective.chosen_alone_by, self.pool.ledger.chances is not None
-        return f"{words}, where a row near a threshold counts in part" if words and smooth else words
+        words, noise = self.objective.chosen_alone_by, self.pool.ledger.noise
+        smooth = words and noise is not None and noise.near is not None
+        return f"{words}, where a row near a threshold counts in part" if smooth else words
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the pool."""

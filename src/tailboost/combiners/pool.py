@@ -95,7 +95,7 @@ class Pool:
         if constants:
             members += [constant(k, n_classes) for k in range(n_classes)]
             answers += [np.full(len(rows.y), k) for k in range(n_classes)]
-        ledger = Ledger.new(rows, (k != rows.y for k in answers), outlier_fraction)
+        ledger = Ledger.new(rows, map(rows.wrong, answers), outlier_fraction)
         if not keep_answers:
             return cls(ledger, members, runners_up=runners_up)
         extras_said = [_compact(k) for k in answers]
@@ -133,7 +133,7 @@ class Pool:
         if self.boosted:
             P, table = self.summed(P), self.boosted[-1].table_.with_models_of(table)
         answers = P.argmax(axis=1)
-        wrong = answers != self.ledger.rows.y
+        wrong = self.ledger.rows.wrong(answers)
         return replace(response, member=Ranked(table), losses=wrong, answers=answers, probabilities=P)
 
     def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
@@ -147,17 +147,17 @@ class Pool:
 
     def take(self, response: Response) -> None:
         """Add the newest hypothesis, and with the first the next likely classes."""
-        t, P, y = self.n_rounds, response.probabilities, self.ledger.rows.y
+        t, P, rows = self.n_rounds, response.probabilities, self.ledger.rows
         if P is not None:
             self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {t + 1: P}
         if P is not None and t == 0 and self.runners_up:
             ranks = range(1, min(RUNNERS_UP + 1, P.shape[1]))
             answers = [ranked(P, rank) for rank in ranks]
-            self.ledger = self.ledger.with_extras(k != y for k in answers)
+            self.ledger = self.ledger.with_extras(map(rows.wrong, answers))
             self.extras = [*self.extras, *(Ranked(response.member.table_, rank) for rank in ranks)]
             if self.said is not None:
                 self.extras_said = [*self.extras_said, *(_compact(k) for k in answers)]
-        self.ledger = self.ledger.append(response.answers != y)
+        self.ledger = self.ledger.append(rows.wrong(response.answers))
         if self.said is not None:
             self.said.append(_compact(response.answers))
         self.boosted.append(response.member)
@@ -177,7 +177,7 @@ class Pool:
         def wrong_of(answers: Ints) -> Mask:
             if keep_answers:
                 kept.append(_compact(answers))
-            return answers != rows.y
+            return rows.wrong(answers)
 
         wrong = map(wrong_of, predict_members(self.members, X))
         boosted = [next(wrong) for _ in self.boosted]

@@ -86,7 +86,7 @@ class SoftMargin:
             Class number of the best constant classifier.
         """
         K = len(self.class_weight)
-        error_of_constant = float(np.average(rows.y != constant, weights=rows.weight))
+        error_of_constant = float(np.average(rows.wrong(np.array(constant)), weights=rows.weight))
         best, least, refusal = None, np.inf, ""
         for price in self.prices:
             found = self._solve(wrong, price, self.sample_weight)
@@ -128,5 +128,5 @@ class SoftMargin:
 
 def _error(answers: list[NDArray[Any]], weights: Floats, rows: Rows, n_classes: int) -> float:
     """Return the error of a weighted vote on the judged rows."""
-    wrong = voted(answers, weights, len(rows.y), n_classes) != rows.y
+    wrong = rows.wrong(voted(answers, weights, len(rows.y), n_classes))
     return float(np.average(wrong, weights=rows.weight))

@@ -76,7 +76,7 @@ class Vote:
     # After each round: excess over the targets, mean error.
     results: list[tuple[float, float]] = field(init=False, default_factory=list)
 
-    with_erm = even = False
+    with_erm = even = chooses_shares = False
     mean_budget = price = None
     chosen_by = ""
     excess = 0.0
@@ -105,7 +105,7 @@ class Vote:
         assert self.units is not None
         assert self.pool.said is not None
         rows = self.pool.ledger.rows
-        wrong = self.tally.decide(self.pool.said[:n_rounds], order[order < n_rounds]) != rows.y
+        wrong = rows.wrong(self.tally.decide(self.pool.said[:n_rounds], order[order < n_rounds]))
         mean = float(np.average(wrong, weights=rows.weight))
         self.results.append(
             (round(self.units.excess(self.units.errors(wrong)), DECIMALS), round(mean, DECIMALS))

@@ -22,15 +22,18 @@ from tailboost._checks import n_rows_of, refuse_missing
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.combiners import Ledger
+from tailboost.combiners.ledger import Noise
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._docs import with_sections_of
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
-from tailboost.mixture._aim import Aim
-from tailboost.mixture._members import Beside, loss_of
+from tailboost.mixture._lines import bandwidths, chances
+from tailboost.mixture._members import loss_of
+from tailboost.mixture._rated import Priced
 from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
 from tailboost.solvers import BitLosses, count_patterns
 from tailboost.solvers.bits import DenseLosses
+from tailboost.thresholds import Table
 
 # Different rows on which members are made.
 SAMPLE = 2**16
@@ -53,8 +56,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     The members, which are thresholds mostly, are made on all rows up to 65,536, by the code of one machine.
     Of more rows they are made on a sample of so many, which holds the small combinations of class and group
     whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
-    the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a threshold add to
-    a count, where one member is chosen, is estimated on that sample. Groups that are not told are inferred
+    the shares of a CVaR, and all errors are then by all rows, exactly. Groups that are not told are inferred
     from the probabilities by a model of the sample, which on its own rows is surer than on others. Halves of
     the rows, for `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on
     one machine.
@@ -177,23 +179,19 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         sample.check_order(self.classes_)
         sample = self._learned(sample)
         reader = replace(reader, models=sample.models)
-        sampled = aim.rows(sample.rows)
-        (members, sample), chances = self._members(aim, sample), None
+        rated, numbers = self._members(aim, sample)
+        members = [rated.member(number) for number in numbers]
         if aim.over_units:
-            sums = table.folded(partial(_sums, reader, members, tally.keys), _added)
-            losses: Any = DenseLosses(sums[:-1] / sums[-1])
-            lines = rows
-            # What margins say beside counts is by the sample, the counts are by all rows.
-            own, assigned = self._ledger(members, sample, sampled), seen.halves
-            more, *halves = (
-                _more(_weighing(own, share), aim) for share in (np.ones(len(seen.hashes)), *assigned)
-            )
-            assert rows.multiplicity is not None
-            chances = Beside(more, tuple(halves), rows.multiplicity.half)
+            asked = _Asked.of(members, rated.table, seen.stratum, tally)
+            sums = table.folded(partial(_sums, reader, asked), _added)
+            means = DenseLosses(sums[:-1] / sums[-1])
+            counted, both, *near = (means.select(np.arange(j, len(sums) - 1, 4)) for j in range(4))
+            noise, of_halves = (Noise(each, both) for each in near)
+            ledger = Ledger(aim.rows(rows), counted, BitLosses(len(rows.y)), noise=noise, of_halves=of_halves)
         else:
             found: Words = table.folded(partial(_words, reader, members), Words.merged)
-            losses, lines = found.losses, reader.lines(found.keys, found.totals, words)
-        ledger = Ledger(aim.rows(lines), losses, BitLosses(len(lines.y)), chances=chances)
+            lines = reader.lines(found.keys, found.totals, words)
+            ledger = Ledger(lines, found.losses, BitLosses(len(lines.y)))
         self._settle(Tallied(reader.models, rows), self._mixture(aim, ledger, members))
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
@@ -444,12 +442,6 @@ class Seen:
     logs: Floats
     totals: Floats
 
-    @property
-    def halves(self) -> tuple[Floats, Floats]:
-        """Share of each content in each half: equal rows go to both by turns."""
-        first = np.where(self.totals[0] > 1, 0.5, (self.hashes & np.uint64(1)) == 0)
-        return first, 1.0 - first
-
     @classmethod
     def merged(cls, parts: list[Seen]) -> Seen:
         """Return that of the rows of several."""
@@ -485,26 +477,6 @@ class Seen:
         return Judged(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
-def _weighing(ledger: Ledger, share: Floats) -> Ledger:
-    """Return the ledger of a share of each of its rows, which stand for several."""
-    part = ledger.part(share > 0)
-    rows, share = part.rows, share[share > 0]
-    assert rows.multiplicity is not None
-    alike = replace(
-        rows.multiplicity, rows=rows.multiplicity.rows * share, squares=rows.multiplicity.squares * share
-    )
-    return replace(part, rows=replace(rows, weight=rows.weight * share, multiplicity=alike))
-
-
-def _more(ledger: Ledger, aim: Aim) -> Floats:
-    """Return what the margins of members add to their errors on each unit, shape (T, m)."""
-    index = aim.index(ledger.rows)
-    errors, used = ledger.unit_errors("units", index)
-    more = np.zeros((len(errors), len(aim.units.names)))
-    more[:, used] = ledger.unit_chances("units", index) - errors
-    return more
-
-
 def room(sizes: Any, most: int) -> int:
     """Return the largest number q ≥ 1 for which at most ``most`` are left where up to q of each are kept."""
     sizes = np.sort(sizes)
@@ -525,21 +497,77 @@ def _look(reader: _Reader, *columns: Any) -> Seen | None:
     return Seen.merged([Seen(tally, keys // 2, block.hashes, block.logs, totals)])
 
 
-def _sums(reader: _Reader, members: list[Any], keys: Ints, *columns: Any) -> Floats | None:
-    """Return the weight of the rows of each key on which each member errs, and last that of all rows."""
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What is asked of each partition: how often members err.
+
+    Parameters
+    ----------
+    members : list of Priced
+        The members.
+    least : int
+        Number of the one with which others are compared.
+    strata : ndarray of shape (c,)
+        The combinations of class and groups.
+    smoothing : ndarray of shape (T, c)
+        By how much margins are smoothed there, see `bandwidths`.
+    keys : ndarray of shape (m,)
+        Class, groups and half of each line.
+    wider : ndarray of shape (m,)
+        By how much more they are smoothed where a half is all there is.
+    """
+
+    members: list[Priced]
+    least: int
+    strata: Ints
+    smoothing: Floats
+    keys: Ints
+    wider: Floats
+
+    @classmethod
+    def of(cls, members: list[Priced], sample: Table, stratum: Ints, tally: Tally) -> Self:
+        """Return it for members that were made on a sample, whose rows have these combinations."""
+        strata, first = np.unique(stratum, return_index=True)
+        y, of_sample = sample.strata.y[sample.stratum], sample.stratum[first]
+        rules, n = [member.rule for member in members], sample.n_judged
+        wrong = [float(sample.share @ (sample.answers(rule) != y)) for rule in rules]
+        smoothing: Any = [
+            bandwidths(
+                rule.margins(sample.beliefs[rule.source][:, :n], y[:n], sample.strata.n_classes), sample
+            )
+            for rule in rules
+        ]
+        line = np.searchsorted(strata, tally.keys // 2)
+        wider = (tally.weight / np.bincount(line, tally.weight)[line]) ** (-1.0 / 3.0)
+        smoothing = np.array(smoothing)[:, of_sample]
+        return cls(members, int(np.argmin(wrong)), strata, smoothing, tally.keys, wider)
+
+
+def _sums(reader: _Reader, asked: _Asked, *columns: Any) -> Floats | None:
+    """Return the weight of the rows of each key on which members err, and last that of all rows.
+
+    Four lines for each: as counted, where the compared one errs too, and twice with rows near a threshold in
+    part: as of all rows, and as of a half that is all there is.
+    """
     block = reader.read(*columns)
     if block is None:
         return None
-    sums = np.zeros((len(members) + 1, len(keys)))
+    members, keys = asked.members, asked.keys
+    sums = np.zeros((4 * len(members) + 1, len(keys)))
     at = np.searchsorted(keys, block.keys).clip(max=len(keys) - 1)
     if not np.array_equal(keys[at], block.keys):
         raise ValueError("the probabilities are others than a moment ago: store or persist them")
+    stratum = np.searchsorted(asked.strata, block.keys // 2)
     for part, table in block.parts(reader.models):
-        weight, y = block.rows.weight[part], block.rows.y[part]
+        weight, y, line = block.rows.weight[part], block.rows.y[part], at[part]
+        least = loss_of(members[asked.least].predict_table(table), y)
         for t, member in enumerate(members):
             wrong = loss_of(member.predict_table(table), y)
-            sums[t] += np.bincount(at[part][wrong], weight[wrong], len(keys))
-        sums[-1] += np.bincount(at[part], weight, len(keys))
+            margins, h = member.margins(table, y), asked.smoothing[t][stratum[part]]
+            near = (chances(margins, wrong, h * wide) for wide in (1.0, asked.wider[line]))
+            for place, losses in enumerate((wrong, wrong & least, *near)):
+                sums[4 * t + place] += np.bincount(line, weight * losses, len(keys))
+        sums[-1] += np.bincount(line, weight, len(keys))
     return sums
 
 

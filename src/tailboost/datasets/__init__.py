@@ -1,8 +1,6 @@
-"""Data sets: bundled, fetched or from a path."""
+"""Data sets: bundled, or from a file."""
 
-from tailboost.datasets._compas import load_compas
 from tailboost.datasets._credit import load_credit_default
-from tailboost.datasets._openml import fetch_adult
 from tailboost.datasets._table import load_table, read_frame
 from tailboost.datasets._wine import load_wine_quality
 from tailboost.datasets.files import read_raw
@@ -12,8 +10,6 @@ __all__ = [
     "ColumnSchema",
     "TableChangedWarning",
     "TableSchema",
-    "fetch_adult",
-    "load_compas",
     "load_credit_default",
     "load_table",
     "load_wine_quality",

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
-AGE_BANDS = ("under 30", "30-39", "40-49", "50 and over")
-
 
 def import_pandas(needed_by: str) -> ModuleType:
     """Import pandas; if it is missing, raise ImportError naming what needs it and how to install it."""
@@ -23,11 +21,6 @@ def import_pandas(needed_by: str) -> ModuleType:
     except ImportError as error:
         raise ImportError(f"{needed_by} needs pandas: pip install 'tailboost[app]'") from error
     return pandas
-
-
-def age_band(age: ArrayLike) -> NDArray[np.str_]:
-    """Name the ten-year band (`AGE_BANDS`) of each age in years."""
-    return np.asarray(AGE_BANDS)[np.searchsorted([30, 40, 50], np.asarray(age), side="right")]
 
 
 def decode(codes: ArrayLike, names: Mapping[int, str], other: str) -> NDArray[np.str_]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.datasets._bunch import age_band, bundled, decode, numeric_bunch
+from tailboost.datasets._bunch import bundled, decode, numeric_bunch
 
 _SEX = {1: "male", 2: "female"}
+_AGE_BANDS = np.array(["under 30", "30-39", "40-49", "50 and over"])
 _EDUCATION = {1: "graduate school", 2: "university", 3: "high school"}
 
 
@@ -77,7 +78,7 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
     column = dict(zip(names, table.T, strict=True))
     groups = {
         "sex": decode(column["SEX"], _SEX, "other"),
-        "age_band": age_band(column["AGE"]),
+        "age_band": _AGE_BANDS[np.searchsorted([30, 40, 50], column["AGE"], side="right")],
         "education": decode(column["EDUCATION"], _EDUCATION, "other"),
     }
     return numeric_bunch(

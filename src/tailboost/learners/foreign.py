@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ def set_seeds(estimator: Any, seed: int) -> None:
 
 def is_skorch(estimator: Any) -> bool:
     """Whether an estimator is one of skorch's nets, or a pipeline or search around one."""
+    if "skorch" not in sys.modules:  # no such net can be here, and looking costs as much as an answer
+        return False
     parts = [estimator, *estimator.get_params().values()]
     return any(c.__module__.startswith("skorch.") for part in parts for c in type(part).__mro__)
 

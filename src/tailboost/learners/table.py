@@ -65,11 +65,18 @@ class TableReader:
             _refuse_infinite(table, range(table.shape[1]))
             return table
         table = np.empty(X.shape, dtype=np.float32)
-        for j, (categories, (_, column)) in enumerate(zip(self.categories_, X.items(), strict=True)):
-            if categories is None:
-                table[:, j] = column.to_numpy(dtype=np.float32, na_value=np.nan)
-            else:
-                table[:, j] = _codes(column, categories)
+        # Columns of NumPy's numbers are taken at once: one by one they cost more than most models.
+        plain = [
+            j
+            for j, (own, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True))
+            if own is None and isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+        ]
+        table[:, plain] = (X if len(plain) == X.shape[1] else X.iloc[:, plain]).to_numpy(dtype=np.float32)
+        for j in sorted({*range(X.shape[1])} - {*plain}):
+            column, own = X.iloc[:, j], self.categories_[j]
+            table[:, j] = (
+                column.to_numpy(dtype=np.float32, na_value=np.nan) if own is None else _codes(column, own)
+            )
         _refuse_infinite(table, X.columns)
         return table
 
@@ -160,7 +167,11 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
     try:
         return sorted(values)
     except TypeError:
-        raise ValueError(f"column {name!r} mixes kinds of values that cannot be ordered") from None
+        raise ValueError(
+            f"column {name!r} mixes kinds of values that cannot be ordered, as numbers and text: "
+            f"make it text (X[{name!r}].astype(str)), or numbers with missing values "
+            "(pandas.to_numeric(…, errors='coerce'))"
+        ) from None
 
 
 def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:

@@ -20,8 +20,8 @@ from tailboost.classifiers.input import (
     ValidationRows,
     judged_rows,
     labels_of,
+    named_groups,
     rows_given,
-    take_names,
 )
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.tradeoff import Source, TradeOff, trace
@@ -34,7 +34,8 @@ from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._average import averaging
 from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
-from tailboost.mixture._members import POWERS, SHOWN, Margins, Tempered, losses_of
+from tailboost.mixture._lines import Lines
+from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
 from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
 from tailboost.mixture._tables import Judged, Models, Tallied
@@ -59,6 +60,7 @@ class ProbabilityMixture(MixtureAnswers):
     objective: Any
     limits: Any
     _outcome: Outcome | None
+    _lines: Lines
     _rated: Rated
     limits_met_: bool | None
     alpha: float | None
@@ -79,7 +81,7 @@ class ProbabilityMixture(MixtureAnswers):
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
-        take_names(self, names)
+        self.__dict__.update(named_groups(self, names))
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -153,8 +155,9 @@ class ProbabilityMixture(MixtureAnswers):
         aim = self._aimed(judged.rows)
         if same is None:
             assert isinstance(judged, Judged)
-            members, judged = self._members(aim, judged, X)
-            self.combiner_ = self._mixture(aim, self._ledger(members, judged, aim.rows(judged.rows)), members)
+            rated, numbers = self._members(aim, judged, X)
+            judged = replace(judged, said=rated.said)
+            self.combiner_ = self._mixture(aim, *self._ledger(aim, judged, rated, numbers))
         else:
             limit = aim.limit if limited else None
             self.combiner_ = same.aiming_at(aim.objective, mean_budget=self.mean_budget, limit=limit)
@@ -219,7 +222,7 @@ class ProbabilityMixture(MixtureAnswers):
         self.gap_ = choice.gap
         table = self.rates_
         assert table is not None
-        self.limits_met_ = table.met and not any(each.limited for each in outcome.otherwise)
+        self.limits_met_ = table.met
         self.units_ = self.unit_errors_ = self.bound_met_ = None
         self.__dict__.pop("_guarantee", None)
 
@@ -249,13 +252,6 @@ class ProbabilityMixture(MixtureAnswers):
                 f"the best rule that keeps the limits on {self._rated.words} has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
-            )
-        for each in outcome.otherwise:
-            warn_user(
-                f"{each.words}: {each.by_folds:.4f} where groups are inferred out of fold, but "
-                f"{each.answering:.4f} by the models that answer, on the same rows: rates_ promises too "
-                "much; certify on fresh rows",
-                BoundNotMetWarning,
             )
         if outcome.passing is not None and not outcome.passing.gains:
             error, others = outcome.passing.errors
@@ -302,12 +298,23 @@ class ProbabilityMixture(MixtureAnswers):
         estimates = self.unit_estimates_ if self.combiner_.excess > 0 else None
         self._aim.warn_of_missed(self.unit_errors_, estimates, self.combiner_)
 
-    def _ledger(self, members: list[Any], judged: Judged, rows: Rows) -> Ledger:
-        """Return the losses of members on judged rows, with the units as groups."""
-        losses = losses_of(members, judged.table, rows.y)
+    def _ledger(self, aim: Aim, judged: Judged, rated: Rated, numbers: list[int]) -> tuple[Ledger, list[Any]]:
+        """Return the losses of all members, by line with the units as groups or by row, and the members."""
+        members: list[Any] = [rated.member(number) for number in numbers]
+        draws = [Tempered(judged.models, score, power) for score in rated.scores for power in POWERS]
+        draws = draws if self._draws(aim) else []
+        if not aim.over_units:
+            losses = losses_of([*members, *draws], judged.table, judged.rows.y)
+            return Ledger(judged.rows, losses, BitLosses(len(judged.rows.y))), [*members, *draws]
+        rows, y = aim.rows(judged.rows), judged.rows.y
+        lines = Lines.of(replace(rows, groups=None) if aim.units.kind == "class" else rows, rated.table)
         # One member is chosen by what its margins say of other rows.
-        chances = None if self._sharing else Margins.of(members, judged)
-        return Ledger(rows, losses, BitLosses(len(rows.y)), chances=chances)
+        drawn = [loss_of(draw.predict_table(judged.table), y) for draw in draws]
+        pool = [rated.pool.members[i] for i in numbers]
+        ledger = lines.ledger(pool, rated.table, drawn, near=not self._sharing)
+        if self._sharing:
+            self._lines = lines
+        return ledger, [*members, *draws]
 
     def _mixture(self, aim: Aim, ledger: Ledger, members: list[Any]) -> Mixture:
         """Return the combiner of a pool with these losses."""
@@ -321,11 +328,10 @@ class ProbabilityMixture(MixtureAnswers):
         mixture.pool = Pool(ledger, [], list(members))
         return mixture
 
-    def _members(self, aim: Aim, judged: Judged, X: Any = None) -> tuple[list[Any], Judged]:
-        """Return the pool, and the judged rows with what their groups are believed to be."""
-        stated, kinds = Stated.units(self._objective_name), self._kinds(aim)
+    def _members(self, aim: Aim, judged: Judged, X: Any = None) -> tuple[Rated, list[int]]:
+        """Return the engine on judged rows, and the numbers of its members that join the pool."""
         rated = Rated.of(
-            stated,
+            stated := Stated.units(self._objective_name),
             judged,
             X,
             self.classes_,
@@ -334,10 +340,12 @@ class ProbabilityMixture(MixtureAnswers):
             averages=bool(self.averages),
             most_sources=None,
         )
-        members: list[Any] = rated.thresholds(stated, kinds)
-        if kinds.shares:
-            members += [Tempered(judged.models, score, power) for score in rated.scores for power in POWERS]
-        return members, replace(judged, said=rated.said)
+        kinds = Kinds(int(self.n_thresholds), float(self.shrinkage), bool(self.include_constants))
+        return rated, rated.thresholds(stated, kinds)
+
+    def _draws(self, aim: Aim) -> bool:
+        """Whether draws from the probabilities join."""
+        return not aim.over_units if self.shares == "auto" else bool(self.shares)
 
     @property
     def _sharing(self) -> bool:
@@ -345,14 +353,6 @@ class ProbabilityMixture(MixtureAnswers):
         if self.randomized == "auto":
             return self._objective_name == "cvar" or self.shares is True
         return bool(self.randomized)
-
-    def _kinds(self, aim: Aim) -> Kinds:
-        return Kinds(
-            int(self.n_thresholds),
-            float(self.shrinkage),
-            bool(self.include_constants),
-            not aim.over_units if self.shares == "auto" else bool(self.shares),
-        )
 
     def _set_ensemble(self) -> None:
         ensemble = self.combiner_.stage(self.combiner_.pool.n_rounds)
@@ -429,11 +429,11 @@ class ProbabilityMixture(MixtureAnswers):
             if groups is not None:
                 new._name_groups(groups)
             judged, rated = new._judged_by(judged.models, X, y, groups, sample_weight, "reweight"), None
-            used = None if judged.rows.given is None else judged.rows.given.index
-            costs = costs_of(costs, n_rows_of(y), len(self.classes_), used)
+            given = judged.rows.given
+            costs = costs_of(costs, n_rows_of(y), len(self.classes_), None if given is None else given.index)
             if judged.models.fitted:
                 checked = self._checked(unpack(X, y)[0])
-                table = checked if used is None else take(checked, used)
+                table = _used(checked, judged.rows)
                 new.chosen_rows_ = (*self.chosen_rows_, Sketch.of_rows(checked))
         elif groups is not None:
             judged, rated = judged.kept(), None
@@ -553,10 +553,13 @@ class ProbabilityMixture(MixtureAnswers):
         """Return rows to measure errors on, and the answers of all members to them."""
         if rows_given("predicted", X, y, groups=groups, sample_weight=sample_weight):
             judged = self._judged_by(self._models, X, y, groups, sample_weight, "predicted")
+            table = judged.table
+            if self._models.fitted:  # members may infer groups from the features
+                table = table.beside(_used(self._checked(unpack(X, y)[0]), judged.rows))
         else:
             judged = self._judged.kept()
+            table = judged.table
         check_parameters(self, judged.rows.groups)
-        table = judged.table
         return self._aim.rows(judged.rows), [m.predict_table(table) for m in self.ensemble_.members]
 
     # -- what was found -------------------------------------------------------------------------------
@@ -591,7 +594,14 @@ class ProbabilityMixture(MixtureAnswers):
 
     @property
     def _wrong(self) -> Wrong:
-        return self._judged.wrong(self.combiner_.pool)
+        """What says how often `predict` of an ensemble errs in some rows, or lines of rows, of the ledger."""
+        pool, of_rows = self.combiner_.pool, self._judged.wrong(self.combiner_.pool)
+        if not self._sharing:  # as the one member that answers does
+            return lambda ensemble, judged: pool.ledger.part(judged).pool().combine(ensemble.weights)
+        if not self._aim.over_units:
+            return of_rows
+        lines, whole = self._lines, np.ones(len(self._lines.line), dtype=np.bool_)
+        return lambda ensemble, judged: lines.means(of_rows(ensemble, whole))[judged]
 
     def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
         aim, ledger = self._aim, self.combiner_.pool.ledger
@@ -648,3 +658,8 @@ class ProbabilityMixture(MixtureAnswers):
         """Intervals about `unit_estimates_`, shape (m, 2)."""
         table = self.guarantee_.units
         return None if table is None else table.column("predict_interval")
+
+
+def _used(X: Any, rows: Rows) -> Any:
+    """Return those rows of a table that have weight."""
+    return X if rows.given is None or rows.given.index is None else take(X, rows.given.index)

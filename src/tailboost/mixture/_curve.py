@@ -84,7 +84,8 @@ class RateCurve:
             If no mixture keeps it.
         """
         limits = _others(self.classifier, self.limited)
-        return _chosen(self.classifier, self.objective, (*limits, self.limited.within(level)))
+        kept = (p.classifier for p in self.points if self.limited.within(level).keeps(p.limited, level))
+        return _chosen(next(kept, self.classifier), self.objective, (*limits, self.limited.within(level)))
 
     def predicted(
         self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None

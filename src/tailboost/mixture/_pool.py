@@ -21,14 +21,13 @@ class Kinds:
         Shifts of each source.
     shrinkage : float ≥ 0
         Pseudo-rows by which the player doubts an error measured on few rows.
-    constants, shares : bool
-        Whether the constants, and draws from the probabilities join.
+    constants : bool
+        Whether the constants join.
     """
 
     n_thresholds: int
     shrinkage: float
     constants: bool
-    shares: bool
 
 
 def sources(n_models: int, averages: bool) -> list[Source]:

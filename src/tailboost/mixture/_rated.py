@@ -15,7 +15,7 @@ from tailboost._warn import warn_user
 from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
-from tailboost.mixture._members import margins_of, ratio_of, source_name
+from tailboost.mixture._members import ratio_of, source_name
 from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import Judged, LogTable, Models, Source
@@ -42,6 +42,7 @@ from tailboost.thresholds import (
     restricted,
     shared,
     single,
+    spread,
 )
 
 # The objectives that have a name, as rates.
@@ -72,8 +73,8 @@ def name_of(objective: Any) -> str:
     return next((name for name, rate in NAMED.items() if rate == objective), str(objective))
 
 
-# Rows on which what folds say of groups is compared with what answers, and a difference that is told.
-COMPARED_ROWS, DIFFERENT = 5_000, 0.02
+# Rows on which what folds say of groups is corrected by what answers.
+CORRECTED_ROWS = 10_000
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
 
@@ -269,16 +270,11 @@ class Priced:
         return charges(believed(self.belief, self.rule.source, self.score, table), self.rule.prices)
 
     def margins(self, table: LogTable, y: Ints) -> Floats:
-        """Return by how much the logarithm of the right class's score is above the others', shape (n,).
-
-        Where errors alone are priced, what a class scores is what errors cost where it is not answered. Of
-        constants ±∞: nothing is near to another answer.
-        """
-        K = self.belief.n_classes
-        if self.rule.is_constant:
-            return np.where(y == self.rule.prices[0, :K].argmin(), np.inf, -np.inf)
-        scores = scored(believed(self.belief, self.rule.source, self.score, table), self.rule.prices[:, :K])
-        return margins_of(np.log(np.maximum(scores, np.finfo(float).tiny)), y)
+        """Return by how much each row's own class is answered, ±∞ of constants, shape (n,)."""
+        constant = self.rule.is_constant
+        alike = np.ones((1, table.n_rows), dtype=np.float32)
+        belief = alike if constant else believed(self.belief, self.rule.source, self.score, table)
+        return self.rule.margins(belief, y, self.belief.n_classes)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -303,15 +299,6 @@ class Priced:
         if np.ptp(weight) <= ALIKE * weight.max():
             return of
         return f"{of}, {'class' if len(prices) == K else 'unit'} weights {ratio_of(weight)}"
-
-
-def scored(belief: Any, prices: Floats) -> Floats:
-    """Return what is saved by each answer, shape (n, K), beside the dearest one."""
-    saved = prices.max(axis=1, keepdims=True) - prices
-    scores = np.zeros((prices.shape[1], belief.shape[1]))
-    for s, a in zip(*np.nonzero(saved), strict=True):
-        scores[a] += saved[s, a] * belief[s]
-    return np.ascontiguousarray(scores.T)
 
 
 def believed(belief: Belief, number: int, score: Source, table: LogTable) -> Any:
@@ -367,9 +354,6 @@ class Rated:
         What rows these are.
     said : float32 ndarray of shape (K, G, n), optional
         p(combination of groups | x, y) of them, out of fold, where groups are inferred.
-    compared : tuple of two Tables, optional
-        Some of the rows, with groups inferred out of fold and by the models that answer. Where scores take
-        few values, models of folds tell rows apart that one model cannot.
     """
 
     models: Models
@@ -379,7 +363,6 @@ class Rated:
     pool: Pool
     words: str
     said: Singles | None = None
-    compared: tuple[Table, Table] | None = None
 
     @classmethod
     def of(
@@ -445,7 +428,10 @@ class Rated:
             combination = strata.find(numbers)
         elif belief.infers:
             assert numbers is not None
-            groups = belief.fit_groups(known_of(belief, table), rows.y, numbers, rows.weight, strata)
+            some = spread(stratum, CORRECTED_ROWS)
+            groups, *of_some = belief.fit_groups(
+                known_of(belief, table), rows.y, numbers, rows.weight, strata, some
+            )
         beliefs = []
         for number, score in enumerate(scores):
             if groups is not None:
@@ -456,14 +442,11 @@ class Rated:
             strata, stratum, rows.base, tuple(beliefs), costs if stated.needs_costs else None, half
         )
         words = f"{rows.words}, groups inferred out of fold" if belief.infers else rows.words
-        compared = None
         if groups is not None:
-            some = judges.spread(COMPARED_ROWS)
-            part, thin = judges.part(some), table.part(some)
-            said = belief.groups_of(known_of(belief, thin))
-            own = tuple(belief.of(number, thin[score], said) for number, score in enumerate(scores))
-            compared = part, replace(part, beliefs=own)
-        return cls(judged.models, scores, belief, judges, Pool(judges), words, groups, compared)
+            logs = [table[score][some] for score in scores]
+            own, learnt = ([belief.of(i, log, said) for i, log in enumerate(logs)] for said in of_some)
+            judges = judges.corrected(some, own, learnt)
+        return cls(judged.models, scores, belief, judges, Pool(judges), words, groups)
 
     def covers(self, stated: Stated, names: GroupNames | None) -> bool:
         """Whether its strata hold all that is spoken of."""
@@ -504,29 +487,10 @@ class Rated:
         elsewhere = self._elsewhere(growth.program, sharing, reading)
         # What is expected is smooth in the bounds, what is counted a staircase.
         worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
-        return Outcome(
-            growth.program, choice, tally, *elsewhere, worth, self._otherwise(growth.program, choice)
-        )
+        return Outcome(growth.program, choice, tally, *elsewhere, worth)
 
-    def _otherwise(self, program: Program, choice: Choice) -> tuple[Otherwise, ...]:
-        """Return what is worse where groups are inferred by the models that answer, not by those of folds."""
-        if self.compared is None:
-            return ()
-        members = [self.pool.members[i] for i in choice.numbers]
-        by_folds, answering = (
-            mixed(choice.weights, [t.counted(t.answers(member)).sum(axis=0) for member in members])
-            for t in self.compared
-        )
-        over = program.over(self.compared[0].strata)
-        found = [Otherwise(str(over.objective), over.value(by_folds), over.value(answering))]
-        for limit in over.limits:
-            terms = limit.rate.terms(over.strata)
-            before, after = (limit.said_of(terms.values(tally)) for tally in (by_folds, answering))
-            found.append(Otherwise(str(limit), before, after, True, limit.from_above))
-        return tuple(each for each in found if each.worse)
-
-    def thresholds(self, stated: Stated, kinds: Kinds) -> list[Priced]:
-        """Return members for the largest rate of a family, at several prices of the mean error.
+    def thresholds(self, stated: Stated, kinds: Kinds) -> list[int]:
+        """Make members for the largest rate of a family, at several prices of the mean error; return numbers.
 
         Where groups are told, each plays its own game on its cells, and what is best in each is joined.
         """
@@ -540,8 +504,8 @@ class Rated:
                 made += self._played(program if blind else self._cells, source, kinds)
             if not blind:
                 join_by_group(self.pool, program, [*made, *constants], DOUBT * kinds.shrinkage)
-        last = [*(i for i in range(len(self.pool.members)) if i not in constants), *dict.fromkeys(constants)]
-        return [self.member(i) for i in last]
+        others = (i for i in range(len(self.pool.members)) if i not in constants)
+        return [*others, *dict.fromkeys(constants)]
 
     @property
     def _cells(self) -> Program:
@@ -601,7 +565,8 @@ class Rated:
             total = there if total is None else total + there
             if table.strata.defers:
                 members = [self.pool.members[i] for i in found.numbers]
-                passing.append(Passing.of(table, members, found.weights, table.half == 1 - own))
+                other = (table.half == 1 - own) & (np.arange(len(table.half)) < table.n_judged)
+                passing.append(Passing.of(table, members, found.weights, other))
         return total, sum(passing[1:], passing[0]) if passing else None
 
     def member(self, number: int) -> Priced:
@@ -690,33 +655,6 @@ class Passing:
         return bool(self.passed == 0 or self.answered == 0 or error - others > ONE_SIDED * noise)
 
 
-@dataclass(frozen=True)
-class Otherwise:
-    """What is worse where groups are inferred by the models that answer than where by those of folds.
-
-    Parameters
-    ----------
-    words : str
-        The objective, or a limit.
-    by_folds, answering : float
-        Its number on the same rows.
-    limited, from_above : bool
-        Whether it is a limit, and whether less of it is better.
-    """
-
-    words: str
-    by_folds: float
-    answering: float
-    limited: bool = False
-    from_above: bool = True
-
-    @property
-    def worse(self) -> bool:
-        """Whether it is worse by more than models that have seen the rows differ as a rule."""
-        more = self.answering - self.by_folds
-        return bool((more if self.from_above else -more) > DIFFERENT)
-
-
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What was chosen, and what it does.
@@ -735,8 +673,6 @@ class Outcome:
         What these would have answered to the rows they pass on.
     worth : tuple of ndarray, optional
         What each limit is worth, by unit, see `Program.worth`.
-    otherwise : tuple of Otherwise
-        What the models that answer do worse on the same rows.
     """
 
     program: Program
@@ -745,7 +681,6 @@ class Outcome:
     elsewhere: Floats | None
     passing: Passing | None = None
     worth: tuple[Floats, ...] | None = None
-    otherwise: tuple[Otherwise, ...] = ()
 
 
 def costs_of(costs: Any, n: int, K: int, used: Ints | None, name: str = "costs") -> Floats | None:

@@ -156,8 +156,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Where rates were stated, each by unit, on the rows of the choice, with an estimate on each half of
         them by a choice on the other, its 95 % interval, and the limit.
     limits_met_ : bool or None
-        Whether all limits are kept on the rows of the choice; None without limits. Where groups are inferred,
-        also by the models that answer, up to .02.
+        Whether all limits are kept on the rows of the choice; None without limits.
     objective_ : Objective
         What λ minimises.
     guarantee_ : Guarantee
@@ -389,7 +388,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_estimators(estimators, weighted)
         validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        problem = read_problem(self, self, X, y, sample_weight, groups, self.class_weight)
+        problem, found = read_problem(self, self, X, y, sample_weight, groups, self.class_weight)
+        self.__dict__.pop("group_features_", None)  # of a fit before this one
+        self.__dict__.update(found)
         if split_by is not None:
             problem.split_by = numbered(split_by, "split_by", problem.n_given)[problem.used]
             if (problem.split_by == problem.split_by[0]).all():
@@ -416,7 +417,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             given = judged_on.given
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
             costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
-        if stated is not None:  # what is not there is found before anything is fitted
+        # What is not there is found before anything is fitted.
+        if stated is None:
+            self._aimed(judged_on)
+        else:
             names = None if groups is None else names
             strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
             stated.check(strata)
@@ -460,6 +464,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         for pair in estimators:
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
+            if not hasattr(pair[1], "__sklearn_tags__"):
+                raise TypeError(
+                    f"estimators: {pair[0]!r} is a {type(pair[1]).__name__}, which is no scikit-learn "
+                    "classifier; let its class inherit from sklearn's ClassifierMixin and "
+                    "BaseEstimator, or give its probabilities to from_probabilities"
+                )
         self._validate_names([name for name, _ in estimators])
 
     @classmethod

@@ -20,7 +20,6 @@ from tailboost.combiners.ensemble import wrong_answers
 from tailboost.combiners.limit import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import LOTS, Rows, take
-from tailboost.learners.protocols import PreparedProba
 from tailboost.mixture._order import better_order
 from tailboost.thresholds import Singles
 
@@ -287,7 +286,7 @@ class Models:
             ``read(model.table_)`` returns the rows as the model's table prepares them.
         """
         whole = np.zeros((n_rows, self.n_classes))
-        if isinstance(model, PreparedProba) and not isinstance(model, FrozenEstimator):
+        if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
             # Fitted on an opened table, it knows the columns, not the names that scikit-learn asks for.
             whole[:, columns] = model.predict_proba_table(
                 model.table_.transform(X) if read is None else read(model.table_)

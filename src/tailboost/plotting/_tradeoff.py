@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -160,7 +161,7 @@ class TradeOffDisplay(Display):
         colour = self.line_.get_color()
         self.chosen_line_ = self.point_ = None
         if self.chosen_mean is not None:
-            label = "where λ is chosen" + ("" if self.stepped else ", randomised")
+            label = "on the rows of the fit" + ("" if self.stepped else ", if answers are drawn")
             (self.chosen_line_,) = ax.plot(
                 self.chosen_mean, self.chosen_worst, color=colour, linestyle="--", linewidth=1,
                 drawstyle="steps-post" if self.stepped else "default", label=label,
@@ -177,5 +178,8 @@ class TradeOffDisplay(Display):
                 color=STYLES[(i + 1) % len(STYLES)][0], markeredgecolor=text_colour(), markeredgewidth=0.6,
                 label=other,
             )  # fmt: skip
-        ax.set(xlabel="mean error", ylabel=self.objective)
+        # What the objective is called elsewhere is exact; on a slide it is the worst class, group or cell.
+        exact = r"^largest (?:expected )?(?:loss|error) of any (\w+)$"
+        words = re.sub(exact, r"error of the worst \1", self.objective)
+        ax.set(xlabel="error overall", ylabel=words)
         ax.legend()

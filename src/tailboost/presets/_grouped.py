@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.classifiers.mixture import ValidatedMixtureClassifier, routed_params, with_callbacks
-from tailboost.classifiers.plan import BUDGET_CONSTRAINTS
+from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.target_game import warn_of_small
 from tailboost.data import GroupNames, Problem
 from tailboost.mixture import RobustMixtureClassifier
@@ -42,14 +40,19 @@ class OfMixture:
         return self.own.__get__(instance, owner) if mixture is None else getattr(mixture, self.name)
 
 
+@with_constructor
 class GroupedBoostClassifier(ValidatedMixtureClassifier):
     """A mixture from a game over classes, groups or cells, of which small ones steer together.
 
     Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
     """
 
-    mean_budget: float | None
-    min_unit_rows: int
+    mean_budget: float | None = None
+    min_unit_rows: int = 10
+    validation: Any = "auto"
+    include_constants: bool = True
+    tol: float = 1e-3
+
     mixture_: RobustMixtureClassifier
     units_: Any
     unit_errors_: Any
@@ -58,6 +61,7 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
     _pools: Pools
 
     _checked = OfMixture(ValidatedMixtureClassifier._checked)
+    _rows_kept = OfMixture(ValidatedMixtureClassifier._rows_kept)
     combiner_ = OfMixture(ValidatedMixtureClassifier.combiner_)
     guarantee_ = OfMixture(ValidatedMixtureClassifier.guarantee_)
     objective_ = OfMixture(ValidatedMixtureClassifier.objective_)
@@ -68,13 +72,6 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
     predict_with = OfMixture(ValidatedMixtureClassifier.predict_with)
     reweight = OfMixture(ValidatedMixtureClassifier.reweight)
     tradeoff = OfMixture(ValidatedMixtureClassifier.tradeoff)
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ValidatedMixtureClassifier._parameter_constraints,
-        **BUDGET_CONSTRAINTS,
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"theory"})],
-        "min_unit_rows": [Interval(Integral, 1, None, closed="left")],
-    }
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import Plan, tied_by
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.data import Problem, Rows
@@ -24,6 +24,7 @@ from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
 
 
+@with_constructor
 @documented
 class GroupDROBoostClassifier(GroupedBoostClassifier):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
@@ -97,49 +98,10 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     3
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 30,
-        eta: float | str = 1.0,
-        combine: str = "mixture",
-        mean_budget: float | None = None,
-        min_unit_rows: int = 10,
-        validation: Any = "auto",
-        include_constants: bool = True,
-        class_weight: Any = None,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.combine = combine
-        self.mean_budget = mean_budget
-        self.min_unit_rows = min_unit_rows
-        self.validation = validation
-        self.include_constants = include_constants
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupedBoostClassifier._parameter_constraints,
-        "combine": [StrOptions({"mixture", "average"})],
-    }
+    n_estimators: int = 30
+    eta: float | str = 1.0
+    combine: str = "mixture"
+    n_iter_no_change: int | None = 3
 
     def _check_arguments(self, groups: Any) -> None:
         if self.mean_budget is not None and self.combine == "average":

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from tailboost._typing import Floats
 from tailboost.classifiers.docs import documented
+from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
 from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.classifiers.target_game import (
     Aims,
@@ -45,6 +45,7 @@ PATIENCE = 10
 TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
+@with_constructor
 @documented
 class WorstClassBoostClassifier(GroupedBoostClassifier):
     """A target for the error of every class: "no class more than 20 % wrong".
@@ -153,11 +154,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
     bound_met_ : bool or None
-        Without a game as in `RobustMixtureClassifier`: None without ``max_error``. Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
+        Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
         were pooled, by the error on the pool, and by the estimate by which the choice was made. It is a point
-        estimate. Never true where `predict` answers one class to all rows or, with ``max_error="auto"``, is
-        no better than the best mixture of constants. In the indicator game an error
-        of ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
+        estimate. Of a game it is never true where `predict` answers one class to all rows or, with
+        ``max_error="auto"``, is no better than the best mixture of constants; without a game it is None with
+        ``max_error="auto"``. In the indicator game an error of ``max_error`` does not meet it, as its loss is
+        1 there.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
         ``guarantee_.verdict``).
@@ -203,55 +205,23 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     array([0.1, 0.3, 0.3])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupedBoostClassifier._parameter_constraints,
-        "max_error": [Interval(Real, 0, 1, closed="right"), dict, StrOptions({"auto"})],
-        "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
-        "q": [Interval(Real, 0, 1, closed="right")],
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "until_met": ["boolean"],
-        "class_loss": [StrOptions({"auto", "indicator", "error"})],
-        "combine": [StrOptions({"auto", "vote", "mixture"})],
-        "randomized": ["boolean", StrOptions({"auto"})],
-        "units": [StrOptions({"auto", "class", "group", "cell"})],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-    }
+    max_error: Any = "auto"
+    gamma: float | str = "auto"
+    q: float = 0.8
+    n_estimators: int | str = "auto"
+    until_met: bool = False
+    eta: float | str = "theory"
+    class_loss: str = "auto"
+    combine: str = "auto"
+    randomized: bool | str = "auto"
+    units: str = "auto"
+    n_iter_no_change: int | str | None = "auto"
 
-    def __init__(
-        self, estimator: Any = None, *, max_error: Any = "auto", gamma: float | str = "auto", q: float = 0.8,
-        n_estimators: int | str = "auto", until_met: bool = False, eta: float | str = "theory",
-        class_loss: str = "auto", combine: str = "auto", randomized: bool | str = "auto",
-        mean_budget: float | None = None,
-        units: str = "auto", min_unit_rows: int = 10,
-        validation: Any = "auto", include_constants: bool = True, class_weight: Any = None,
-        n_iter_no_change: int | str | None = "auto", tol: float = 1e-3, max_time: float | None = None,
-        checkpoint_dir: Any = None, warm_start: bool = False, n_jobs: int | None = None,
-        random_state: Any = None, verbose: int = 0,
-    ) -> None:  # fmt: skip
-        self.estimator = estimator
-        self.max_error = max_error
-        self.gamma = gamma
-        self.q = q
-        self.n_estimators = n_estimators
-        self.until_met = until_met
-        self.eta = eta
-        self.class_loss = class_loss
-        self.combine = combine
-        self.randomized = randomized
-        self.mean_budget = mean_budget
-        self.units = units
-        self.min_unit_rows = min_unit_rows
-        self.validation = validation
-        self.include_constants = include_constants
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
+        "combine": [StrOptions({"auto", "vote", "mixture"})],
+        "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], StrOptions({"auto"})],
+    }
 
     def _check_arguments(self, groups: Any) -> None:
         if groups is None and self.units in ("group", "cell"):
@@ -358,7 +328,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds()
-        patience, target = self.n_iter_no_change, None
+        patience: Any = self.n_iter_no_change
+        target = None
         assert isinstance(plan.units, TargetUnits)
         if self.until_met:
             patience, target = None, plan.units.limit

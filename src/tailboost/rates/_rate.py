@@ -311,6 +311,16 @@ class Sample:
         whole = 1.0 if self.among is None else self.among
         return replace(self, values=(self.low + self.high) * whole - self.values)
 
+    def ordered(self, rank: Ints) -> Sample:
+        """Return the same rows in the order of a rank of all rows, shape (n,)."""
+        order = np.argsort(rank[self.rows], kind="stable")
+        among = None if self.among is None else self.among[order]
+        return replace(self, rows=self.rows[order], values=self.values[order], among=among)
+
+    def without_rows(self, name: Any) -> Sample:
+        """Return what a unit without rows has."""
+        return Sample(name, self.rows[:0], self.values[:0], self.low, self.high)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -451,15 +461,30 @@ class Limit:
         pairs = zip(widths, bounds.tolist(), strict=True)
         return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
 
-    def excess(self, names: list[Any], values: Floats) -> float:
-        """Return by how much rates break the limit, 0 where they keep it; undefined rates break nothing."""
-        known = values[~np.isnan(values)]
-        if self.form == GAP:
-            return max(0.0, float(np.ptp(known)) - self.bound) if len(known) else 0.0
-        if self.form == RATIO:
-            return max(0.0, self.bound * float(known.max()) - float(known.min())) if len(known) else 0.0
+    def excess(self, names: list[Any], values: Floats) -> Floats:
+        """Return by how much rates break the limit, 0 where they keep it; undefined rates break nothing.
+
+        Parameters
+        ----------
+        names : list
+            The units.
+        values : ndarray of shape (..., m)
+            The rates of the units, of one rule or of many.
+
+        Returns
+        -------
+        ndarray of shape (...)
+        """
+        if self.compares:
+            known = ~np.isnan(values)
+            least = np.where(known, values, np.inf).min(axis=-1)
+            largest = np.where(known, values, -np.inf).max(axis=-1)
+            with np.errstate(invalid="ignore"):  # of rules of which no rate is known
+                over = largest - least - self.bound if self.form == GAP else self.bound * largest - least
+            return np.where(known.any(axis=-1), np.maximum(over, 0.0), 0.0)
         over = values - self.bounds(names)
-        return float(np.nan_to_num(over if self.form == AT_MOST else -over).max(initial=0.0))
+        found: Floats = np.nan_to_num(over if self.form == AT_MOST else -over).max(axis=-1, initial=0.0)
+        return found
 
     def said_of(self, values: Floats) -> float:
         """Return the number the limit is about: the gap, the ratio, the largest or the least of the rates."""

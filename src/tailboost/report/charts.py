@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tailboost.report.reading import Reading, at, is_coin, mean, seconds
+from tailboost.report.reading import Reading, at, is_coin
 from tailboost.report.svg import Axis, Canvas, text_width, ticks
 
 __all__ = [
@@ -18,12 +19,11 @@ __all__ = [
     "evidence_chart",
     "hues",
     "method_styles",
-    "seconds_chart",
     "tradeoff_chart",
 ]
 
 # Hues that stay apart for the colour-blind: on white, on near-black. Contrast with the background is above
-# 3 : 1. No colour repeats: methods beyond these are grey numbers, drawn only when asked for.
+# 3 : 1. No look repeats: methods beyond the first few are grey numbers, drawn only when asked for.
 _HUES = (
     ("#0060b0", "#4ba3f2"),
     ("#b34700", "#ff9347"),
@@ -34,8 +34,18 @@ _HUES = (
     ("#00838f", "#4dd0e1"),
     ("#5d4037", "#c8a593"),
 )
-_SYMBOLS = ("●", "■", "◆", "▲", "▼", "✚", "✖", "★")
+_SYMBOLS = ("●", "■", "◆", "▲", "▼", "✚", "✖", "★")  # of lines that are no methods
 _GREY = ("#55595f", "#b4b9c0")
+# A method looks the same in every picture of every page: the hue is that of the models it is made of, the
+# sign what was done to them. Others take what is free.
+_LOOKS = {
+    "robustmixture": (0, "●"), "worstclassboost": (3, "●"), "groupdroboost": (5, "●"), "adalpboost": (6, "●"),
+    "worstclassboost-groups": (3, "★"), "groupdroboost-classes": (5, "★"),
+    "xgboost": (1, "■"), "xgboost-balanced": (1, "▲"), "xgboost-tuned": (1, "◆"), "xgboost-cells": (1, "▼"),
+    "xgboost-groups": (1, "✚"), "forest": (2, "■"), "forest-balanced": (2, "▲"), "forest-tuned": (2, "◆"),
+    "average-tuned": (4, "◆"), "erm": (7, "■"),
+}  # fmt: skip
+_SPARE = [(hue, sign) for sign in "✖★✚" for hue in range(len(_HUES))]
 MOST_SHOWN = len(_HUES)
 _MOST_CLASSES = 10
 _WIDE, _NARROW = 640, 360
@@ -59,11 +69,16 @@ def method_styles(reading: Reading) -> list[dict[str, Any]]:
     first = [m["name"] for m in reading.shown_first(MOST_SHOWN)]
     groups = sorted(reading.distinct, key=lambda g: (is_coin(g[0]), g[0]["name"] not in first))
     styles: list[dict[str, Any]] = []
+    looks = {name: _LOOKS[name] for name in first if name in _LOOKS}
+    for name in first:
+        start = zlib.crc32(name.encode()) % len(_SPARE)
+        free = (look for look in _SPARE[start:] + _SPARE[:start] if look not in looks.values())
+        looks.setdefault(name, next(free))
     for k, group in enumerate(groups):
         method = group[0]
         shown = method["name"] in first
-        sign = "⬢" if is_coin(method) else _SYMBOLS[k] if shown else str(k + 1)
-        light, dark = _HUES[k] if shown else _GREY
+        hue, sign = looks.get(method["name"], (None, "⬢" if is_coin(method) else str(k + 1)))
+        light, dark = _GREY if hue is None else _HUES[hue]
         more = "" if len(group) == 1 else f" (= {', '.join(m['title'] for m in group[1:])})"
         styles.append(
             {
@@ -129,7 +144,7 @@ def tradeoff_chart(reading: Reading, styles: Sequence[Style], worst: str, name: 
         wide = width == _WIDE
         canvas = Canvas(width, 410 if wide else 380)
         shown = [s for s in styles if s["shown"]]
-        curves = {s["index"]: _curve(s, worst, bool(reading.data["groups"])) for s in styles}
+        curves = {s["index"]: _curve(reading, s, worst) for s in styles}
         points = [(s["figures"]["error"]["mean"], s["figures"][worst]["mean"]) for s in styles]
         points += [point for s in shown for point in curves[s["index"]]]
         ends = [[p[i] for p in points] for i in (0, 1)]
@@ -147,7 +162,7 @@ def tradeoff_chart(reading: Reading, styles: Sequence[Style], worst: str, name: 
         canvas.text(x.start + 6, y.start - 8, "↙ better", "start", "tick")
         taken = [_around(x(a), y(b)) for a, b in points[: len(styles)]]
         lines = [_around(x(a), y(b)) for s in shown for a, b in _along(curves[s["index"]])]
-        named = [] if reading.leaders is None else reading.leaders.names
+        named = reading.leaders
         for style in sorted(styles, key=lambda s: (s["shown"], s["names"][0] in named), reverse=True):
             _point(canvas, style, worst, curves[style["index"]], (x, y), (taken, lines))
         return canvas
@@ -159,15 +174,12 @@ def tradeoff_chart(reading: Reading, styles: Sequence[Style], worst: str, name: 
     return _both(draw, label)
 
 
-def _curve(style: Style, worst: str, grouped: bool) -> list[tuple[float, float]]:
-    """Points of a method's trade-off, as measured on the rows held out; empty where it has none.
-
-    A method that was fitted for the worst group has none with the worst class, nor the other way round.
-    """
-    if (worst == "worst_group_error") != (grouped and style["uses_groups"]):
-        return []
-    points = style["figures"].get("tradeoff") or []
-    return list(dict.fromkeys((p["error"]["mean"], p[worst]["mean"]) for p in points))
+def _curve(reading: Reading, style: Style, worst: str) -> list[tuple[float, float]]:
+    """Points of a method's trade-off as measured on the rows held out; empty where it has none."""
+    points = reading.curve(style, (worst,))
+    return (
+        list(dict.fromkeys((p["error"]["mean"], p[worst]["mean"]) for p in points)) if len(points) > 1 else []
+    )
 
 
 def _around(x: float, y: float) -> Box:
@@ -357,40 +369,6 @@ def classes_drawn(reading: Reading) -> dict[str, int]:
     least = {c: min((e[c]["mean"] for e in errors if c in e), default=0.0) for c in counts}
     worst = set(sorted(counts, key=least.__getitem__, reverse=True)[:_MOST_CLASSES])
     return {c: n for c, n in counts.items() if c in worst}
-
-
-# -- seconds -----------------------------------------------------------------------------------------
-
-
-def seconds_chart(reading: Reading, styles: Sequence[Style]) -> str:
-    """Draw a bar for the seconds of a fit of every method."""
-    kinds = {name: s["kind"].replace(" rest", "") for s in styles for name in s["names"]}
-    methods = reading.learned
-    most = max((mean(m, ("fit_seconds",)) for m in methods), default=0.0) or 1.0
-
-    def draw(width: int) -> Canvas:
-        step, left = 24, 200 if width == _WIDE else 10
-        rise = 0 if width == _WIDE else 14
-        canvas = Canvas(width, len(methods) * (step + rise) + 8)
-        for k, method in enumerate(methods):
-            y, took = k * (step + rise) + 4 + rise, mean(method, ("fit_seconds",))
-            x = Axis(0, most, left, width - 70)
-            if rise:
-                canvas.text(left, y - 3, method["title"], kind="name")
-            else:
-                canvas.text(left - 8, y + 13, method["title"], "end", "name")
-            kind = kinds[method["name"]]
-            canvas.add(
-                f'<g class="{kind}"><rect class="bar" x="{left}" y="{y}" height="{step - 8}" '
-                f'width="{max(1.0, x(took) - left):g}"/></g>'
-            )
-            canvas.text(max(left + 1, x(took)) + 6, y + 13, seconds(took), kind="tick")
-        return canvas
-
-    return _both(
-        draw,
-        "Bar chart: mean seconds of one fit of each method. The numbers are in the table of all methods.",
-    )
 
 
 # -- evidence by batch -------------------------------------------------------------------------------

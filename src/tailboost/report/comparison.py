@@ -46,6 +46,7 @@ def compare(
     alphas: Sequence[float] = (0.1, 0.3, 0.5),
     repeats: int = 5,
     test_size: float = 0.3,
+    split_by: Any = None,
     random_state: int | None = None,
     n_jobs: int | None = None,
     curve_alphas: Sequence[float] = CURVE_ALPHAS,
@@ -81,6 +82,9 @@ def compare(
         Number of stratified random splits.
     test_size : float in (0, 1)
         Share of the rows held out in each split.
+    split_by : array-like of shape (n,), optional
+        Whose rows these are, where persons have several: rows of one stay on one side of each split, and
+        `test_size` is a share of the persons.
     random_state : int, default=None
         Seed of everything random. None draws one; it is kept in the results.
     n_jobs : int, default=None
@@ -111,6 +115,9 @@ def compare(
     table, labels = _checked_table(X, y)
     classes, counts = _checked_classes(labels, test_size)
     columns = _group_columns(groups, len(labels))
+    whose = None if split_by is None else np.unique(np.asarray(split_by), return_inverse=True)[1]
+    if whose is not None and whose.shape != labels.shape:
+        raise ValueError(f"split_by must have shape {labels.shape}, got {whose.shape}")
     chosen, left_out = _chosen(methods, len(classes), with_groups=bool(columns))
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if random_state is None else random_state
     document = _new_document(data_name, command, table, classes, counts, columns, chosen, left_out)
@@ -120,6 +127,7 @@ def compare(
         "curve_alphas": curve,
         "repeats": repeats,
         "test_size": test_size,
+        "split_by": whose is not None,
         "random_state": seed,
         "n_jobs": n_jobs,
         "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
@@ -133,7 +141,7 @@ def compare(
 
     try:
         with noticing_interrupts() as interrupted:
-            for split, description in _splits(table, labels, columns, document["settings"]):
+            for split, description in _splits(table, labels, columns, whose, document["settings"]):
                 document["splits"].append(description)
                 repeat = description["repeat"]
                 for method, entry in zip(chosen, document["methods"], strict=True):
@@ -201,18 +209,36 @@ def _new_document(
 
 
 def _splits(
-    table: Any, labels: NDArray[Any], groups: dict[str, NDArray[Any]], settings: dict[str, Any]
+    table: Any,
+    labels: NDArray[Any],
+    groups: dict[str, NDArray[Any]],
+    whose: NDArray[Any] | None,
+    settings: dict[str, Any],
 ) -> Iterator[tuple[_Split, dict[str, Any]]]:
     """Yield each split with what the results say of it."""
     seed, joint = settings["random_state"], joint_groups(groups) if groups else None
     splitter = StratifiedShuffleSplit(settings["repeats"], test_size=settings["test_size"], random_state=seed)
-    for repeat, (train, test) in enumerate(splitter.split(np.zeros(len(labels)), labels)):
+    person = np.arange(len(labels)) if whose is None else whose
+    of_person = _rarest(labels, person)
+    for repeat, sides in enumerate(splitter.split(np.zeros(len(of_person)), of_person)):
+        train, test = sides if whose is None else (np.flatnonzero(np.isin(person, side)) for side in sides)
         fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
         sizes = {"n_train": len(train), "n_test": len(test)}
         yield (
             _split(table, labels, joint, groups, train, test),
             {"repeat": repeat, "fit_seed": fit_seed} | sizes,
         )
+
+
+def _rarest(labels: NDArray[Any], person: NDArray[Any]) -> NDArray[Any]:
+    """Return of each person the label that is rarest of all, by which persons are spread over a split."""
+    values, number, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    order = np.argsort(counts, kind="stable")
+    rank = np.argsort(order)[number]
+    least = np.full(int(person.max()) + 1, len(values))
+    np.minimum.at(least, person, rank)
+    named: NDArray[Any] = values[order][least]
+    return named
 
 
 def _enter(
@@ -369,7 +395,7 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
 def _tradeoff(classifier: Any, split: _Split) -> list[dict[str, Any]]:
     """Return what ``predict`` does on the rows held out; budgets are kept on the rows λ was chosen on."""
     curve = classifier.tradeoff()
-    kept = ("error", "worst_class_error", "worst_group_error")
+    kept = ("error", "class_errors", "worst_class_error", "worst_group_error")
     points = []
     for budget in BUDGETS:
         errors = _errors_of(np.asarray(curve.at(budget).predict(split.X_test)), split)

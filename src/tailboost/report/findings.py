@@ -57,7 +57,7 @@ class Row:
 class Finding:
     """One sentence.
 
-    ``kind`` is "what", "trouble", "warning", "ahead", "behind", "level", "once" (one split),
+    ``kind`` is "what", "trouble", "warning", "ahead", "behind", "not shown", "once" (one split),
     "coin" or "time".
     """
 
@@ -197,39 +197,21 @@ def _verdicts(reading: Reading) -> Iterator[Finding]:
     for measure, row in reading.duels:
         for duel in row:
             contests.setdefault(measure, {}).setdefault(duel.ours["title"], []).append(duel)
-    tested = sum(d.p is not None for by in contests.values() for fought in by.values() for d in fought)
-    if contests and not tested:
-        yield _once(reading)
-    if not tested:
-        return
-    yield from _sides(contests)
-    yield from _who_is_behind_whom(contests)
-    yield Finding(
-        "what",
-        f"{count(tested, 'comparison')} of ours with plain methods at a family error of "
-        f"{FAMILY_ERROR:.0%}: about the most that the chance of any false “ahead” or “behind” here can be "
-        "(Holm's method; paired tests corrected, approximately, for splits that share rows).",
-    )
-
-
-def _once(reading: Reading) -> Finding:
-    """Say what a single split shows: which side has the lower number, and that it proves nothing."""
-    sides: dict[str, list[str]] = {"lower": [], "higher": [], "the same": []}
-    for measure in reading.measures:
-        best = [min(mean(m, measure.path) for m in reading.side(ours)) for ours in (True, False)]
-        difference = best[0] - best[1]
-        side = "the same" if abs(difference) < NO_DIFFERENCE else "lower" if difference < 0 else "higher"
-        sides[side].append(spoken(measure))
-    told = "; ".join(f"{side} on {joined(names)}" for side, names in sides.items() if names)
-    return Finding(
-        "once",
-        "One split has no interval and no test, so nothing here is called ahead, behind or level. On this "
-        f"split the lowest number of ours, against the lowest of the plain methods, is {told}.",
-    )
+    fought = [duel for _, row in reading.duels for duel in row]
+    if fought and all(duel.verdict == "once" for duel in fought):
+        yield Finding("once", "One split has no interval, so nothing here is called ahead or behind.")
+    elif fought:
+        yield from _sides(contests)
+        yield Finding(
+            "what",
+            f"{count(len(fought), 'comparison')} of ours with plain methods at a family error of "
+            f"{FAMILY_ERROR:.0%}: about the most that the chance of any false “ahead” or “behind” here can "
+            "be (Bonferroni; intervals corrected, approximately, for splits that share rows).",
+        )
 
 
 def _sides(contests: Mapping[Column, Mapping[str, list[Duel]]]) -> Iterator[Finding]:
-    sides: dict[str, list[str]] = {"ahead": [], "behind": [], "level": []}
+    sides: dict[str, list[str]] = {"ahead": [], "behind": [], "not shown": []}
     for measure, by_method in contests.items():
         ahead = [fought[0] for fought in by_method.values() if all(d.verdict == "ahead" for d in fought)]
         if ahead:
@@ -240,42 +222,14 @@ def _sides(contests: Mapping[Column, Mapping[str, list[Duel]]]) -> Iterator[Find
         elif all(any(d.verdict == "behind" for d in fought) for fought in by_method.values()):
             sides["behind"].append(spoken(measure))
         else:
-            sides["level"].append(spoken(measure))
-    nothing = "nothing measured here"
-    yield Finding("ahead", f"Ahead of every plain method on {'; '.join(sides['ahead']) or nothing}.")
-    for kind, words, otherwise in (
-        (
-            "behind",
-            "Every method of ours is behind a plain method on",
-            f"There is {nothing} on which every method of ours is behind a plain method.",
-        ),
-        (
-            "level",
-            "No clear difference between the best of both sides on",
-            "Nothing measured here is too close to call.",
-        ),
+            sides["not shown"].append(spoken(measure))
+    for kind, words, between in (
+        ("ahead", "Ahead of every plain method on", "; "),
+        ("behind", "Every method of ours is behind a plain method on", ", "),
+        ("not shown", "No difference of the best of both sides is shown on", ", "),
     ):
-        yield Finding(kind, f"{words} {joined(sides[kind])}." if sides[kind] else otherwise)
-
-
-def _who_is_behind_whom(contests: Mapping[Column, Mapping[str, list[Duel]]]) -> Iterator[Finding]:
-    behind: dict[tuple[str, str], list[str]] = {}
-    for measure, by_method in contests.items():
-        for title, fought in by_method.items():
-            for duel in fought:
-                if duel.verdict == "behind":
-                    behind.setdefault((title, duel.plain["title"]), []).append(spoken(measure))
-    # Opponents on whom a method trails alike share a sentence, and so do methods that trail alike.
-    by_title: dict[str, dict[tuple[str, ...], list[str]]] = {}
-    for (title, plain), where in behind.items():
-        by_title.setdefault(title, {}).setdefault(tuple(where), []).append(plain)
-    shared: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for title, losses in by_title.items():
-        for where_alike, plains in losses.items():
-            shared.setdefault((joined(plains), where_alike), []).append(title)
-    for (plains_alike, where_alike), titles in shared.items():
-        verb = "is" if len(titles) == 1 else "are"
-        yield Finding("behind", f"{joined(titles)} {verb} behind {plains_alike} on {joined(where_alike)}.")
+        if sides[kind]:
+            yield Finding(kind, f"{words} {between.join(sides[kind])}.")
 
 
 def _coin(reading: Reading) -> Iterator[Finding]:
@@ -284,7 +238,9 @@ def _coin(reading: Reading) -> Iterator[Finding]:
         return
     coin = reading.coin
     # An interval is needed to call anything clear.
-    for column in reading.measures if any(len(m["repeats"]) > 1 for m in learned) else []:
+    left_out = [column for column in reading.tails if column not in reading.measures]
+    repeated = any(len(m["repeats"]) > 1 for m in learned)
+    for column in [*reading.measures, *left_out] if repeated else []:
         better = [m["title"] for m in learned if reading.beats_coin(m, column.path)]
         if not better:
             yield Finding(
@@ -293,13 +249,6 @@ def _coin(reading: Reading) -> Iterator[Finding]:
         elif column.path[0] == "cvar":
             names = "every method" if len(better) == len(learned) else joined(better)
             yield Finding("coin", f"{spoken(column)}: clearly better than a coin flip ({coin:.3f}): {names}.")
-    best = min(learned, key=lambda m: mean(m, ("error",)))
-    error = mean(best, ("error",))
-    yield Finding(
-        "coin",
-        "One answer per row with error e has a CVaR below the coin flip's only for α > e · K/(K − 1): with "
-        f"the lowest error here ({best['title']}, {error:.3f}) for α > {error / coin:.2f}.",
-    )
 
 
 def _time(reading: Reading) -> Iterator[Finding]:

@@ -12,9 +12,9 @@ from typing import Any
 from tailboost._units import GroupUse
 from tailboost.report import charts
 from tailboost.report.findings import comparison_table, findings, guarantees
-from tailboost.report.reading import FAMILY_ERROR, Reading, at
+from tailboost.report.reading import Reading, at
 from tailboost.report.results import Results
-from tailboost.report.verdict import verdict
+from tailboost.report.verdict import as_difference, verdict
 
 __all__ = ["Chapter", "render", "render_overview"]
 
@@ -54,8 +54,9 @@ def render(results: Results | Mapping[str, Any]) -> str:
         columns=columns,
         rows=rows,
         found=found,
+        matches=reading.matches,
+        as_difference=as_difference,
         duels=_shown_duels(reading),
-        family_error=FAMILY_ERROR,
         randomised=_randomised(reading),
         class_errors=_errors(reading, reading.data["classes"], "class_errors"),
         classes_drawn=drawn,
@@ -187,7 +188,6 @@ def _charts(reading: Reading, styles: Sequence[charts.Style], drawn: Mapping[str
         "tradeoff": _tradeoff_chart(reading, styles),
         "cvar": charts.cvar_chart(reading, styles),
         "classes": charts.error_chart(reading, styles, ("class_errors",), drawn, "on each class"),
-        "seconds": charts.seconds_chart(reading, styles),
     }
     if reading.data["groups"]:
         made["group_tradeoff"] = charts.tradeoff_chart(reading, styles, "worst_group_error", "worst group")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tailboost.report.results import Results, holm, interval, resampled_p_value
+from tailboost.report.results import Results, resampled_interval
 
 __all__ = [
     "FAMILY_ERROR",
@@ -15,7 +16,7 @@ __all__ = [
     "Column",
     "Document",
     "Duel",
-    "Leaders",
+    "Match",
     "Method",
     "Reading",
     "at",
@@ -35,7 +36,7 @@ Path = tuple[str, ...]
 NO_DIFFERENCE = 5e-4
 # The chance that a document says "ahead" or "behind" anywhere where neither is true.
 FAMILY_ERROR = 0.05
-ERROR, WORST = ("error",), ("worst_class_error",)
+ERROR, WORST, GROUP = ("error",), ("worst_class_error",), ("worst_group_error",)
 
 
 @dataclass(frozen=True)
@@ -51,36 +52,56 @@ class Column:
 class Duel:
     """One measure of one of our methods against one plain method, on the splits both have seen.
 
-    ``difference`` is ours minus plain with its 95 % t interval. ``p`` is the p-value of the paired test that
-    allows for splits that share rows, adjusted for all duels of the document; None for a single split.
-    ``verdict`` is "ahead" or "behind" where ``p`` is at most `FAMILY_ERROR` and the difference can be seen in
-    three decimals, else "level". ``beats_coin`` says whether ours is clearly better than a coin flip.
+    ``difference`` is ours minus plain, with the interval that decides: the intervals of a family of duels
+    hold together with 95 % confidence, see `resampled_interval`; no interval for a single split.
+    ``beats_coin`` says whether ours is clearly better than a coin flip.
     """
 
     ours: Method
     plain: Method
     difference: Mapping[str, Any]
-    p: float | None
-    verdict: str
-    beats_coin: bool
+    beats_coin: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """Tell "ahead" or "behind" where the interval leaves out 0, else "not shown"; "once" without one.
+
+        A difference that cannot be seen in three decimals is not shown either.
+        """
+        mean, low, high = (self.difference[key] for key in ("mean", "low", "high"))
+        if low is None:
+            return "once"
+        if low <= 0.0 <= high or abs(mean) < NO_DIFFERENCE:
+            return "not shown"
+        return "ahead" if mean < 0 else "behind"
 
 
 @dataclass(frozen=True)
-class Leaders:
-    """Those that a verdict is about.
+class Match:
+    """The trade-off of one of our fits against a plain method, where both are equal in one of two errors.
 
-    ``ours`` has the lowest worst-class error of ours, ``rival`` the lowest mean error of the plain methods,
-    ``strongest`` the lowest worst-class error of these.
+    ``equal`` is "mean" where the mean errors are equal and the worst ones are compared, "worst" the other way
+    round. ``ours_at`` and ``plain_at`` are the pairs of mean and worst error; between two budgets that were
+    measured, ours is a draw between the two models. Where the curve ends before both are equal, ours is its
+    end. ``unit`` is the class that is the worst of both on every split, if there is one.
     """
 
-    ours: Method
-    rival: Method
-    strongest: Method
+    duel: Duel
+    worst: Path
+    equal: str
+    ours_at: tuple[float, float]
+    plain_at: tuple[float, float]
+    unit: str | None
 
     @property
-    def names(self) -> list[str]:
-        """Their names."""
-        return [m["name"] for m in (self.ours, self.rival, self.strongest)]
+    def which(self) -> int:
+        """The place of the compared error in the pairs; the other one is the equal one."""
+        return 1 if self.equal == "mean" else 0
+
+    @property
+    def short_of(self) -> float:
+        """By how much ours is above the plain method in the error that was to be equal."""
+        return self.ours_at[1 - self.which] - self.plain_at[1 - self.which]
 
 
 class Reading:
@@ -110,14 +131,23 @@ class Reading:
         """Return our methods, or the plain ones."""
         return [m for m in self.learned if m["ours"] is ours]
 
+    @property
+    def tails(self) -> list[Column]:
+        """CVaR at each α."""
+        return [Column(f"CVaR {a:g}", ("cvar", f"{a:g}")) for a in self.settings["alphas"]]
+
     @cached_property
     def measures(self) -> list[Column]:
-        """Error, worst class, worst group of each group column, CVaR at each α."""
+        """Error, worst class, worst group of each group column, CVaR at each α.
+
+        An α at which no method is clearly better than a coin flip compares nothing, and is left out.
+        """
+        repeated = any(len(m["repeats"]) > 1 for m in self.learned)
         return [
             Column("error", ERROR),
             Column("worst class", WORST),
             *(Column(f"worst by {name}", ("worst_group_errors", name)) for name in self.data["groups"]),
-            *(Column(f"CVaR {a:g}", ("cvar", f"{a:g}")) for a in self.settings["alphas"]),
+            *(c for c in self.tails if not repeated or any(self.beats_coin(m, c.path) for m in self.learned)),
         ]
 
     @cached_property
@@ -150,27 +180,81 @@ class Reading:
         """Each of our methods against each plain method on each measure.
 
         For each measure and plain method one duel per method of ours; nothing where either side has no
-        figures. Nobody is picked as the best on the same splits, and p-values are adjusted by Holm's method
-        over all duels of the document, so that the chance that any "ahead" or "behind" in it is false is
-        about `FAMILY_ERROR` at most: the correction for splits that share rows is approximate.
+        figures. Nobody is picked as the best on the same splits. The intervals of all duels hold together, so
+        that the chance that any "ahead" or "behind" among them is false is about `FAMILY_ERROR` at most: the
+        correction for splits that share rows is approximate.
         """
+        pairs = [
+            (measure, plain, ours) for measure in self.measures for plain in self.side(False)
+            for ours in self.side(True) if _shared(ours, plain)
+        ]  # fmt: skip
+        contests: dict[tuple[Column, str], list[Duel]] = {}
+        for measure, plain, ours in pairs:
+            differences = [at(a, measure.path) - at(b, measure.path) for a, b in _shared(ours, plain)]
+            found = self._difference(differences, measure.path, len(pairs))
+            duel = Duel(ours, plain, found, self.beats_coin(ours, measure.path))
+            contests.setdefault((measure, plain["name"]), []).append(duel)
+        return [(measure, row) for (measure, _), row in contests.items()]
+
+    def _difference(self, differences: Sequence[float], path: Path, tests: int) -> dict[str, Any]:
         share = self.settings["test_size"]
-        contests = []
-        for measure in self.measures:
-            for opponent in self.side(False):
-                theirs = {r["repeat"]: at(r, measure.path) for r in opponent["repeats"]}
-                row = []
-                for method in self.side(True):
-                    shared = [r for r in method["repeats"] if r["repeat"] in theirs]
-                    if shared:
-                        differences = [at(r, measure.path) - theirs[r["repeat"]] for r in shared]
-                        p = resampled_p_value(differences, share / (1 - share), self._step(measure.path))
-                        clear = self.beats_coin(method, measure.path)
-                        row.append(Duel(method, opponent, interval(differences), p, "level", clear))
-                if row:
-                    contests.append((measure, row))
-        adjusted = iter(holm([duel.p for _, row in contests for duel in row]))
-        return [(measure, [_judged(duel, next(adjusted)) for duel in row]) for measure, row in contests]
+        return resampled_interval(differences, share / (1 - share), self._step(path), max(tests, 1))
+
+    def curve(self, method: Method, worst: Path) -> list[Any]:
+        """Return the points of a method's trade-off as measured on the rows held out; one where it has none.
+
+        A method that was fitted for the worst group has none with the worst class, nor the other way round.
+        """
+        for_groups = bool(self.data["groups"]) and method["uses_groups"]
+        if (worst == GROUP) == for_groups and method["figures"].get("tradeoff"):
+            return list(method["figures"]["tradeoff"])
+        return [method["figures"]]
+
+    @cached_property
+    def matches(self) -> list[Match]:
+        """Ours at equal mean error, or equal worst class or group, against the best plain methods.
+
+        Those are the ones that no other plain method beats in both errors, the lowest worst error first. One
+        method of ours speaks for the worst class: of those with a trade-off, the one with the lowest worst
+        class; where the rows have groups and one was fitted for them, one for the worst group. The intervals
+        of all matches hold together: they are a family of their own.
+        """
+        pairs: list[tuple[Path, Method, Method]] = []
+        for worst in (WORST, GROUP) if self.data["groups"] else (WORST,):
+            with_curve = [m for m in self.side(True) if len(self.curve(m, worst)) > 1]
+            if able := with_curve or (self.side(True) if worst == WORST else []):
+                ours = min(able, key=lambda m: mean(m, worst))
+                pairs += [(worst, ours, m) for m in self._unbeaten(worst) if _shared(ours, m)]
+        return [self._match(ours, plain, worst, len(pairs)) for worst, ours, plain in pairs]
+
+    def _unbeaten(self, worst: Path) -> list[Method]:
+        """Return the plain methods that no other one beats in both errors, the lowest worst first."""
+        ranked = sorted(self.side(False), key=lambda m: (mean(m, worst), mean(m, ERROR)))
+        kept: list[Method] = []
+        for method in ranked:
+            if not kept or mean(method, ERROR) < mean(kept[-1], ERROR):
+                kept.append(method)
+        return kept
+
+    def _match(self, ours: Method, plain: Method, worst: Path, tests: int) -> Match:
+        points = [[at(point, path)["mean"] for path in (ERROR, worst)] for point in self.curve(ours, worst)]
+        means, worsts = zip(*points, strict=True)
+        theirs = mean(plain, ERROR), mean(plain, worst)
+        # Beyond the end of the curve the mean errors cannot be equal; the worst ones may be.
+        reached = theirs[0] <= max(means) or theirs[1] < min(worsts)
+        equal = "mean" if min(means) <= theirs[0] and reached else "worst"
+        along = 0 if equal == "mean" else 1
+        j, k, t = _crossing((means, worsts)[along], theirs[along])
+        path = (ERROR, worst)[1 - along]
+        differences, units = [], []
+        for mine, its in _shared(ours, plain):
+            here = [mine] if len(points) == 1 else mine["tradeoff"]
+            differences.append((1 - t) * at(here[j], path) + t * at(here[k], path) - at(its, path))
+            units += [_worst_class(record) for record in (here[j if t < 0.5 else k], its)]
+        a, b = ((1 - t) * p + t * q for p, q in zip(points[j], points[k], strict=True))
+        unit = units[0] if worst == WORST and len(set(units)) == 1 else None
+        duel = Duel(ours, plain, self._difference(differences, path, tests))
+        return Match(duel, worst, equal, (a, b), theirs, unit)
 
     def _step(self, path: Path) -> float:
         """Return by how much a measure moves with one row held out, in the smallest of its units."""
@@ -178,22 +262,18 @@ class Reading:
         rows = {
             "error": lambda: self.data["n_rows"],
             "worst_class_error": lambda: min(self.data["class_counts"]),
+            "worst_group_error": lambda: min(n for of in self.data["groups"].values() for n in of.values()),
             "worst_group_errors": lambda: min(self.data["groups"][unit[0]].values()),
             "cvar": lambda: float(unit[0]) * self.data["n_rows"],
         }[kind]()
         return float(1 / max(1.0, rows * self.settings["test_size"]))
 
     @cached_property
-    def leaders(self) -> Leaders | None:
-        """Whom a verdict is about; None where either side finished no fit."""
-        ours, plain = self.side(True), self.side(False)
-        if not (ours and plain):
-            return None
-        return Leaders(
-            min(ours, key=_by_worst_class),
-            min(plain, key=lambda m: (mean(m, ERROR), mean(m, WORST))),
-            min(plain, key=_by_worst_class),
-        )
+    def leaders(self) -> list[str]:
+        """Names of those that a verdict is about, and of the most accurate plain method."""
+        by_class = [match.duel for match in self.matches if match.worst == WORST]
+        named = [method for duel in (*by_class[:2], *by_class[-1:]) for method in (duel.ours, duel.plain)]
+        return list(dict.fromkeys(str(method["name"]) for method in named))
 
     def shown_first(self, most: int) -> list[Method]:
         """Return at most so many methods to draw first.
@@ -202,7 +282,7 @@ class Reading:
         with the same numbers one is taken; the coin flip is none of them.
         """
         distinct = [group[0] for group in self.distinct if not is_coin(group[0])]
-        named = [] if self.leaders is None else self.leaders.names
+        named = list(self.leaders)
         if ours := self.side(True):
             tail = ("cvar", f"{self.settings['main_alpha']:g}")
             named.append(min(ours, key=lambda m: mean(m, tail))["name"])
@@ -230,12 +310,25 @@ def _rounded(value: Any) -> Any:
     return round(value, 3) if isinstance(value, float) else value
 
 
-def _judged(duel: Duel, p: float | None) -> Duel:
-    verdict = "level"
-    difference = duel.difference["mean"]
-    if p is not None and p <= FAMILY_ERROR and abs(difference) >= NO_DIFFERENCE:
-        verdict = "ahead" if difference < 0 else "behind"
-    return replace(duel, p=p, verdict=verdict)
+def _shared(ours: Method, plain: Method) -> list[tuple[Any, Any]]:
+    """Return the records of the splits that both have seen."""
+    theirs = {record["repeat"]: record for record in plain["repeats"]}
+    return [(mine, theirs[mine["repeat"]]) for mine in ours["repeats"] if mine["repeat"] in theirs]
+
+
+def _crossing(values: Sequence[float], wanted: float) -> tuple[int, int, float]:
+    """Return the first two neighbours a value lies between and how far; at an end, the nearest one twice."""
+    for j, (a, b) in enumerate(itertools.pairwise(values)):
+        if min(a, b) <= wanted <= max(a, b) and a != b:
+            return j, j + 1, (wanted - a) / (b - a)
+    j = min(range(len(values)), key=lambda j: abs(values[j] - wanted))
+    return j, j, 0.0
+
+
+def _worst_class(record: Mapping[str, Any]) -> str | None:
+    """Name the class with the largest error; None in documents that did not keep it along a trade-off."""
+    errors = record.get("class_errors")
+    return max(errors, key=errors.__getitem__) if errors else None
 
 
 def at(record: Mapping[str, Any], path: Path) -> Any:

@@ -30,9 +30,9 @@ fit promised. ``worst_case`` says who carries the weight in the worst case a rob
 against: its ``radius``, the weight of the ``heaviest_tenth`` of the rows, and the ``carriers``, see
 `tailboost.robustness.WeightShare`. ``confusion``, for up to 20 classes, counts the held-out rows by true
 class (rows) and answer of ``predict`` (columns). ``tradeoff``, for methods that have one, lists
-``mean_budget`` and the ``error``, ``worst_class_error`` and ``worst_group_error`` of ``predict`` on the rows
-held out, for the same fitted model at each budget. ``at_alpha`` {α: errors, expected, guarantee} is there
-for methods that depend on α; their errors outside of it are those at ``main_alpha``.
+``mean_budget`` and the ``error``, ``class_errors``, ``worst_class_error`` and ``worst_group_error`` of
+``predict`` on the rows held out, for the same fitted model at each budget. ``at_alpha`` {α: errors, expected,
+guarantee} is there for methods that depend on α; their errors outside of it are those at ``main_alpha``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from scipy import stats
 
 from tailboost._output import write_output
 
-__all__ = ["SCHEMA_VERSION", "Results", "holm", "interval", "resampled_p_value", "summarise", "versions"]
+__all__ = ["SCHEMA_VERSION", "Results", "interval", "resampled_interval", "summarise", "versions"]
 
 SCHEMA_VERSION = 1
 LEVEL = 0.95
@@ -97,13 +97,16 @@ def interval(values: Sequence[float]) -> dict[str, float | int | None]:
     return {"mean": mean, "low": low, "high": high, "n": int(sample.size)}
 
 
-def resampled_p_value(differences: Sequence[float], test_to_train: float, step: float = 0.0) -> float | None:
-    """Two-sided p-value of a mean difference over random splits of the same rows.
+def resampled_interval(
+    differences: Sequence[float], test_to_train: float, step: float = 0.0, tests: int = 1
+) -> dict[str, float | int | None]:
+    """Mean and interval of a difference over random splits of the same rows, as one of several tests.
 
     The variance of the mean is ``(1/r + n_test/n_train) s²`` [1]_: splits share rows, and with ``s²/r``, as
     for new data, a test says far too often that methods differ. Differences in shares of few rows fall on
     the same multiple of a step by chance, and equal ones would look certain: ``s²`` has the variance
-    ``step²/12`` of the rounding added.
+    ``step²/12`` of the rounding added. Of ``tests`` such intervals, all hold together with 95 % confidence
+    (Bonferroni): what leaves out 0 is shown, however the tests depend on each other.
 
     Parameters
     ----------
@@ -113,39 +116,26 @@ def resampled_p_value(differences: Sequence[float], test_to_train: float, step: 
         ``n_test/n_train`` of a split.
     step : float ≥ 0, default=0.0
         What the differences are multiples of: 1/n for shares of n rows.
+    tests : int ≥ 1, default=1
+        How many intervals hold together.
 
     Returns
     -------
-    float or None
-        None for r = 1.
+    dict
+        As `interval`.
 
     References
     ----------
     .. [1] C. Nadeau and Y. Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003).
     """
     d = np.asarray(differences, dtype=np.float64)
-    if d.size < 2:
-        return None
-    mean, spread = abs(float(d.mean())), math.sqrt(float(d.var(ddof=1)) + step**2 / 12)
-    if spread == 0.0:
-        return float(mean == 0.0)
-    t = mean / (spread * math.sqrt(1 / d.size + test_to_train))
-    return float(2 * stats.t.sf(t, d.size - 1))
-
-
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjust p-values by Holm's step-down method; None takes no part.
-
-    To reject where the result is at most a has a chance of at most a of any false rejection, however the
-    tests depend on each other.
-    """
-    known = [i for i, p in enumerate(p_values) if p is not None]
-    adjusted: list[float | None] = [None] * len(p_values)
-    largest = 0.0
-    for rank, i in enumerate(sorted(known, key=lambda i: p_values[i] or 0.0)):
-        largest = max(largest, min(1.0, (len(known) - rank) * (p_values[i] or 0.0)))
-        adjusted[i] = largest
-    return adjusted
+    mean, low, high = float(d.mean()), None, None
+    if d.size > 1:
+        spread = math.sqrt(float(d.var(ddof=1)) + step**2 / 12)
+        quantile = float(stats.t.isf((1 - LEVEL) / 2 / tests, d.size - 1))
+        half = quantile * spread * math.sqrt(1 / d.size + test_to_train)
+        low, high = mean - half, mean + half
+    return {"mean": mean, "low": low, "high": high, "n": int(d.size)}
 
 
 def summarise(records: Sequence[Any]) -> Any:

@@ -31,7 +31,7 @@ def render_watch(watch: Watch, title: str = "Watch") -> str:
     import markupsafe
 
     heads, rows = watch.cells()
-    names = [f"{row[0]}{', drawn' if row[1] == 'randomised' else ''}" for row in rows]
+    names = [row[0] for row in rows]
     looks = [(batch.name, batch.evidence) for batch in watch.batches]
     chart = charts.evidence_chart(names, looks, watch.threshold) if looks else ""
     return page(

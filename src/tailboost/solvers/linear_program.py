@@ -178,15 +178,11 @@ def highs_model(
     matrix: Floats,
     rows: tuple[Floats, Floats],
     columns: tuple[Floats, Floats],
-    squares: Floats | None = None,
 ) -> Any:
-    """Return HiGHS with a program: min ⟨cost, x⟩ + Σ_j squares_j x_j² over bounded rows and columns.
-
-    ``squares`` are of the first columns; without any it is a linear program.
-    """
+    """Return HiGHS with a linear program: min ⟨cost, x⟩ over bounded rows and columns."""
     sparse = csc_array(matrix)
     model = highspy.HighsModel()
-    lp, hessian = model.lp_, model.hessian_
+    lp = model.lp_
     lp.num_row_, lp.num_col_ = matrix.shape
     lp.col_cost_ = cost
     lp.row_lower_, lp.row_upper_ = rows
@@ -194,10 +190,6 @@ def highs_model(
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = sparse.indptr, sparse.indices
     lp.a_matrix_.value_ = sparse.data
-    if squares is not None:
-        hessian.dim_, hessian.format_ = lp.num_col_, highspy.HessianFormat.kTriangular
-        hessian.start_ = np.minimum(np.arange(lp.num_col_ + 1), len(squares))
-        hessian.index_, hessian.value_ = np.arange(len(squares)), 2.0 * squares
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)

@@ -7,7 +7,6 @@ where the weights are strictly between their bounds they move with the loss, whi
 Hessian: a covariance of the losses. The maximiser w is feasible for the dual, so λ·Lw − min_t (Lw)_t is a
 true duality gap.
 """
-# ruff: noqa: B023 (closures over one iteration's quantities are called in that iteration only)
 
 from __future__ import annotations
 
@@ -32,6 +31,10 @@ ROUNDING = 1e-13
 
 #: Share of the mass below which an excess that no longer falls is rounding.
 SETTLED = 1e-13
+
+
+#: Members that an active set method may let in or out for one step of Newton's: each is a factorisation.
+STEPS = 40
 
 
 #: Width of a bracket of the step, relative to it, that is narrow enough.
@@ -308,7 +311,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float
 
     Everything is computed as a step from λ, so that steps many orders of magnitude smaller than λ keep their
     digits. Near the solution the support hardly changes: pivoting whole blocks of it finds the new one in a
-    few solves. Where that cycles, an interior point gives the support and an active set method the digits.
+    few solves. Where that cycles, an active set method goes on from λ, one member at a time.
     """
     # A proximal term for singular H; adding a constant to H does not matter on the simplex, and conditions
     # it.
@@ -356,9 +359,8 @@ def _block_pivoting(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, t
 
 
 def _active_set(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float) -> Floats:
-    x = _simplex_qp_interior(g - hessian @ lam, hessian)
-    support = x > 0
-    for _ in range(3 * g.size):
+    x, support = lam.copy(), lam > 0
+    for _ in range(STEPS):
         inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
         try:
             d = _stationary(g, proximal, lam, inside, outside)
@@ -380,46 +382,3 @@ def _active_set(g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: 
         support[gradient.argmin()] = True
     x = np.maximum(x, 0.0)
     return np.asarray(x / x.sum())
-
-
-def _simplex_qp_interior(g: Floats, hessian: Floats) -> Floats:
-    """argmin_{x ∈ Δ} ⟨g, x⟩ + ½ x'Hx to a few digits, by Mehrotra's predictor-corrector."""
-    size = g.size
-    g = g - g.min()
-    scale = max(float(g.max()), float(np.abs(hessian).max()), 1e-300)
-    g, hessian = g / scale, hessian / scale
-    x = np.full(size, 1.0 / size)
-    z = np.full(size, 1.0)
-    y = 0.0
-    diagonal = np.diag_indices(size)
-    for _ in range(30):
-        mu = float(x @ z) / size
-        dual = hessian @ x + g - y - z
-        if mu * size <= 1e-10 and np.abs(dual).max() <= 1e-10:
-            break
-        matrix = hessian.copy()
-        matrix[diagonal] += z / x + 1e-15
-        try:
-            factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            break
-        ones = cho_solve(factor, np.ones(size), check_finite=False)
-
-        def direction(cx: Floats) -> tuple[Floats, Floats, float]:
-            particular = cho_solve(factor, cx / x - dual, check_finite=False)
-            dy = (1.0 - x.sum() - particular.sum()) / ones.sum()
-            dx = particular + dy * ones
-            return dx, (cx - z * dx) / x, float(dy)
-
-        dx, dz, _ = direction(-x * z)
-        step = _longest(x, dx, z, dz)
-        after = float((x + step * dx) @ (z + step * dz)) / size
-        dx, dz, dy = direction(mu * min((after / mu) ** 3, 1.0) - x * z - dx * dz)
-        step = 0.99 * _longest(x, dx, z, dz, 1 / 0.99)
-        x, z, y = x + step * dx, z + step * dz, y + step * dy
-    x[x < z] = 0.0
-    return np.asarray(x / x.sum())
-
-
-def _longest(x: Floats, dx: Floats, z: Floats, dz: Floats, limit: float = 1.0) -> float:
-    return 1.0 / max(1.0 / limit, float(np.max(-dx / x)), float(np.max(-dz / z)))

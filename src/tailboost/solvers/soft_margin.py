@@ -17,7 +17,6 @@ from tailboost._blas import one_blas_thread
 from tailboost._numbers import check_number, check_weights
 from tailboost._typing import Floats as Float
 from tailboost.solvers.bits import Losses, as_losses
-from tailboost.solvers.linear_program import highs_model
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import GAP, SolverError
 
@@ -100,7 +99,7 @@ def soft_margin_weights(
     ValueError
         If an argument is outside its range.
     SolverError
-        If no method closes the gap.
+        If the gap stays open.
 
     Notes
     -----
@@ -124,35 +123,27 @@ def soft_margin_weights(
     first, inverse = used.patterns()  # rows with equal losses of all hypotheses have equal slack
     M: Float = 1.0 - spread * used.columns(first)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
-    return _quadratic(M, prices)
+    found = _interior_point(M, prices)
+    tolerance = GAP * (1.0 + abs(found.value))
+    if found.gap > tolerance:
+        raise SolverError(
+            f"soft_margin_weights: the duality gap is {found.gap:.3g} where {tolerance:.3g} is allowed "
+            f"(n = {M.shape[0]}, T = {M.shape[1]})"
+        )
+    return found
 
 
-def _quadratic(M: Float, C: Float) -> SoftMarginSolution:
-    """Solve RQP for margins M of shape (n, T) and prices C of shape (n,)."""
-    found: list[SoftMarginSolution] = []
-    for method in METHODS:
-        found.append(method(M, C))
-        best = min(found, key=lambda solution: solution.gap)
-        tolerance = GAP * (1.0 + abs(best.value))
-        if best.gap <= tolerance:
-            return best
-    raise SolverError(
-        f"soft_margin_weights: no method closed the duality gap, {best.gap:.3g} is left where "
-        f"{tolerance:.3g} is allowed (n = {M.shape[0]}, T = {M.shape[1]})"
-    )
-
-
-def _certified(M: Float, C: Float, candidates: list[Float], v: Float, method: str) -> SoftMarginSolution:
-    """Return the best of some weights, with the bound that v proves."""
+def _certified(M: Float, C: Float, a: Float, v: Float) -> SoftMarginSolution:
+    """Return the weights that follow from v, or a where it is better, with the bound that v proves."""
     v = np.clip(v, 0.0, C)
     best = 0.5 * np.maximum(M.T @ v, 0.0)
     dual_value = float(v.sum() - best @ best)
     value = np.inf
-    for a in (best, *(np.maximum(a, 0.0) for a in candidates)):
-        objective = float(a @ a + C @ np.maximum(1.0 - M @ a, 0.0))
+    for weights in (best, np.maximum(a, 0.0)):
+        objective = float(weights @ weights + C @ np.maximum(1.0 - M @ weights, 0.0))
         if objective < value:
-            value, best = objective, a
-    return SoftMarginSolution(best, value, dual_value, value - dual_value, method)
+            value, best = objective, weights
+    return SoftMarginSolution(best, value, dual_value, value - dual_value, "interior-point")
 
 
 @dataclass(frozen=True)
@@ -186,21 +177,24 @@ class _Point:
 
 
 def _interior_point(M: Float, C: Float) -> SoftMarginSolution:
-    """Mehrotra's predictor and corrector; every step solves one T × T system."""
+    """Solve RQP for margins M of shape (n, T) and prices C of shape (n,).
+
+    Mehrotra's predictor and corrector; every step solves one T × T system.
+    """
     T = M.shape[1]
     scale = float(C.max())  # of the dual variables, so that C is at most 1 below
     a = np.full(T, 1.0 / T)
     xi = np.maximum(1.0 - M @ a, 0.0) + 1.0
     half = C / (2 * scale)
     point = _Point(a, np.ones(T), np.maximum(M @ a + xi - 1.0, 1.0), half, xi, half)
-    best = _certified(M, C, [a], half * scale, "interior-point")
+    best = _certified(M, C, a, half * scale)
     for _ in range(MAX_ITERATIONS):
         try:
             with np.errstate(all="ignore"):
                 point = _step(M, scale, point)
         except (np.linalg.LinAlgError, ValueError):  # the limit of double precision
             break
-        solution = _certified(M, C, [point.a], point.v * scale, "interior-point")
+        solution = _certified(M, C, point.a, point.v * scale)
         if solution.gap < best.gap:
             best = solution
         if best.gap <= TARGET * (1.0 + abs(best.value)):
@@ -247,25 +241,3 @@ def _step(M: Float, scale: float, at: _Point) -> _Point:
         at.xi * at.mu + d.xi * d.mu - target,
     )
     return at.moved(d, at.longest(d))
-
-
-def _highs(M: Float, C: Float) -> SoftMarginSolution:
-    """Solve by HiGHS' active set method, if the interior point did not close the gap."""
-    n, T = M.shape
-    highs = highs_model(
-        cost=np.append(np.zeros(T), C),
-        matrix=np.hstack([M, np.eye(n)]),
-        rows=(np.ones(n), np.full(n, np.inf)),
-        columns=(np.zeros(T + n), np.full(T + n, np.inf)),
-        squares=np.ones(T),
-    )
-    highs.run()
-    solution = highs.getSolution()
-    if not solution.value_valid:
-        return _certified(M, C, [np.zeros(T)], np.zeros(n), "highs")
-    a, v = np.array(solution.col_value)[:T], np.array(solution.row_dual)
-    return _certified(M, C, [a], v, "highs")
-
-
-#: Fastest first; the second where the first leaves a gap.
-METHODS = (_interior_point, _highs)

@@ -144,7 +144,31 @@ class AdditiveGuarantee:
         """Return everything as plain types, for JSON."""
         return asdict(self) | {"verdict": self.verdict}
 
+    @property
+    def standing(self) -> str:
+        """What the headline rests on, with the error overall beside those of a constant and of a coin."""
+        return self.verdict
+
+    @property
+    def headline(self) -> str:
+        """The error of the worst class, on which rows."""
+        if (worst := self.units.worst) is None:
+            return f"Nothing was measured on {self.judged_on}."
+        name, error, _ = worst
+        of = "on rows that were fitted on" if self.fitted else f"of {self.judged_on.removesuffix(',')}"
+        return f"Worst class: {name}, {100 * error:.0f} of 100 wrong, {of}."
+
+    @property
+    def summary(self) -> str:
+        """`standing` and `headline`."""
+        return f"{self.standing} {self.headline}"
+
     def __str__(self) -> str:
+        return f"{self.units}\n{self.summary}"
+
+    @property
+    def details(self) -> str:
+        """Everything: the table, the verdict, the cost, bounds that were promised and observed, symbols."""
         cost = (
             "no hypothesis was kept, a constant answers"
             if self.achieved is None
@@ -165,7 +189,7 @@ class AdditiveGuarantee:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        details = html_details("Values, bounds and symbols", str(self))
+        details = html_details("Values, bounds and symbols", self.details)
         return f"{self.units._repr_html_()}<p>{escape(self.verdict)}</p>{details}"
 
 

@@ -321,7 +321,7 @@ def _within_limits(
         passed = point, bounds
     if passed is None:
         each = "; ".join(
-            f"{b.name} {b.sense} {b.target:g}: {'–' if b.estimate is None else f'{b.estimate:.4g}'} among "
+            f"{b.title} {b.sense} {b.target:g}: {'–' if b.estimate is None else f'{b.estimate:.4g}'} among "
             f"{b.n:,} rows, which shows no more than "
             f"{b.sense} {b.upper if b.sense == '≤' else b.lower:.4g}"
             for b in bounds

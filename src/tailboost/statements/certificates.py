@@ -33,7 +33,6 @@ from tailboost._steps import final_step, label_shares, last_step
 from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
 from tailboost._units import can_defer, told, unit_name
 from tailboost.confidence import (
-    Evidence,
     band_cvar,
     band_shift,
     betting_upper,
@@ -43,18 +42,17 @@ from tailboost.confidence import (
     tail_band,
 )
 from tailboost.metrics import expected_zero_one_losses
-from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, parse
+from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Sample, parse
 from tailboost.rates import Objective as RateObjective
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.statements.known_rows import EqualRows, SeenRowsError, check_equal_rows
 from tailboost.statements.rate_bounds import RateBound, rate_bounds
+from tailboost.statements.recheck import Claim, Recheck
 from tailboost.targets import allowed_errors
 
 __all__ = [
     "Certificate",
     "CertifiedBound",
-    "Recheck",
-    "RecheckedBound",
     "Unit",
     "certify",
     "scored_rows",
@@ -80,6 +78,7 @@ BY_CLUSTERS = (
     "Assumed: the clusters are independent draws from the population this is about (no later shift), and no "
     "row of theirs had a part in making or choosing the model."
 )
+ROWS_ALONE = "clusters: bounds on rates count rows; give one row of each person, or rates=()"
 
 
 # -- the statements ----------------------------------------------------------------------------------------
@@ -141,6 +140,16 @@ class CertifiedBound:
         if self.kind == "worst":
             return f"worst {self.unit}{' seen' if self.of_seen else ''}"
         return f"{self.kind} {_words(self.unit)}"
+
+    @property
+    def title(self) -> str:
+        """What is bounded, and of which rule, in words."""
+        return f"error of {self.name}{', drawn' if self.rule == 'randomised' else ''}"
+
+    @property
+    def claim(self) -> Claim:
+        """What new rows can contradict."""
+        return Claim("mean", (self.unit,), upper=self.upper)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -220,15 +229,17 @@ class Certificate:
         groups: Any = None,
         model: Any = None,
         previous: Recheck | None = None,
+        costs: Any = None,
+        cost_range: tuple[float, float] | None = None,
         equal_rows: EqualRows = "copies",
         clusters: Any = None,
     ) -> Recheck:
         """Say for each bound whether new rows contradict it; one may look after every batch.
 
-        Bets on every bound being too low gain where new rows err more (an e-process, anytime-valid): that any
+        Bets on every bound being broken gain where new rows break it (an e-process, anytime-valid): that any
         wealth ever exceeds the threshold, m/(1 − confidence) for m bounds, has a probability of at most
         1 − confidence if all bounds are true. Bounds on a CVaR, a shift and the worst unit are not tested by
-        themselves.
+        themselves. A gap or ratio of rates is tested by differences of rows of its units.
 
         Parameters
         ----------
@@ -240,6 +251,8 @@ class Certificate:
             The classifier, or its answers to the new rows, where the certificate has none with it.
         previous : Recheck, optional
             What was found on earlier batches, to go on from there.
+        costs, cost_range : optional
+            As in `certify`, where it has bounds on costs of rows; the range has to stay the same.
         equal_rows : {"copies", "natural"}, default="copies"
             What rows that equal others are held for, as in `certify`.
         clusters : array-like of shape (n,), optional
@@ -255,36 +268,37 @@ class Certificate:
             If an argument is not as in `certify`, or rows were seen before: by the fit, the certificate or an
             earlier batch.
         """
-        if self.rates:
-            raise ValueError("recheck is about errors of units; of rates `certify` fresh rows")
         judge = self.model if model is None else model
         if judge is None:
             raise ValueError("model is needed: this certificate is about answers that were given as an array")
-        tested = [b for b in self.bounds if b.kind in ("mean", "class", "group", "cell")]
-        rules = {b.rule for b in tested}
+        found = Recheck.begun(self.tested, self.confidence) if previous is None else previous
+        if len(found.evidence) != len(self.tested):
+            raise ValueError("previous is about another certificate")
+        if clusters is not None and self.rates:
+            raise ValueError(ROWS_ALONE)
+        rules = {b.rule for b in self.tested} if not self.rates else set()
         scored = scored_rows(judge, X, y, groups, rules, equal_rows=equal_rows, clusters=clusters)
         if rules - set(scored.losses):
             raise ValueError("model has no randomised rule, of which the certificate has bounds")
-        batches = () if previous is None else previous.rows
-        sketches = batches if self.rows is None else (self.rows, *batches)
+        sketches = found.rows if self.rows is None else (self.rows, *found.rows)
         hashes = scored.hashes if equal_rows == "copies" else None
         if hashes is not None and any(known.beyond_chance(hashes) for known in sketches):
             raise SeenRowsError(
                 "X holds rows that the certificate was made on, or that were rechecked before, or rows equal "
                 "to them (say equal_rows='natural' where fresh rows equal others by nature)"
             )
-        if groups is None and any(b.kind in ("group", "cell") for b in tested):
-            raise ValueError("groups is needed: the certificate has bounds on groups")
-        inside = {(u.kind, u.name): u.rows for u in units_of(scored, groups)}
-        before = [Evidence.against(b.upper) for b in tested] if previous is None else previous.evidence
-        if len(before) != len(tested):
-            raise ValueError("previous is about another certificate")
-        evidence = []
-        for b, e in zip(tested, before, strict=True):
-            rows = inside.get((b.kind, b.unit))
-            evidence.append(e if rows is None else e.add(scored.losses[b.rule][rows]))
-        seen = () if scored.hashes is None else (Sketch.of(scored.hashes),)
-        return Recheck(tested, tuple(evidence), self.confidence, (*batches, *seen))
+        if self.rates:
+            stated = list(dict.fromkeys(b.rate for b in self.rates))
+            answered = answered_rows(judge, X, scored, groups, stated, costs, cost_range)
+            samples = _samples_of_rates(self.rates, answered, scored)
+        else:
+            samples = _samples_of_errors(self.tested, scored, groups)
+        return found.add(samples, () if scored.hashes is None else (Sketch.of(scored.hashes),))
+
+    @property
+    def tested(self) -> list[Any]:
+        """The bounds that new rows can contradict: those on rates, or on means of units."""
+        return list(self.rates) or [b for b in self.bounds if b.kind in ("mean", "class", "group", "cell")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -366,108 +380,6 @@ def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
 def _html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str]) -> str:
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f"<div>{html_table(header, rows, title)}<ul>{items}</ul></div>"
-
-
-@dataclass(frozen=True)
-class RecheckedBound:
-    """What new rows say of one bound.
-
-    Attributes
-    ----------
-    bound : CertifiedBound
-        The bound.
-    n : int
-        New rows behind the answer, of all batches.
-    estimate : float or None
-        Mean loss of the new rows; None where there are none.
-    evidence : float
-        Wealth of bets against the bound, from 1; large where it is too low.
-    contradicted : bool
-        Whether the evidence is enough.
-    """
-
-    bound: CertifiedBound
-    n: int
-    estimate: float | None
-    evidence: float
-    contradicted: bool
-
-
-@dataclass(frozen=True)
-class Recheck:
-    """What new rows say of a certificate, after any number of batches.
-
-    Attributes
-    ----------
-    tested : list of CertifiedBound
-        The bounds on means: of all rows, classes, groups and cells.
-    evidence : tuple of Evidence
-        What was found on each.
-    confidence : float
-        That of the certificate: if all bounds are true, the probability that any is ever called
-        contradicted is at most 1 − this.
-    """
-
-    tested: list[CertifiedBound]
-    evidence: tuple[Evidence, ...]
-    confidence: float
-    rows: tuple[Sketch, ...] = field(default=(), repr=False)
-
-    @property
-    def threshold(self) -> float:
-        """The evidence from which on a bound is contradicted."""
-        return len(self.tested) / (1.0 - self.confidence)
-
-    @property
-    def bounds(self) -> list[RecheckedBound]:
-        """What is found on each bound."""
-        return [
-            RecheckedBound(b, e.n, e.total / e.n if e.n else None, e.value, bool(e.value >= self.threshold))
-            for b, e in zip(self.tested, self.evidence, strict=True)
-        ]
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether any bound is contradicted."""
-        return any(r.contradicted for r in self.bounds)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
-        found = [
-            {"bound": r.bound.to_dict(), "n": r.n, "estimate": r.estimate, "evidence": r.evidence}
-            | {"contradicted": r.contradicted}
-            for r in self.bounds
-        ]
-        return {"confidence": self.confidence, "threshold": self.threshold, "bounds": found}
-
-    def _title(self) -> str:
-        n = sum(r.contradicted for r in self.bounds)
-        if not n:
-            return f"New rows contradict none of the {len(self.tested)} bounds on means"
-        return f"New rows contradict {n} of the {len(self.tested)} bounds on means"
-
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
-        rows = []
-        for r in self.bounds:
-            seen = "–" if r.estimate is None else f"{r.estimate:.4f}"
-            answer = "contradicted" if r.contradicted else "stands" if r.n else "no new rows"
-            cells = [r.bound.name, r.bound.rule, f"{_up(r.bound.upper):.4f}", f"{r.n:,}", seen]
-            rows.append([*cells, f"{r.evidence:.3g}", answer])
-        return ["error of", "rule", "at most", "new rows", "seen", "evidence", ""], rows
-
-    def _notes(self) -> tuple[str, ...]:
-        return (
-            f"A bound is contradicted where the evidence reaches {self.threshold:.4g}; if all bounds are "
-            f"true, that any ever does has a probability of at most {1 - self.confidence:.4g}.",
-        )
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [f"{self._title()}:", "", text_table(*self._cells(), left=(0, 1, 6)), "", *self._notes()]
-        )
-
-    def _repr_html_(self) -> str:
-        return _html(self._title(), *self._cells(), self._notes())
 
 
 # -- rows and units ----------------------------------------------------------------------------------------
@@ -816,6 +728,46 @@ def targets_of(max_error: Any, units: Sequence[Unit]) -> dict[tuple[Kind, Any], 
     return {(kind, name): a for name, a in pairs if a < 1}
 
 
+def _samples_of_errors(
+    tested: Sequence[CertifiedBound], scored: JudgedLosses, groups: Any
+) -> list[list[Sample] | None]:
+    """Return for each bound the losses of the rows that it is about; None where there are none."""
+    if groups is None and any(b.kind in ("group", "cell") for b in tested):
+        raise ValueError("groups is needed: the certificate has bounds on groups")
+    inside = {(u.kind, u.name): u.rows for u in units_of(scored, groups)}
+    pairs = [(b, inside.get((b.kind, b.unit))) for b in tested]
+    return [
+        None if rows is None else [Sample(b.unit, rows, scored.losses[b.rule][rows], 0.0, 1.0)]
+        for b, rows in pairs
+    ]
+
+
+def _samples_of_rates(
+    bounds: Sequence[RateBound], answered: Answered, scored: JudgedLosses
+) -> list[list[Sample] | None]:
+    """Return for each bound the rows of its units, in the order of their lots; None where there are none."""
+    place = np.argsort(_lots(positions(scored.y, scored.classes, "y"), scored.hashes), kind="stable")
+    rank = np.empty_like(place)
+    rank[place] = np.arange(len(place))
+    known: dict[Rate, dict[Any, Sample]] = {}
+    found: list[list[Sample] | None] = []
+    for bound in bounds:
+        if bound.rate not in known:
+            known[bound.rate] = {s.name: s.ordered(rank) for s in answered.samples(bound.rate)}
+        of = known[bound.rate]
+        there = [of.get(unit) for unit in bound.claim.units]
+        some = next((sample for sample in there if sample is not None), None)
+        found.append(
+            None
+            if some is None
+            else [
+                some.without_rows(unit) if sample is None else sample
+                for unit, sample in zip(bound.claim.units, there, strict=True)
+            ]
+        )
+    return found
+
+
 # -- certify -----------------------------------------------------------------------------------------------
 
 
@@ -934,7 +886,7 @@ def certify(
     X, y, groups, model, costs, clusters = _weighted(model, X, y, groups, sample_weight, costs, clusters)
     if stated:
         if clusters is not None:
-            raise ValueError("clusters: bounds on rates count rows; give one row of each person, or rates=()")
+            raise ValueError(ROWS_ALONE)
         known = scored_rows(model, X, y, groups, (), equal_rows=equal_rows, units=units)
         answered = answered_rows(model, X, known, groups, stated, costs, cost_range)
         return _certificate_of_rates(stated, answered, known, asked, model)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tailboost._html import html_details
 from tailboost._typing import Floats
-from tailboost._units import GroupUse
+from tailboost._units import GroupUse, unit_name
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective
@@ -315,7 +315,58 @@ class Guarantee:
         which = ", of errors drawn towards their mean," if self.chosen_by else ""
         return f"sharing λ would lower it{which} by at most {self.gap:.2g}"
 
+    @property
+    def summary(self) -> str:
+        """Two sentences: what that rests on, and `headline`."""
+        return f"{self.standing} {self.headline}"
+
+    @property
+    def standing(self) -> str:
+        """One sentence: what the headline rests on, or that no better than a coin is shown."""
+        member = f"; “without tailboost” is {self.alone} alone, on the same rows" if self._without else ""
+        blind = f"the best answer that ignores the features ({self.constants_value:.3f})"
+        if self.beats_coin:
+            rests = "An estimate" if self.estimate is not None else f"Measured on {self.judged_on}"
+            return f"{rests}, better than any answer without the features, and no certificate{member}."
+        if min(self.coin_flip_value, self.constants_value) - COIN_TOLERANCE <= self.achieved:
+            return f"No better than {blind}: {self._why}{member}."
+        most = (
+            "no rows were left for an estimate" if self.upper is None else f"at most {self.upper:.3f} (95 %)"
+        )
+        return f"Not shown to be better than {blind}: {most}{member}."
+
+    @property
+    def headline(self) -> str:
+        """The error of the worst unit, or what λ makes small, and what one member alone has."""
+        return f"{self._worst}{self._without}."
+
+    @property
+    def _without(self) -> str:
+        """Say what one member alone has, where that is another classifier and the same measure."""
+        if self.only == self.alone or self.largest_error is not None or self.dropped:
+            return ""
+        if self.units is None:
+            return f"; without tailboost {self.erm_value:.3f}"
+        return f"; without tailboost {100 * self.erm_value:.0f}"
+
+    @property
+    def _worst(self) -> str:
+        if self.units is None or (worst := self.units.worst) is None:
+            seen = self.achieved_on_all if self.estimate is None else self.estimate
+            most = "" if self.upper is None else f" (at most {self.upper:.3f}, 95 %)"
+            return f"{self.objective[:1].upper()}{self.objective[1:]}: {seen:.3f}{most}"
+        name, error, ends = worst
+        between = "" if ends is None else f" (estimate {100 * ends[0]:.0f}–{100 * ends[1]:.0f})"
+        kind = self.units.kind
+        return f"Worst {kind}: {unit_name(name)}, {100 * error:.0f} of 100 wrong{between}"
+
     def __str__(self) -> str:
+        table = [] if self.units is None else [self.units.table]
+        return "\n".join([*table, *map(str, self.groups), self.summary])
+
+    @property
+    def details(self) -> str:
+        """Everything: the table, the verdict, values, bounds that were promised and observed, symbols."""
         achieved = f"achieved: {self.objective} = {self.achieved:.6g} on {self.judged_on}"
         if self.dropped:
             achieved += (
@@ -341,8 +392,8 @@ class Guarantee:
     def _repr_html_(self) -> str:
         table = "" if self.units is None else self.units._repr_html_()
         groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
-        details = html_details("Values, bounds and symbols", str(self))
-        return f"{table}{groups}<p>{escape(self.verdict)}</p>{details}"
+        details = html_details("Values, bounds and symbols", self.details)
+        return f"{table}{groups}<p>{escape(self.summary)}</p>{details}"
 
 
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]

@@ -12,6 +12,7 @@ from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.confidence import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates import Answered, Limit, Objective, Rate, Sample
+from tailboost.statements.recheck import Claim
 
 __all__ = ["RateBound", "limit_bounds", "rate_bounds"]
 
@@ -43,6 +44,8 @@ class RateBound:
         On which side of the target the rate has to be.
     target : float or None
         The limit, where there is one.
+    units : tuple
+        What a gap or ratio compares.
     """
 
     rate: Rate
@@ -54,6 +57,7 @@ class RateBound:
     method: str
     sense: str = ""
     target: float | None = None
+    units: tuple[Any, ...] = ()
 
     @property
     def certified(self) -> bool | None:
@@ -63,9 +67,18 @@ class RateBound:
         return bool(self.upper <= self.target if self.sense == "≤" else self.lower >= self.target)
 
     @property
-    def name(self) -> str:
+    def title(self) -> str:
         """What is bounded, in words."""
         return f"{self.rate}: {self.unit_words}"
+
+    @property
+    def claim(self) -> Claim:
+        """What new rows can contradict."""
+        lower = None if self.sense == "≤" else self.lower
+        upper = None if self.sense == "≥" else self.upper
+        if self.units:
+            return Claim(self.unit, self.units, lower, upper)
+        return Claim("mean", (self.unit,), lower, upper)
 
     @property
     def unit_words(self) -> str:
@@ -167,7 +180,9 @@ def family_bounds(family: _Family, level: float) -> list[RateBound]:
         about = f"bounds of {len(names)} units"
         estimate = _known(limit.said_of(seen))
         least = min(sizes, default=0)
-        found.append(RateBound(rate, limit.form, estimate, low, high, least, about, sense, limit.bound))
+        found.append(
+            RateBound(rate, limit.form, estimate, low, high, least, about, sense, limit.bound, tuple(names))
+        )
     return found
 
 

@@ -173,8 +173,7 @@ class UnitTable:
             return list(self.lines)
         return sorted(self.lines, key=beyond, reverse=True)[:MOST_LINES]
 
-    @property
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self, with_drawn: bool) -> tuple[list[str], list[list[str]]]:
         # The estimate first: what was measured on the rows of the choice is flattered by it.
         known = any(line.predict_elsewhere is not None for line in self.lines)
         drawn_known = any(line.randomised_elsewhere is not None for line in self.lines)
@@ -203,7 +202,7 @@ class UnitTable:
         ]
         # A column without anything to say, or what another one says, is left out.
         drawn = heads.index(DRAWN)
-        kept = [j for j in range(len(heads)) if self.draws or j not in (drawn, drawn + 1)]
+        kept = [j for j in range(len(heads)) if with_drawn or j not in (drawn, drawn + 1)]
         kept = [j for j in kept if j < 2 or any(row[j] not in ("", "–") for row in rows)]
         return [heads[j] for j in kept], [[row[j] for j in kept] for row in rows]
 
@@ -214,13 +213,34 @@ class UnitTable:
         rows = self.measured_on if self.fresh else f"{self.measured_on}, not on fresh rows"
         return f"error of each {self.kind}, measured on {rows}{hidden}"
 
+    @property
+    def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
+        """Name, error and interval of the unit with the largest error; None where no error is known.
+
+        Of `predict` rather than of the rule that draws, and of rows that the choice was not made on rather
+        than of those it was.
+        """
+        for who in ("predict", "randomised"):
+            for error, ends in ((f"{who}_elsewhere", f"{who}_interval"), (who, None)):
+                known = [line for line in self.lines if getattr(line, error) is not None]
+                if known:
+                    line = max(known, key=lambda line: getattr(line, error))
+                    return line.name, getattr(line, error), getattr(line, ends) if ends else None
+        return None
+
+    @property
+    def table(self) -> str:
+        """The lines for `predict`, or where its errors are not known for the rule that draws."""
+        heads, rows = self._cells(self.draws and all(line.predict is None for line in self.lines))
+        return "\n".join([f"{self._caption}:", text_table(heads, rows)])
+
     def __str__(self) -> str:
-        heads, rows = self._cells
+        heads, rows = self._cells(self.draws)
         note = [NOTE] if {PREDICT, DRAWN} & set(heads) else []
         return "\n".join([f"{self._caption}:", text_table(heads, rows), *note])
 
     def _repr_html_(self) -> str:
-        heads, rows = self._cells
+        heads, rows = self._cells(self.draws)
         note = f"; {NOTE}" if {PREDICT, DRAWN} & set(heads) else ""
         return html_table(heads, rows, caption=self._caption + note)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -16,19 +16,21 @@ from tailboost._steps import final_step, last_step
 from tailboost._typing import Hashes, Ints, Mask
 from tailboost._units import told
 from tailboost.confidence import Evidence
+from tailboost.rates import Limit, Rate, Strata, parse
 from tailboost.statements.certificates import (
     Certificate,
     CertifiedBound,
-    Recheck,
     Unit,
     targets_of,
 )
 from tailboost.statements.drift import Drift, Reference, columns_of, level_of
 from tailboost.statements.known_rows import EqualRows
+from tailboost.statements.rate_bounds import RateBound
+from tailboost.statements.recheck import Bets, Recheck, RecheckedBound
 
 __all__ = ["Watch", "WatchedBatch"]
 
-FORMAT = 1
+FORMAT = 2
 # Columns of probabilities that are compared, of many classes the first.
 MOST_SCORES = 10
 ANSWER = "answer"
@@ -55,7 +57,7 @@ class WatchedBatch:
     waiting : int
         Those whose labels were not there.
     errors : list of (int, float or None)
-        Of each bound the judged rows it is about, and their mean loss.
+        Of each bound the judged rows it is about, and what is bounded on these: an error, a rate, a gap.
     evidence : list of float
         Of each bound after this look.
     drift : list of Drift
@@ -78,7 +80,7 @@ class WatchedBatch:
 
 @dataclass(frozen=True)
 class Watch:
-    """Evidence against bounds on a model's errors, batch after batch of later rows.
+    """Evidence against bounds on a model's errors or rates, batch after batch of later rows.
 
     Each bound is tested by bets that gain where rows err more (`tailboost.confidence.Evidence`): if all
     bounds are true, that any is ever called contradicted, after however many batches, has a probability of
@@ -111,8 +113,8 @@ class Watch:
     >>> watch.alarms
     []
     >>> watch = watch.add(clf, X[3000:], 1 - y[3000:], name="February")  # everything goes wrong
-    >>> watch.alarms[0].bound.name
-    'mean'
+    >>> watch.alarms[0].bound.title
+    'error of mean'
     """
 
     certificate: Certificate
@@ -135,17 +137,11 @@ class Watch:
         Raises
         ------
         ValueError
-            If it has no bound on a mean.
+            If it has no bound on a mean or a rate.
         """
-        tested = [b for b in certificate.bounds if b.kind in ("mean", "class", "group", "cell")]
-        if not tested:
-            more = (
-                "; of rates `certify` fresh rows, or watch errors: certify(rates=())"
-                if certificate.rates
-                else ""
-            )
+        if not certificate.tested:
             raise ValueError(
-                f"the certificate has no bound on a mean error, of all rows, a class or a group{more}"
+                "the certificate has no bound on a mean error, of all rows, a class or a group, nor on a rate"
             )
         return cls(certificate)
 
@@ -153,19 +149,22 @@ class Watch:
     def against(
         cls,
         model: Any,
-        max_error: Any,
+        max_error: Any = None,
         *,
+        limits: Sequence[Limit] = (),
         units: Any = None,
         confidence: float = 0.95,
     ) -> Self:
-        """Begin to watch targets, which nobody has certified.
+        """Begin to watch targets or limits, which nobody has certified.
 
         Parameters
         ----------
         model : fitted classifier
             Whose classes, and groups of the fit, there are.
-        max_error : float or dict
+        max_error : float or dict, optional
             The errors allowed, as in `tailboost.certify`.
+        limits : list of Limit, optional
+            Instead: limits on rates, from `tailboost.rates`.
         units : list, optional
             The groups that there are, if not those of the fit.
         confidence : float in (0, 1), default=0.95
@@ -177,9 +176,14 @@ class Watch:
             If an argument is not as described.
         """
         check_number(confidence, "confidence", 0, 1, below=True)
+        if (max_error is None) == (not limits):
+            raise ValueError("max_error and limits: give one of them")
         final, nobody = last_step(model), np.empty(0, dtype=np.intp)
         classes = np.asarray(model.classes_).tolist()
         groups = list(getattr(final, "groups_", None) or []) if units is None else list(units)
+        if limits:
+            rates = [bound for limit in limits for bound in _limited(limit, classes, groups)]
+            return cls.of(Certificate([], confidence, 0, (), rates=tuple(rates)))
         known = [Unit("class", name, nobody) for name in classes]
         known += [Unit("group", name, nobody) for name in groups]
         known += [Unit("cell", (k, name), nobody) for name in groups for k in classes]
@@ -206,6 +210,8 @@ class Watch:
         *,
         groups: Any = None,
         name: str | None = None,
+        costs: Any = None,
+        cost_range: tuple[float, float] | None = None,
         equal_rows: EqualRows = "copies",
         clusters: Any = None,
     ) -> Watch:
@@ -224,6 +230,8 @@ class Watch:
         name : str, optional
             Of the batch; by default its number. The same name again brings labels that were missing: rows
             that were judged then are left out.
+        costs, cost_range : optional
+            As in `tailboost.certify`, where bounds are on costs of rows; the range has to stay the same.
         equal_rows : {"copies", "natural"}, default="copies"
             As in `tailboost.certify`.
         clusters : array-like of shape (n,), optional
@@ -253,13 +261,14 @@ class Watch:
         found = self.recheck
         if used.any():
             rows = np.flatnonzero(used)
-            given = {"groups": groups, "clusters": clusters}
+            given = {"groups": groups, "clusters": clusters, "costs": costs}
             part = {key: _part(table, rows) for key, table in given.items() if table is not None}
             found = self.certificate.recheck(
                 _part(X, rows),
                 _labels(y, rows),
                 model=model,
                 previous=self.recheck,
+                cost_range=cost_range,
                 equal_rows=equal_rows,
                 **part,
             )
@@ -274,39 +283,43 @@ class Watch:
                 number = len({batch.name for batch in self.batches}) + 1
                 level = level_of(number, 1.0 - self.certificate.confidence)
                 drift = reference.drift(columns, level)
-        errors = _since(self.recheck, found, len(self._bounds))
-        evidence = [1.0] * len(self._bounds) if found is None else [e.value for e in found.evidence]
+        now, then = (self._found if each is None else each for each in (found, self.recheck))
+        new = [b.since(a) for a, b in zip(then.evidence, now.evidence, strict=True)]
+        forms = [bound.claim.form for bound in now.tested]
+        errors = [(bets.n, bets.estimate(form)) for bets, form in zip(new, forms, strict=True)]
+        evidence = [bets.value for bets in now.evidence]
         batch = WatchedBatch(called, n, int(used.sum()), len(late), errors, evidence, drift)
         kept = waiting | ({called: late} if len(late) else {})
         return replace(self, recheck=found, batches=[*self.batches, batch], reference=reference, waiting=kept)
 
     @property
-    def _bounds(self) -> list[CertifiedBound]:
-        return [b for b in self.certificate.bounds if b.kind in ("mean", "class", "group", "cell")]
+    def _found(self) -> Recheck:
+        """What all judged rows said so far, also before the first."""
+        if self.recheck is not None:
+            return self.recheck
+        return Recheck.begun(self.certificate.tested, self.certificate.confidence)
 
     @property
     def threshold(self) -> float:
         """The evidence from which on a bound is contradicted."""
-        return len(self._bounds) / (1.0 - self.certificate.confidence)
+        return self._found.threshold
 
     @property
     def ever(self) -> list[float]:
         """The largest evidence of each bound after any look: what decides."""
-        looks = [batch.evidence for batch in self.batches] or [[1.0] * len(self._bounds)]
+        looks = [batch.evidence for batch in self.batches] or [[1.0] * len(self._found.tested)]
         return [max(column) for column in zip(*looks, strict=True)]
 
     @property
-    def alarms(self) -> list[Any]:
+    def alarms(self) -> list[RecheckedBound]:
         """What new rows say of the bounds that are contradicted, now or after an earlier batch."""
-        if self.recheck is None:
-            return []
-        pairs = zip(self.recheck.bounds, self.ever, strict=True)
+        pairs = zip(self._found.bounds, self.ever, strict=True)
         return [found for found, most in pairs if most >= self.threshold]
 
     # -- words ---------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return "\n".join([self.verdict, "", text_table(*self.cells(), left=(0, 1, 6)), "", *self.notes()])
+        return "\n".join([self.verdict, "", text_table(*self.cells(), left=(0, 6)), "", *self.notes()])
 
     @property
     def verdict(self) -> str:
@@ -314,36 +327,22 @@ class Watch:
         judged = sum(batch.judged for batch in self.batches)
         names = len({batch.name for batch in self.batches})
         what = f"{judged:,} rows of {names} {'batch' if names == 1 else 'batches'}"
-        if not self.alarms:
-            return f"No alarm: {what} contradict none of {len(self._bounds)} bounds."
-        return f"Alarm: {what} contradict {len(self.alarms)} of {len(self._bounds)} bounds."
+        n, m = len(self.alarms), len(self._found.tested)
+        return f"{'Alarm' if n else 'No alarm'}: {what} contradict {n or 'none'} of {m} bounds."
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and rows of the table of bounds."""
-        last = self.batches[-1] if self.batches else None
-        found = [None] * len(self._bounds) if self.recheck is None else self.recheck.bounds
-        rows = []
-        for j, (bound, new, ever) in enumerate(zip(self._bounds, found, self.ever, strict=True)):
-            of_last = None if last is None else last.errors[j][1]
-            seen = [_shown(of_last), "0" if new is None else f"{new.n:,}"]
-            seen.append(_shown(None if new is None else new.estimate))
-            word = "contradicted" if ever >= self.threshold else "stands" if new and new.n else "no rows"
-            rows.append([bound.name, bound.rule, f"{bound.upper:.4f}", *seen, word, f"{ever:.3g}"])
-        heads = ["error of", "rule", "at most", "last batch", "rows", "all batches", "", "evidence"]
-        return heads, rows
+        last = [error for _, error in self.batches[-1].errors] if self.batches else None
+        return self._found.cells(last, self.ever)
 
     def notes(self) -> list[str]:
         """Return what the table does not say."""
         said = [
-            f"Contradicted: error of {alarm.bound.name}, at most {alarm.bound.upper:.4g}, was "
-            f"{_shown(alarm.estimate)} in {alarm.n:,} rows."
+            f"Contradicted: {alarm.bound.title}, {alarm.bound.claim}, was "
+            f"{'unknown' if alarm.estimate is None else f'{alarm.estimate:.4f}'} in {alarm.n:,} rows."
             for alarm in self.alarms
         ]
-        said += [
-            f"A bound is contradicted once the evidence reached {self.threshold:.4g}; if all are true, that "
-            f"any ever does has a probability of at most {1 - self.certificate.confidence:.4g}, for rows "
-            "that are independent draws."
-        ]
+        said.append(self._found.note)
         if late := sum(len(keys) for keys in self.waiting.values()):
             said.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
         if moved := self.batches[-1].moved if self.batches else []:
@@ -354,12 +353,12 @@ class Watch:
 
     def summary(self) -> dict[str, Any]:
         """Return what was found as plain types, for JSON."""
-        found = [] if self.recheck is None else self.recheck.to_dict()["bounds"]
+        found = self._found.to_dict()["bounds"]
         return {
             "alarm": bool(self.alarms),
             "confidence": self.certificate.confidence,
             "threshold": self.threshold,
-            "bounds": [one | {"most_evidence": most} for one, most in zip(found, self.ever, strict=False)],
+            "bounds": [one | {"most_evidence": most} for one, most in zip(found, self.ever, strict=True)],
             "batches": [asdict(batch) for batch in self.batches],
             "waiting": {name: len(keys) for name, keys in self.waiting.items()},
         }
@@ -376,8 +375,9 @@ class Watch:
         return {
             "format": FORMAT,
             "confidence": self.certificate.confidence,
-            "bounds": [b.to_dict() for b in self._bounds],
-            "evidence": None if found is None else [_plain(e) for e in found.evidence],
+            "bounds": [b.to_dict() for b in self.certificate.bounds],
+            "rates": [b.to_dict() for b in self.certificate.rates],
+            "evidence": None if found is None else [_plain(bets) for bets in found.evidence],
             "rows": [] if found is None else [_packed(sketch) for sketch in found.rows],
             "batches": [asdict(batch) for batch in self.batches],
             "reference": None if self.reference is None else self.reference.to_dict(),
@@ -397,16 +397,16 @@ class Watch:
             if state["format"] != FORMAT:
                 raise ValueError(f"it has the format {state['format']!r}, not {FORMAT}")
             certificate = certificate_from(state)
-            watch = cls.of(certificate)
+            cls.of(certificate)
             found = None
             if state["evidence"] is not None:
-                evidence = tuple(_evidence(each) for each in state["evidence"])
-                if len(evidence) != len(watch._bounds):
+                evidence = tuple(_bets(each) for each in state["evidence"])
+                if len(evidence) != len(certificate.tested):
                     raise ValueError("it has evidence on other bounds")
                 rows = tuple(_sketch(each) for each in state["rows"])
-                found = Recheck(watch._bounds, evidence, certificate.confidence, rows)
+                found = Recheck(certificate.tested, evidence, certificate.confidence, rows)
             batches = [_batch(each) for each in state["batches"]]
-            if any(len(batch.evidence) != len(watch._bounds) for batch in batches):
+            if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("it has batches with evidence on other bounds")
             reference = None if state["reference"] is None else Reference(**state["reference"])
             waiting = {name: _words(text, np.uint64) for name, text in state["waiting"].items()}
@@ -423,15 +423,57 @@ def certificate_from(document: Mapping[str, Any]) -> Certificate:
     KeyError, TypeError, ValueError
         If it is none.
     """
-    names = {each.name for each in fields(CertifiedBound)}
-    bounds = []
+    bounds, rates = [], []
     for each in document["bounds"]:
-        told = {name: value for name, value in each.items() if name in names}
-        bound = CertifiedBound(**told | {"unit": _tuples(told["unit"])})
+        bound = CertifiedBound(**_told(each, CertifiedBound))
         check_number(bound.upper, "upper", 0, 1, closed=True)
         bounds.append(bound)
+    for each in document.get("rates", ()):
+        rate = parse(each["rate"])
+        if not isinstance(rate, Rate):
+            raise ValueError(f"{each['rate']!r} is no rate")
+        told = _told(each, RateBound) | {"rate": rate, "units": _tuples(each["units"])}
+        rates.append(RateBound(**told))
+        for name in ("lower", "upper"):
+            check_number(told[name], name, -np.inf)
     confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
-    return Certificate(bounds, confidence, int(document.get("n_rows", 0)), tuple(document.get("notes", ())))
+    notes = tuple(document.get("notes", ()))
+    return Certificate(bounds, confidence, int(document.get("n_rows", 0)), notes, rates=tuple(rates))
+
+
+def _told(document: Mapping[str, Any], kind: type[CertifiedBound | RateBound]) -> dict[str, Any]:
+    """Return what a document says of the fields of a bound."""
+    names = {each.name for each in fields(kind)}
+    told = {name: value for name, value in document.items() if name in names}
+    return told | {"unit": _tuples(told["unit"])}
+
+
+def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[RateBound]:
+    """Return what a limit says of each unit that it limits, or of those that it compares."""
+    columns: dict[Any, list[Any]] = {}
+    for group in groups:
+        name, value = group if isinstance(group, tuple) else (None, group)
+        columns.setdefault(name, []).append(value)
+    every = np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
+    strata, _ = Strata.of(
+        every[:, 0],
+        every[:, 1:] if columns else None,
+        np.ones(len(every)),
+        classes,
+        tuple(columns),
+        tuple(columns.values()),
+    )
+    names, _ = strata.units(limit.rate.by)
+    sense, target = "≤" if limit.from_above else "≥", "limit"
+    if limit.compares:
+        ends = float(limit.bound), float(limit.bound)
+        return [RateBound(limit.rate, limit.form, None, *ends, 0, target, sense, ends[0], tuple(names))]
+    pairs = zip(names, limit.bounds(names).tolist(), strict=True)
+    return [
+        RateBound(limit.rate, name, None, bound, bound, 0, target, sense, bound)
+        for name, bound in pairs
+        if bound == bound
+    ]
 
 
 def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
@@ -501,29 +543,24 @@ def _part(table: Any, rows: Ints) -> Any:
     return table.tocsr()[rows] if hasattr(table, "tocsr") else np.asarray(table)[rows]
 
 
-def _since(before: Recheck | None, now: Recheck | None, n_bounds: int) -> list[tuple[int, float | None]]:
-    """Return for each bound the rows that came since, and their mean loss."""
-    if now is None:
-        return [(0, None)] * n_bounds
-    first = [Evidence.against(e.bound) for e in now.evidence] if before is None else before.evidence
-    more = [(b.n - a.n, b.total - a.total) for a, b in zip(first, now.evidence, strict=True)]
-    return [(n, total / n if n else None) for n, total in more]
-
-
 # -- plain types -------------------------------------------------------------------------------------------
-
-
-def _shown(error: float | None) -> str:
-    return "–" if error is None else f"{error:.4f}"
 
 
 def _tuples(unit: Any) -> Any:
     return tuple(map(_tuples, unit)) if isinstance(unit, (list, tuple)) else unit
 
 
-def _plain(evidence: Evidence) -> dict[str, Any]:
-    logs = [None if value == -np.inf else min(value, MOST) for value in evidence.log_wealths.tolist()]
-    return asdict(evidence) | {"log_wealths": logs}
+def _plain(bets: Bets) -> dict[str, Any]:
+    found = []
+    for evidence in bets.bets:
+        logs = [None if value == -np.inf else min(value, MOST) for value in evidence.log_wealths.tolist()]
+        found.append(asdict(evidence) | {"log_wealths": logs})
+    return {"bets": found, "seen": [list(unit) for unit in bets.seen]}
+
+
+def _bets(state: Mapping[str, Any]) -> Bets:
+    seen = tuple((int(n), float(weight), float(total)) for n, weight, total in state["seen"])
+    return Bets(tuple(_evidence(each) for each in state["bets"]), seen)
 
 
 def _evidence(state: Mapping[str, Any]) -> Evidence:

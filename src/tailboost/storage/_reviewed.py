@@ -240,20 +240,7 @@ def _with_state_in_memory(member: Any) -> None:
         raise ValueError("a net whose state is in a file")
 
 
-_NETS = tuple(
-    f"tailboost.torch.nets.{name}"
-    for name in (
-        "mlp",
-        "mlp_100_100",
-        "mlp_1024_512",
-        "resnet18",
-        "resnet32",
-        "small_cnn",
-        "wrn_28",
-        "wrn_28_1",
-        "wrn_28_10",
-    )
-)
+_NETS = tuple(f"tailboost.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn"))
 
 OURS: dict[str, Reviewed] = {
     **_names("tailboost._identity", "Identity"),
@@ -310,11 +297,11 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
     **_names("tailboost.classifiers.target_game", "Aims", "Outcome"),
-    **_names("tailboost.classifiers.adaboost", "AdaBoostClassifier", held_at=_FIT_ONLY),
     **_names(
         "tailboost.classifiers.cvar",
         "AdaLPBoostClassifier",
         "AverageBoostClassifier",
+        "CVaRBoostClassifier",
         "LPBoostClassifier",
         "RegularizedLPBoostClassifier",
         held_at=_FIT_ONLY,
@@ -324,9 +311,11 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.oco", "OCOBoostClassifier", held_at=_FIT_ONLY),
     **_names(
         "tailboost.classifiers.variance",
+        "AdaBoostClassifier",
         "EBBoostClassifier",
         "SoftMarginBoostClassifier",
         "VadaBoostClassifier",
+        "VarianceBoostClassifier",
         held_at=_FIT_ONLY,
     ),
     **_names("tailboost.presets.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
@@ -338,7 +327,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.two_fold", "TwoFoldEstimate", "UnitEstimates"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
-    **_names("tailboost.combiners.ledger", "Ledger"),
+    **_names("tailboost.combiners.ledger", "Ledger", "Noise"),
     **_names("tailboost.combiners.mixture", "Mixture"),
     **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
     **_names("tailboost.combiners.pool", "Pool"),
@@ -359,13 +348,9 @@ OURS: dict[str, Reviewed] = {
     # -- mixtures of other models
     **_names("tailboost.mixture._aim", "Aim"),
     **_names("tailboost.mixture._average", "Average"),
-    **_names("tailboost.mixture._rated", "Otherwise", "Outcome", "Passing", "Priced", "Rated", "Stated"),
-    **_names(
-        "tailboost.mixture._members",
-        "Beside",
-        "Margins",
-        "Tempered",
-    ),
+    **_names("tailboost.mixture._rated", "Outcome", "Passing", "Priced", "Rated", "Stated"),
+    **_names("tailboost.mixture._lines", "Lines"),
+    **_names("tailboost.mixture._members", "Tempered"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
     **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
     # -- baselines

@@ -7,7 +7,7 @@ from tailboost.thresholds._lines import ROUNDING, RateLine, RateTable, below_noi
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._pool import Growth, grow, restricted
 from tailboost.thresholds._program import Master, Program, mixed
-from tailboost.thresholds._tally import Member, Reading, Singles, Table, Tally, charges, decide
+from tailboost.thresholds._tally import Member, Reading, Singles, Table, Tally, charges, decide, spread
 
 __all__ = [
     "ROUNDING",
@@ -37,4 +37,5 @@ __all__ = [
     "restricted",
     "shared",
     "single",
+    "spread",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -141,8 +142,8 @@ class Calibration:
     @classmethod
     def fit(cls, belief: Singles, stratum: Ints, share: Floats) -> Calibration:
         """Return the calibration of a belief of shape (S, n) on rows whose strata are known."""
-        n_strata, n = belief.shape
-        rows = np.linspace(0, n - 1, min(n, CALIBRATION_ROWS)).round().astype(np.intp)
+        n_strata = len(belief)
+        rows, each = _some_of_each(stratum, CALIBRATION_ROWS)
         solver = "newton-cholesky" if n_strata <= NEWTON_STRATA else "lbfgs"
         logs = np.log(np.maximum(belief[:, rows].T.astype(np.float64), LEAST))
         slopes, offsets = np.zeros((n_strata, n_strata)), np.full(n_strata, NEVER)
@@ -150,7 +151,8 @@ class Calibration:
         if len(present) == 1:
             offsets[present] = 0.0
             return cls(slopes, offsets)
-        weight = share[rows] / share[rows].mean()
+        weight = share[rows] * each
+        weight *= len(stratum) / weight.sum()  # all that is known of few rows counts against the penalty
         model = LogisticRegression(solver=solver, max_iter=100, tol=1e-3)
         model.fit(logs, stratum[rows], sample_weight=weight)
         if len(present) == 2:
@@ -166,6 +168,25 @@ class Calibration:
         for s, t in zip(*np.nonzero(self.slopes), strict=True):
             scores[s] += self.slopes[s, t] * logs[t]
         return _softmax(scores)
+
+
+def _some_of_each(stratum: Ints, most: int) -> tuple[Ints, Floats]:
+    """Return the numbers of at most so many rows, and how many rows each stands for.
+
+    Strata of few rows keep all of theirs: a few of them would say nothing of these strata.
+    """
+    sizes = np.bincount(stratum)
+    kept, left = np.zeros_like(sizes), most
+    order = np.argsort(sizes, kind="stable")
+    for place, s in enumerate(order.tolist()):
+        kept[s] = min(sizes[s], left // (len(order) - place))
+        left -= kept[s]
+    found = []
+    for s in np.flatnonzero(kept).tolist():
+        own = np.flatnonzero(stratum == s)
+        found.append(own[np.linspace(0, len(own) - 1, kept[s]).round().astype(np.intp)])
+    rows = np.sort(np.concatenate(found))
+    return rows, (sizes / np.maximum(kept, 1))[stratum[rows]]
 
 
 def _softmax(scores: Floats) -> Floats:
@@ -214,9 +235,9 @@ class Belief:
         return len(self.combinations) > 1 and not self.told
 
     def fit_groups(
-        self, X: Any, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
-    ) -> Singles:
-        """Fit the models of groups, and return what they say out of fold, shape (K, G, n).
+        self, X: Any, y: Ints, groups: Ints, weight: Floats, strata: Strata, some: Ints, seed: int = 0
+    ) -> tuple[Singles, Singles, Singles]:
+        """Fit the models of groups, and return what they say out of fold and of rows that they learnt from.
 
         Parameters
         ----------
@@ -230,32 +251,48 @@ class Belief:
             Positive weights.
         strata : Strata
             By which rows are spread over folds, each row with those of equal content.
+        some : ndarray of int, shape (m,)
+            Numbers of some of the rows.
         seed : int
             Of the folds.
+
+        Returns
+        -------
+        out : ndarray of shape (K, G, n)
+            What models of folds say of the rows that they did not learn from.
+        own, learnt : ndarray of shape (K, G, m)
+            What the models of all rows, which will answer, say of some rows, and what models of a fold say of
+            them that learnt from them too.
         """
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
         X = X if hasattr(X, "shape") else np.asarray(X)
         fold = draw_lots(hash_rows(X, seed=seed), stratum, weight) % FOLDS
         sizes = [len(values) for values in strata.values]
-        of_columns = []
-        self.models = []
+        of_columns, of_some, self.models = [], [], []
+        some_X = _rows(X, some)
         for column, size in zip(groups.T, sizes, strict=True):
             whole = GroupModel.fit(X, y, column, weight, self.n_classes, size)
-            out = np.empty((self.n_classes, size, n))
+            out, own = np.empty((self.n_classes, size, n)), whole.predict(some_X)
+            learnt = own.copy()
             for j in range(FOLDS):
                 rest, held = np.flatnonzero(fold != j), np.flatnonzero(fold == j)
+                beside = np.flatnonzero(fold[some] == (j + 1) % FOLDS)
                 if not len(held):
                     continue
                 part = whole
                 if len(rest):
                     part = whole.learnt(_rows(X, rest), y[rest], column[rest], weight[rest])
                 out[:, :, held] = part.predict(_rows(X, held))
+                if len(beside):
+                    learnt[:, :, beside] = part.predict(_rows(some_X, beside))
             of_columns.append(out)
+            of_some.append((own, learnt))
             self.models.append(whole)
-        return self._joined(of_columns)
+        owns, learnts = zip(*of_some, strict=True)
+        return self._joined(of_columns), self._joined(owns), self._joined(learnts)
 
-    def _joined(self, of_columns: list[Floats]) -> Singles:
+    def _joined(self, of_columns: Sequence[Floats]) -> Singles:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""
         K, _, n = of_columns[0].shape
         found = np.ones((K, len(self.combinations), n))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,8 @@ from tailboost._typing import Floats, Ints
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._pool import Growth
 from tailboost.thresholds._program import Program, mixed
-from tailboost.thresholds._tally import Member, Reading, Table, charges, contrasts, decide
+from tailboost.thresholds._search import LINES, Judge, by_thresholds, searched
+from tailboost.thresholds._tally import Member, Reading, Table, charges
 
 # Members with less share have none.
 LEAST_SHARE = 1e-6
@@ -19,7 +20,9 @@ LEAST_SHARE = 1e-6
 SLIGHT = 1e-9
 # A violation is charged this, and this much times the prices of the limits, and never more than the last.
 CHARGE, CHARGE_PER_PRICE, MOST_CHARGE = 2.0, 2.0, 1e4
-# By how much more it is charged where a member is looked for that keeps all limits.
+# What keeping all limits is worth, however little one is broken.
+KEPT = 5e-3
+# By how much more both count at the end of a search, so that what is left of a violation goes.
 STRICT = 5.0
 # A mixture keeps limits up to the precision of its solver.
 SOLVED = 1e-6
@@ -27,8 +30,10 @@ SOLVED = 1e-6
 ENDS, PLACES = 4, (0.1, 0.25, 0.5, 0.75, 0.9)
 # More than the rounding error of a sum of shares.
 ROUNDING = 1e-12
-# Random moves of the local search, from how many starts.
-MOVES, STARTS = 600, 3
+# Starts of a search, and by how much one member may be worse than the best shares before it is looked for.
+STARTS, SHORT = 4, 5e-4
+# Rows that it is looked for on, and lines then on all of more.
+SEARCH_ROWS, LAST_LINES = 50_000, 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +82,7 @@ def shared(pool: Pool, growth: Growth, reading: Reading) -> Choice:
     numbers = np.array(growth.numbers, dtype=np.intp)[used]
     of = weights[used] / weights[used].sum()
     read = mixed(of, [reading.of(pool.tallies[i]) for i in numbers])
-    value, excesses = program.judge(read)[0] * program.scale, program.excesses(read[1])
+    value, excesses = float(program.judge(read)[0]) * program.scale, program.excesses(read[1])
     return Choice(numbers, of, value, value, excesses, excesses)
 
 
@@ -99,49 +104,38 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
         Whether members between and nearby are looked for.
     """
     program, best = growth.program, shared(pool, growth, reading)
-    charge = min(CHARGE + CHARGE_PER_PRICE * float(growth.solved.duals.sum()), MOST_CHARGE)
-    sizes = program.unit_sizes[1] if program.objective.worst else np.ones(0)
-
-    def key(read: Floats, factor: float = 1.0) -> float:
-        value, excess = program.judge(read)
-        if program.objective.worst:
-            value += program.surprise(read, sizes, reading.pseudo_rows)
-        return value + factor * charge * max(excess - SLIGHT, 0.0)
-
-    def strict(read: Floats) -> float:
-        return key(read, STRICT)
-
-    keys = [key(reading.of(tally)) for tally in pool.tallies]
+    judge = _judge(program, growth, reading)
+    keys = [float(judge(reading.of(tally))) for tally in pool.tallies]
     chosen = int(np.argmin(keys))
     if repair:
         between = [pool.add(member) for member in _between(pool, best)]
         if len(program.caps[1]):
             for number in [*np.argsort(keys)[:ENDS].tolist(), *best.numbers.tolist(), *between]:
                 pool.add(_filled(pool.table, program, pool.members[number]))
-        keys += [key(reading.of(tally)) for tally in pool.tallies[len(keys) :]]
+        keys += [float(judge(reading.of(tally))) for tally in pool.tallies[len(keys) :]]
         # Earlier members win ties.
         chosen = int(np.argmin(keys))
-        broken = float(program.excesses(reading.of(pool.tallies[chosen])[1]).max(initial=0.0))
-        if broken > SLIGHT and (best.excesses <= SOLVED).all():
-            starts = list(dict.fromkeys([*np.argsort(keys)[:STARTS].tolist(), *between[:1]]))[:STARTS]
-            found = _searched(pool, program, starts, strict)
-            if found is not None:
-                number = pool.add(found)
-                before, after = (reading.of(pool.tallies[i]) for i in (chosen, number))
-                mended = program.excesses(after[1]).max(initial=0.0) <= SLIGHT
-                if strict(after) < strict(before) and (mended or _repairs(pool, program, chosen, found)):
-                    chosen = number
+        broken = float(program.excesses(reading.of(pool.tallies[chosen])[1]).max(initial=0.0)) > SLIGHT
+        # Where a largest rate is limited in nothing, what is counted better nearby is so by chance.
+        short = bool(program.limits) and not program.objective.worst
+        short &= keys[chosen] > best.value / program.scale + SHORT
+        if (broken or short) and (best.excesses <= SOLVED).all():
+            starts = dict.fromkeys([*between[:1], *np.argsort(keys).tolist()])
+            found = _nearby(pool, growth, reading, best, list(starts)[:STARTS])
+            if _better(pool, growth, reading, chosen, found):
+                chosen = pool.add(found)
     # Limits on rows passed on, which the order of the belief keeps, leave the choice as free as none.
     if not program.objective.worst and all(limit.rate.needs_deferral for limit in program.limits):
         chosen = _beyond_chance(pool, program, chosen)
     read = reading.of(pool.tallies[chosen])
-    value = program.judge(read)[0] * program.scale
+    value, excesses = float(program.judge(read)[0]) * program.scale, program.excesses(read[1])
+    kept = excesses.max(initial=0.0) <= SLIGHT
     return Choice(
         np.array([chosen]),
         np.ones(1),
         value,
-        min(best.value, value),
-        program.excesses(read[1]),
+        min(best.value, value) if kept else best.value,
+        excesses,
         best.excesses,
     )
 
@@ -190,7 +184,7 @@ def _beyond_chance(pool: Pool, program: Program, chosen: int) -> int:
 def _noise(table: Table, rows: Floats, one: Member, other: Member) -> float:
     """Return the largest standard error of the difference of two members in rows of a program."""
     before, after = table.answers(one), table.answers(other)
-    n_strata, changed = len(table.strata.mass), np.flatnonzero(before != after)
+    n_strata, changed = len(table.strata.mass), np.flatnonzero((before != after)[: table.n_judged])
     matrix = rows.reshape(len(rows), -1, table.strata.n_actions)[:, :n_strata]
     stratum = table.stratum[changed]
     moved = matrix[:, stratum, after[changed]] - matrix[:, stratum, before[changed]]
@@ -213,50 +207,61 @@ def _between(pool: Pool, best: Choice) -> list[Member]:
     return found
 
 
-def _searched(
-    pool: Pool, program: Program, starts: Sequence[int], key: Callable[[Floats], float]
-) -> Member | None:
-    """Return the best member that random moves of the prices reach."""
-    table, rng = pool.table, np.random.default_rng(0)
-    best: tuple[float, Member | None] = (np.inf, None)
+def _judge(
+    program: Program, growth: Growth, reading: Reading, factor: float = 1.0, kept: float = KEPT
+) -> Judge:
+    """Return what read tallies are worth, of one member or of many: violations are charged."""
+    charge = min(CHARGE + CHARGE_PER_PRICE * float(growth.solved.duals.sum()), MOST_CHARGE)
+    sizes = program.unit_sizes[1] if program.objective.worst else np.ones(0)
 
-    def counted(charged: Floats) -> float:
-        tally = table.counted(decide(charged)).sum(axis=0)
-        return key(np.stack([tally, tally]))
+    def judge(read: Floats) -> Floats:
+        value, excess = program.judge(read)
+        if program.objective.worst:
+            value = value + program.surprise(read, sizes, reading.pseudo_rows)
+        return value + factor * (charge * np.maximum(excess - SLIGHT, 0.0) + kept * (excess > SLIGHT))
 
-    for start in starts:
-        member = pool.members[start]
-        belief, prices = table.beliefs[member.source], contrasts(member.prices).copy()
-        charged = charges(belief, member.prices)
-        reached = counted(charged)
-        step = 0.3
-        for _ in range(MOVES // len(starts)):
-            size = np.abs(prices)
-            size = size + 0.3 * size.max(axis=1, keepdims=True) + 0.02 * size.max()
-            moves = rng.random(prices.shape) < max(0.15, 2.0 / prices.size)
-            change = np.where(moves, step * size * rng.normal(size=prices.shape), 0.0)
-            other = charged.copy()
-            for s, a in zip(*np.nonzero(change), strict=True):
-                other[a] += change[s, a] * belief[s]
-            value = counted(other)
-            if value < reached:
-                reached, prices, charged = value, prices + change, other
-                step = min(step * 1.5, 1.0)
-            else:
-                step = max(step * 0.96, 0.005)
-        if reached < best[0]:
-            best = reached, Member.of(member.source, _whole(prices))
-    return best[1]
+    return judge
 
 
-def _whole(prices: Floats) -> Floats:
-    """Return prices of all actions from what has to be charged to decide."""
-    return np.column_stack([np.zeros(len(prices)), prices[:, 0]]) if prices.shape[1] == 1 else prices
+def _nearby(pool: Pool, growth: Growth, reading: Reading, best: Choice, starts: Sequence[int]) -> Member:
+    """Return the best member that a search finds from some others: on fewer rows, if there are many.
+
+    First at the charge by which members are compared, for their size alone: where violations cost more, a
+    search does not get past rules that break a limit on its way. Then at a higher one, nearby.
+    """
+    small, program = pool.thinned(SEARCH_ROWS), growth.program
+    judge, strict = (_judge(program, growth, reading, factor) for factor in (1.0, STRICT))
+    over = program if small is pool else program.over(small.table.strata)
+    near = [small.add(pool.members[i]) for i in starts]
+    source = pool.members[starts[0]].source
+    joined = by_thresholds(small, over, growth.solved.duals, source, _judge(over, growth, reading))
+    if joined is not None:
+        near = [small.add(joined), *near[:-1]]
+    towards = [small.add(pool.members[i]) for i in best.numbers]
+    enough, lines = best.value / program.scale + SHORT / 2, LINES
+    found = searched(small, near, towards, _judge(over, growth, reading, kept=0.0), enough, lines)
+    if small is not pool:
+        lines = LAST_LINES
+        found = searched(pool, [pool.add(found)], (), judge, enough, lines)
+    number = pool.add(found)
+    if program.excesses(reading.of(pool.tallies[number])[1]).max(initial=0.0) > SLIGHT:
+        mended = pool.add(searched(pool, [number], best.numbers.tolist(), strict, enough, lines))
+        number = min((mended, number), key=lambda i: float(judge(reading.of(pool.tallies[i]))))
+    return pool.members[number]
 
 
-def _repairs(pool: Pool, program: Program, chosen: int, found: Member) -> bool:
-    """Whether a member breaks limits less than another by more than a standard error of the difference."""
-    table, before = pool.table, pool.members[chosen]
-    excess = [program.excesses(table.counted(table.answers(m)).sum(axis=0)) for m in (before, found)]
-    gain = float(excess[0].max() - excess[1].max())
-    return gain > _noise(table, program.matrix[program.of == int(excess[0].argmax())], before, found)
+def _better(pool: Pool, growth: Growth, reading: Reading, chosen: int, found: Member) -> bool:
+    """Whether a member is better than another; where both break limits, by more than chance.
+
+    That is by more than a standard error of the difference in what the other breaks most.
+    """
+    program, judge = growth.program, _judge(growth.program, growth, reading)
+    before, after = (reading.of(pool.tallies[i]) for i in (chosen, pool.add(found)))
+    if judge(after) >= judge(before):
+        return False
+    rules = pool.members[chosen], found
+    broken, left = program.excesses(before[1]), program.excesses(after[1])
+    if min(broken.max(initial=0.0), left.max(initial=0.0)) <= SLIGHT:
+        return True
+    rows = program.matrix[program.of == int(broken.argmax())]
+    return bool(broken.max() - left.max() > _noise(pool.table, rows, *rules))

@@ -42,6 +42,15 @@ class Pool:
         """Return a pool of the same members, to which others may be added."""
         return Pool(self.table, list(self.members), list(self.tallies), dict(self._number))
 
+    def thinned(self, most: int) -> Pool:
+        """Return a pool of the same members on at most so many of the rows, spread evenly over the strata."""
+        if self.table.n_judged <= most:
+            return self
+        thin = Pool(self.table.part(self.table.spread(most)))
+        for member in self.members:
+            thin.add(member)
+        return thin
+
     def add(self, member: Member) -> int:
         """Return the number of a member that answers as this one does, which is new or was there."""
         if not self._number:  # as it is in a pool that was stored

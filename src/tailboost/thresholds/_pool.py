@@ -12,6 +12,7 @@ from tailboost.rates import Objective, error
 from tailboost.thresholds._games import play
 from tailboost.thresholds._members import Pool
 from tailboost.thresholds._program import SLACK, Master, Program, Solved, mixed
+from tailboost.thresholds._scan import Line
 from tailboost.thresholds._tally import Member, Reading, charges, contrasts, decide
 
 # Relative gap at which growth by expected tallies ends, and the most rounds of each kind of growth.
@@ -95,7 +96,7 @@ def grow(
     expected, counted : Growth
         Each with its own program, which has the budget among its limits and, of a ratio, its level.
     """
-    small = _thinned(pool, EXPECTED_ROWS)
+    small = pool.thinned(EXPECTED_ROWS)
     seeds = small.seed(sources)[: len(sources)]
     if program.objective.worst:
         over = program.over(small.table.strata)
@@ -109,11 +110,11 @@ def grow(
         own, small, believed, lambda at: _Growing(small, at, sources[:1], believed).by_expectation()
     )
     program = program.at(expected.program.level)
-    if len(pool.table.stratum) <= COUNTED_ROWS:
+    if pool.table.n_judged <= COUNTED_ROWS:
         _carry(small, expected, pool)
         return expected, _counted(pool, program, sources, pseudo_rows, mean_budget, COUNTED_ROUNDS)
     # Members are looked for on fewer rows, and the shares are by all.
-    part = _thinned(pool, COUNTED_ROWS)
+    part = pool.thinned(COUNTED_ROWS)
     _carry(small, expected, part)
     over = program.over(part.table.strata)
     _carry(part, _counted(part, over, sources, pseudo_rows, mean_budget, COUNTED_ROUNDS), pool)
@@ -202,16 +203,6 @@ def _solved(pool: Pool, program: Program, reading: Reading) -> Growth:
     growing = _Growing(pool, program, (), reading)
     solved = growing.settled()
     return growing.found(solved, -np.inf)
-
-
-def _thinned(pool: Pool, most: int) -> Pool:
-    """Return a pool of the same members on at most so many of the rows, spread evenly over the strata."""
-    if len(pool.table.stratum) <= most:
-        return pool
-    thin = Pool(pool.table.part(pool.table.spread(most)))
-    for member in pool.members:
-        thin.add(member)
-    return thin
 
 
 class _Growing:
@@ -330,6 +321,8 @@ class _Growing:
             halves = table.counted(decide(scores))
             return float(charge @ (halves[0] + halves[1]).ravel())
 
+        if table.strata.n_actions == 2 and table.apart:
+            return self._polished_apart(member, charge.reshape(-1, 2))
         least = reached(charged)
         tried = np.flatnonzero(contrasts(prices).any(axis=1))
         if len(tried) > POLISHED:
@@ -347,3 +340,25 @@ class _Growing:
                     prices[s] *= factor
                     break
         return Member.of(source, prices)
+
+    def _polished_apart(self, member: Member, charge: Floats) -> Member:
+        """Return the member with the thresholds of told groups where the counted charge of each is least.
+
+        Of two classes a group's rule is a threshold on the source's probability of one of them: from above or
+        from below, as the member has it.
+        """
+        table, prices = self.pool.table, member.prices.copy()
+        plain = error().terms(table.strata).linear[0]
+        for rows, strata in table.apart:
+            sides = contrasts(prices[strata])[:, 0] @ contrasts(plain[strata])[:, 0]
+            own = np.sign(sides or 1.0) * plain[strata] / np.abs(plain[strata]).max(initial=1e-300)
+            line = Line(
+                table,
+                charges(table.beliefs[member.source][np.ix_(strata, rows)], own),
+                0,
+                np.ones(len(rows)),
+                rows,
+            )
+            own[:, 1] += line.least(charge)
+            prices[strata] = own
+        return Member.of(member.source, prices)

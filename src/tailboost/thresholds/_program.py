@@ -202,29 +202,33 @@ class Program:
         rows = np.where(self.of == -1, self.matrix @ of_objective, self.matrix @ of_limits)
         return np.append(self.cost @ of_objective, rows)
 
-    def judge(self, read: Floats) -> tuple[float, float]:
-        """Return what is made small, as scaled and with its tie-break, and the largest excess of a limit."""
-        v = read[0].ravel()
-        value = self.level + float(self.cost @ v)
-        if self.objective.worst:
-            value += float((self.matrix[self.of == -1] @ v).max())
-        return value, float(self.excesses(read[1]).max(initial=0.0))
+    def judge(self, read: Floats) -> tuple[Floats, Floats]:
+        """Return what is made small, as scaled and with its tie-break, and the largest excess of a limit.
 
-    def surprise(self, read: Floats, sizes: Floats, pseudo_rows: float) -> float:
+        Of a read tally, shape (2, W, A), or of many, shape (2, T, W, A).
+        """
+        v = read[0].reshape(*read.shape[1:-2], -1)
+        value = self.level + v @ self.cost
+        if self.objective.worst:
+            value = value + (v @ self.matrix[self.of == -1].T).max(axis=-1)
+        return value, self.excesses(read[1]).max(axis=-1, initial=0.0)
+
+    def surprise(self, read: Floats, sizes: Floats, pseudo_rows: float) -> Floats:
         """Return by how much the largest rate to be expected on other rows is above the largest one here.
 
         The rate of n rows, s of them as expected, is taken as normal with the variance of n + s rows. The
         largest of many uncertain rates is larger than the one that is largest here: of two members with the
         same one, that whose other units have room is better. 0 where counts are believed. ``sizes`` are those
-        of `unit_sizes`.
+        of `unit_sizes`; of a read tally, shape (2, W, A), or of many, shape (2, T, W, A).
         """
+        v = read[0].reshape(*read.shape[1:-2], -1)
         if not pseudo_rows:
-            return 0.0
-        rates = self.matrix[self.of == -1] @ read[0].ravel()
+            return np.zeros(v.shape[:-1])
+        rates = np.atleast_2d(v @ self.matrix[self.of == -1].T)
         low, high = (end / self.scale for end in self.objective.rate.range(self.strata))
         variance = np.maximum((rates - low) * (high - rates), 0.0) / (sizes + pseudo_rows)
-        expected = expected_largest(rates[None], np.sqrt(variance)[None])[0]
-        return max(0.0, float(expected) - float(rates.max()))
+        expected = expected_largest(rates, np.sqrt(variance))
+        return np.maximum(0.0, expected - rates.max(axis=-1)).reshape(v.shape[:-1])
 
     @property
     def unit_sizes(self) -> tuple[Floats, Floats]:
@@ -235,13 +239,16 @@ class Program:
         return mass, mass**2 / np.where(squares > 0, squares, 1.0)
 
     def excesses(self, tally: Floats) -> Floats:
-        """Return by how much a tally breaks each limit, in units of its rate's scale, shape (n_limits,)."""
-        found = np.zeros(len(self.limits))
+        """Return by how much tallies break each limit, in units of its rate's scale.
+
+        Of one, shape (W, A), or of many, shape (T, W, A): shape (n_limits,) or (T, n_limits).
+        """
+        flat = tally.reshape(*tally.shape[:-2], -1)
+        found = np.zeros((*flat.shape[:-1], len(self.limits)))
         for number, (limit, (names, top, bottom, scale)) in enumerate(
             zip(self.limits, self._terms, strict=True)
         ):
-            values = _ratio(top @ tally.ravel(), bottom @ tally.ravel())
-            found[number] = limit.excess(names, values) / scale
+            found[..., number] = limit.excess(names, _ratio(flat @ top.T, flat @ bottom.T)) / scale
         return found
 
     @property

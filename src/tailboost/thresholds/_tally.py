@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -47,6 +48,25 @@ class Member:
         """Return the action of each row, shape (n,); equal charges fall to the first."""
         return decide(charges(belief, self.prices))
 
+    def margins(self, belief: Singles, y: Ints, n_classes: int) -> Floats:
+        """Return by how much the logarithm of the right class's score is above the others', shape (n,).
+
+        Where errors alone are priced, what a class scores is what errors cost where it is not answered. Of
+        constants ±∞: nothing is near to another answer.
+        """
+        prices = self.prices[:, :n_classes]
+        if self.is_constant:
+            return np.where(y == prices[0].argmin(), np.inf, -np.inf)
+        saved = prices.max(axis=1, keepdims=True) - prices
+        scores = np.zeros((n_classes, belief.shape[1]))
+        for s, a in zip(*np.nonzero(saved), strict=True):
+            scores[a] += saved[s, a] * belief[s]
+        scores = np.log(np.maximum(scores, np.finfo(float).tiny))
+        rows, own = np.arange(len(y)), scores[y, np.arange(len(y))].copy()
+        scores[y, rows] = -np.inf
+        found: Floats = own - scores.max(axis=0)
+        return found
+
 
 def contrasts(prices: Floats) -> Floats:
     """Return what has to be charged to decide: for two actions the difference alone, shape (S, 1)."""
@@ -69,6 +89,15 @@ def decide(charged: Floats) -> Ints:
     """Return the cheapest action of each row from its charges, shape (n,)."""
     cheapest: Ints = (charged[0] < 0).astype(np.intp) if len(charged) == 1 else charged.argmin(axis=0)
     return cheapest
+
+
+def spread(stratum: Ints, most: int) -> Ints:
+    """Return the numbers of at most so many rows, spread evenly over their strata."""
+    n = len(stratum)
+    if n <= most:
+        return np.arange(n)
+    order = np.argsort(stratum, kind="stable")
+    return np.sort(order[np.linspace(0, n - 1, most).round().astype(np.intp)])
 
 
 def plain_state(thing: Any) -> dict[str, Any]:
@@ -153,6 +182,8 @@ class Table:
         What each action costs in each row.
     half : ndarray of bool, shape (n,), optional
         Which half each row is in.
+    judged : int, optional
+        How many of the rows are judged, the first ones; by default all. The others correct: see `corrected`.
     """
 
     strata: Strata
@@ -161,6 +192,12 @@ class Table:
     beliefs: tuple[Singles, ...]
     costs: Floats | None = None
     half: Mask | None = None
+    judged: int | None = None
+
+    @property
+    def n_judged(self) -> int:
+        """How many rows are judged."""
+        return len(self.stratum) if self.judged is None else self.judged
 
     @cached_property
     def _cell(self) -> Ints:
@@ -173,6 +210,16 @@ class Table:
     @cached_property
     def _even(self) -> bool:
         return bool(np.ptp(self.share) == 0)
+
+    @cached_property
+    def apart(self) -> list[tuple[Ints, Ints]]:
+        """The rows and the strata of each combination of groups, where rows are told it; else nothing."""
+        G, belief = self.strata.n_combinations, self.beliefs[0]
+        own = self.strata.combination[self.stratum]
+        inside = belief.reshape(-1, G, belief.shape[1])[:, own, np.arange(len(own))].sum(axis=0)
+        if G > 1 and (belief.sum(axis=0) > inside).any():
+            return []
+        return [(np.flatnonzero(own == g), np.flatnonzero(self.strata.combination == g)) for g in range(G)]
 
     @cached_property
     def _believed(self) -> list[Floats]:
@@ -191,13 +238,43 @@ class Table:
         charged = charges(self.beliefs[member.source], member.prices)
         return decide(charged if len(charged) == 1 else charged[: self.strata.n_classes])
 
+    def corrected(self, rows: Ints, own: Sequence[Singles], learnt: Sequence[Singles]) -> Table:
+        """Return the table with what models that answer do otherwise than those of folds.
+
+        Models of folds split rows that one model answers alike, as where features take few values; a choice
+        on tallies out of fold alone would use that. To these tallies is added what members do by the models
+        that answer, and from them taken what they do by models of folds, both on rows that these models
+        learnt from, so that having seen them counts for nothing.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (m,)
+            Numbers of the rows that this is measured on.
+        own, learnt : sequence of ndarray of shape (S, m)
+            What each source believes of them by the models that answer, and by models of folds.
+        """
+        stratum, share = self.stratum[rows], self.share[rows]
+        half = None if self.half is None else self.half[rows]
+        cell, n_cells = stratum, len(self.strata.mass)
+        every = self.stratum
+        if half is not None and self.half is not None:  # each half is corrected by rows of its own
+            cell, every = cell + n_cells * half, every + n_cells * self.half
+        whole = np.bincount(every, self.share, 2 * n_cells)
+        weight = share * (whole / np.maximum(np.bincount(cell, share, 2 * n_cells), 1e-300))[cell]
+        return Table(
+            self.strata,
+            np.concatenate([self.stratum, stratum, stratum]),
+            np.concatenate([self.share, weight, -weight]),
+            tuple(np.hstack(of) for of in zip(self.beliefs, own, learnt, strict=True)),
+            None if self.costs is None else np.concatenate([self.costs, self.costs[rows], self.costs[rows]]),
+            None if half is None or self.half is None else np.concatenate([self.half, half, half]),
+            len(self.stratum),
+        )
+
     def spread(self, most: int) -> Ints:
-        """Return the numbers of at most so many rows, spread evenly over the strata."""
-        n = len(self.stratum)
-        if n <= most:
-            return np.arange(n)
-        order = np.argsort(self.stratum, kind="stable")
-        return np.sort(order[np.linspace(0, n - 1, most).round().astype(np.intp)])
+        """Return the numbers of at most so many judged rows, spread evenly over the strata, and of others."""
+        others = np.arange(self.n_judged, len(self.stratum))
+        return np.append(spread(self.stratum[: self.n_judged], most), others)
 
     def part(self, rows: Ints) -> Table:
         """Return some of the rows, without halves."""
@@ -209,6 +286,7 @@ class Table:
             share,
             tuple(np.ascontiguousarray(belief[:, rows]) for belief in self.beliefs),
             None if self.costs is None else self.costs[rows],
+            judged=int(np.count_nonzero(rows < self.n_judged)),
         )
 
     def counted(self, actions: Ints) -> Floats:
@@ -220,17 +298,26 @@ class Table:
         else:
             counts = np.bincount(place, self.share, size)
         halves: Floats = counts.reshape(2, n_strata, A)
+        halves = self.possible(halves)
         if self.costs is None:
             return halves
         met = np.bincount(place, self.share * self.costs[np.arange(len(actions)), actions], size)
         return np.concatenate([halves, met.reshape(2, n_strata, A)], axis=1)
+
+    def possible(self, counts: Floats) -> Floats:
+        """Return counts without negative ones: where little is counted a correction may be more than that."""
+        if self.n_judged == len(self.stratum):
+            return counts
+        kept = np.maximum(counts, 0.0)
+        found: Floats = kept * (counts.sum(axis=-1) / np.maximum(kept.sum(axis=-1), 1e-300))[..., None]
+        return found
 
     def expected(self, source: int, actions: Ints) -> Floats:
         """Return the tally of actions as a belief expects it, shape (W, A)."""
         belief, believed, A = self.beliefs[source], self._believed[source], self.strata.n_actions
         found = np.empty((len(believed), A))
         for a in range(1, A):
-            found[:, a] = belief @ np.where(actions == a, self.share, 0.0).astype(np.float32)
+            found[:, a] = np.maximum(belief @ np.where(actions == a, self.share, 0.0).astype(np.float32), 0.0)
         found[:, 0] = np.maximum(believed - found[:, 1:].sum(axis=1), 0.0)
         found *= self.correction(source)[:, None]
         if self.strata.mean_costs is not None:

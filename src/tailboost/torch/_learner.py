@@ -239,7 +239,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         ERM steps before the first round. With 0 every round starts from new weights drawn with its own seed.
     loss : str or callable, default="cross_entropy"
         A name in ``tailboost.torch.losses.LOSSES`` or ``(logits, y) -> loss``, a mean or one per row. One
-        with a parameter ``features`` (the influence-balanced ones) is given the last linear layer's input.
+        with a parameter ``class_counts`` is given those of the training rows, one with ``features`` the last
+        linear layer's input.
     augment : callable, default=None
         Maps a batch of module inputs to another, on the device, in training only. If it draws from PyTorch's
         generators, it is reproducible; one with a parameter ``generator`` is given one to draw from, or None
@@ -278,7 +279,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
-    tailboost.torch.nets : The papers' nets, as factories.
+    tailboost.torch.nets : Small nets, as factories.
     tailboost.torch.losses : Losses for unbalanced classes.
 
     Notes

@@ -35,7 +35,7 @@ _DRAWING_LAYERS = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU,
     nn.FractionalMaxPool2d, nn.FractionalMaxPool3d, nn.MultiheadAttention, nn.RNNBase,
 )  # fmt: skip
-_KNOWN_LAYERS = ("torch.nn.modules.", "tailboost.torch.nets")
+_KNOWN_LAYERS = "torch.nn.modules."
 
 
 class Randomness:

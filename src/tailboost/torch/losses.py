@@ -18,27 +18,17 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn import functional
 
-from tailboost._checks import check_number
 from tailboost._near import did_you_mean
+from tailboost.torch._training import Loss, takes
 
 __all__ = [
     "LOSSES",
-    "class_balanced",
-    "class_dependent_temperature",
     "cross_entropy",
-    "cvar_doro",
     "focal",
-    "influence_balanced",
-    "influence_balanced_cb",
-    "influence_balanced_focal",
     "logit_adjustment",
     "make_loss",
-    "naive",
-    "vector_scaling",
     "weighted_cross_entropy",
 ]
-
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
@@ -49,7 +39,8 @@ def cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor | None = None)
 def weighted_cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor) -> Tensor:
     """Cross-entropy with every class weighing the same: mean of −(n / (K n_y)) log p_y."""
     counts = class_counts.to(logits)
-    return ((counts.sum() / (len(counts) * counts))[y] * _cross_entropies(logits, y)).mean()
+    weight = counts.sum() / (len(counts) * counts)
+    return (weight[y] * functional.cross_entropy(logits, y, reduction="none")).mean()
 
 
 def focal(logits: Tensor, y: Tensor, class_counts: Tensor | None = None, *, gamma: float = 2.0) -> Tensor:
@@ -66,92 +57,14 @@ def focal(logits: Tensor, y: Tensor, class_counts: Tensor | None = None, *, gamm
     ----------
     .. [1] T.-Y. Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, eq. (4), γ = 2.
     """
-    return _focal_terms(_cross_entropies(logits, y), gamma).mean()
+    return focal_terms(functional.cross_entropy(logits, y, reduction="none"), gamma).mean()
 
 
-def class_balanced(logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: float = 0.9999) -> Tensor:
-    """Cross-entropy weighted by (1 − β) / (1 − β^{n_y}), the inverse effective number of rows (CB) [1]_.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses.
-    beta : float in [0, 1)
-        0 is cross-entropy; towards 1 the weights become those of `weighted_cross_entropy` up to a factor.
-        They are scaled to sum to K.
-
-    References
-    ----------
-    .. [1] Y. Cui et al., "Class-Balanced Loss Based on Effective Number of Samples", CVPR 2019.
-    """
-    return (_effective_weights(class_counts.to(logits), beta)[y] * _cross_entropies(logits, y)).mean()
-
-
-def influence_balanced(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor,
-    *,
-    features: Tensor | None = None,
-    alpha: float | None = None,
-    epsilon: float = 1e-3,
-) -> Tensor:
-    """Cross-entropy divided by the row's influence on the last layer (IB) [1]_.
-
-    The mean of −λ_y log p_y · α / (‖p − e_y‖₁ ‖h‖₁ + ε), λ_k ∝ 1/n_k with sum K, h the input of the last
-    layer, which `TorchClassifier` hands over. As a loss of logits alone, ‖h‖₁ is taken as 1: the influence
-    then is that of the last layer's bias. [1]_ trains with cross-entropy first and turns to this loss later.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses.
-    features : Tensor of shape (m, …), default=None
-        h, for the loss as published.
-    alpha : float > 0, optional
-        Scale of the loss: None is the published code's 1000, which offsets the size of ‖h‖₁, and 1 without
-        features.
-    epsilon : float > 0
-        Keeps the factor finite for a row that is fitted perfectly.
-
-    References
-    ----------
-    .. [1] S. Park et al., "Influence-Balanced Loss for Imbalanced Visual Classification", ICCV
-       2021.
-    """
-    factor, counts = _inverse_influence(logits, y, features, alpha, epsilon), class_counts.to(logits)
-    return (_inverse_counts(counts)[y] * factor * _cross_entropies(logits, y)).mean()
-
-
-def influence_balanced_cb(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor,
-    *,
-    features: Tensor | None = None,
-    alpha: float | None = None,
-    epsilon: float = 1e-3,
-    beta: float = 0.9999,
-) -> Tensor:
-    """`influence_balanced` with the weights of `class_balanced` in place of the inverse counts (IB + CB)."""
-    factor, counts = _inverse_influence(logits, y, features, alpha, epsilon), class_counts.to(logits)
-    return (_effective_weights(counts, beta)[y] * factor * _cross_entropies(logits, y)).mean()
-
-
-def influence_balanced_focal(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor,
-    *,
-    features: Tensor | None = None,
-    alpha: float | None = None,
-    epsilon: float = 1e-3,
-    gamma: float = 1.0,
-) -> Tensor:
-    """`influence_balanced` of the focal loss, γ = 1, in place of the cross-entropy (IB + focal)."""
-    factor = _inverse_influence(logits, y, features, alpha, epsilon)
-    terms, counts = _focal_terms(_cross_entropies(logits, y), gamma), class_counts.to(logits)
-    return (_inverse_counts(counts)[y] * factor * terms).mean()
+def focal_terms(cross_entropies: Tensor, gamma: float) -> Tensor:
+    """Return −(1 − p_y)^γ log p_y for each row's −log p_y."""
+    # 1 − p_y = 1 − e^{−CE}; the power's slope at 0 is infinite for γ < 1, so a perfect row is kept off it.
+    tiny = torch.finfo(cross_entropies.dtype).tiny
+    return (-torch.expm1(-cross_entropies)).clamp(min=tiny) ** gamma * cross_entropies
 
 
 def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> Tensor:
@@ -168,112 +81,8 @@ def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: fl
     ----------
     .. [1] A. K. Menon et al., "Long-Tail Learning via Logit Adjustment", ICLR 2021, eq. (10).
     """
-    return functional.cross_entropy(logits + tau * _log_prior(class_counts.to(logits)), y)
-
-
-def class_dependent_temperature(
-    logits: Tensor, y: Tensor, class_counts: Tensor, *, gamma: float = 0.3
-) -> Tensor:
-    """Cross-entropy of z_k / a_k, with temperatures a_k = (n_max / n_k)^γ (CDT) [1]_.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses.
-    gamma : float ≥ 0
-        0 is cross-entropy. [1]_ tunes it for each data set; 0.3 is what [2]_ compares with.
-
-    References
-    ----------
-    .. [1] H.-J. Ye et al., "Identifying and Compensating for Feature Deviation in Imbalanced Deep Learning",
-       2020.
-    .. [2] G. R. Kini et al., "Label-Imbalanced and Group-Sensitive Classification under
-       Overparameterization", NeurIPS 2021.
-    """
-    return functional.cross_entropy(logits * _temperature(class_counts.to(logits), gamma), y)
-
-
-def vector_scaling(
-    logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: float = 1.25, gamma: float = 0.15
-) -> Tensor:
-    """Cross-entropy of Δ_k z_k + τ log π_k, with Δ_k = (n_k / n_max)^γ (VS) [1]_.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses.
-    tau : float ≥ 0
-        Additive part; with γ = 0 it is `logit_adjustment`.
-    gamma : float ≥ 0
-        Multiplicative part; with τ = 0 it is `class_dependent_temperature`.
-
-    References
-    ----------
-    .. [1] G. R. Kini et al., "Label-Imbalanced and Group-Sensitive Classification under
-       Overparameterization", NeurIPS 2021, eq. (2), with its constants for CIFAR-10.
-    """
     counts = class_counts.to(logits)
-    return functional.cross_entropy(logits * _temperature(counts, gamma) + tau * _log_prior(counts), y)
-
-
-def naive(logits: Tensor, y: Tensor, class_counts: Tensor | None = None) -> Tensor:
-    """Largest of the classes' mean cross-entropies in the batch; classes without rows in it are ignored [1]_.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses; the counts are not used.
-
-    References
-    ----------
-    .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
-    """
-    # `bincount` would wait for a GPU, and `index_add` would add up there in an order of its own.
-    belongs = y[:, None] == torch.arange(logits.shape[1], device=y.device)
-    total, rows = torch.where(belongs, _cross_entropies(logits, y)[:, None], 0).sum(0), belongs.sum(0)
-    return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf).max()
-
-
-def cvar_doro(
-    logits: Tensor,
-    y: Tensor,
-    class_counts: Tensor | None = None,
-    *,
-    alpha: float = 0.5,
-    outlier_fraction: float = 0.1,
-) -> Tensor:
-    """CVaR of the batch's cross-entropies once its highest ones are left out (CVaR-DORO) [1]_.
-
-    The mean of the worst share α of what is left of the batch without the share ε of the highest losses,
-    which may be those of mislabelled rows; other rows of the batch have no gradient. Rows at the two edges
-    count by the fraction of them inside, where the published code rounds to whole rows.
-
-    Parameters
-    ----------
-    logits, y, class_counts
-        As for all losses; the counts are not used.
-    alpha : float in (0, 1]
-        α; 1 is the mean of all that is left.
-    outlier_fraction : float in [0, 1)
-        ε; 0 is the CVaR of the whole batch, and with α = 1 cross-entropy.
-
-    Raises
-    ------
-    ValueError
-        If α or ε is outside its range.
-
-    References
-    ----------
-    .. [1] R. Zhai et al., "DORO: Distributional and Outlier Robust Optimization", ICML 2021, Algorithm 1.
-    """
-    check_number(alpha, "alpha", 0, 1)
-    check_number(outlier_fraction, "outlier_fraction", 0, 1, closed=True, below=True)
-    losses = _cross_entropies(logits, y).sort(descending=True).values
-    # Each row has an interval of length 1/m; that from ε to ε + α (1 − ε) counts.
-    low, high = outlier_fraction, outlier_fraction + alpha * (1 - outlier_fraction)
-    edges = torch.linspace(0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device).clamp(low, high)
-    inside = edges.diff()
-    return (inside * torch.where(inside > 0, losses, 0)).sum() / (high - low)
+    return functional.cross_entropy(logits + tau * torch.log(counts / counts.sum()), y)
 
 
 #: The losses by the names that ``TorchClassifier(loss=…)`` takes.
@@ -281,15 +90,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "cross_entropy": cross_entropy,
     "weighted_cross_entropy": weighted_cross_entropy,
     "focal": focal,
-    "class_balanced": class_balanced,
-    "influence_balanced": influence_balanced,
-    "influence_balanced_cb": influence_balanced_cb,
-    "influence_balanced_focal": influence_balanced_focal,
     "logit_adjustment": logit_adjustment,
-    "cdt": class_dependent_temperature,
-    "vs": vector_scaling,
-    "naive": naive,
-    "cvar_doro": cvar_doro,
 }
 
 
@@ -299,8 +100,8 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
     Parameters
     ----------
     loss : str or callable
-        A name in `LOSSES`, or a callable ``(logits, y)``, which is returned as it is. For other constants
-        than the defaults, wrap the function: ``lambda z, y: focal(z, y, gamma=1)``.
+        A name in `LOSSES`, or a callable ``(logits, y)``, which is returned as it is unless it has a
+        parameter ``class_counts``. Other constants than the defaults: ``partial(focal, gamma=1)``.
     class_counts : array-like of shape (K,), ≥ 0
         Rows (or sums of sample weights) of each class in the training set. A class without rows is given the
         smallest count of the others: its weight is never used.
@@ -319,62 +120,19 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
     TypeError
         Neither a name nor a callable.
     """
-    if not isinstance(loss, str):
-        if not callable(loss):
-            raise TypeError(f"loss must be a name or a callable (logits, y), got {loss!r}")
+    if isinstance(loss, str):
+        if loss not in LOSSES:
+            hint = did_you_mean(loss, LOSSES)
+            raise ValueError(f"unknown loss {loss!r}; {hint}losses are {', '.join(LOSSES)}")
+        loss = LOSSES[loss]
+    if not callable(loss):
+        raise TypeError(f"loss must be a name or a callable (logits, y), got {loss!r}")
+    if not takes(loss, "class_counts") or "class_counts" in getattr(loss, "keywords", ()):
         return loss
-    if loss not in LOSSES:
-        hint = did_you_mean(loss, LOSSES)
-        raise ValueError(f"unknown loss {loss!r}; {hint}losses are {', '.join(LOSSES)}")
     counts = np.asarray(class_counts, dtype=np.float64)
     if counts.ndim != 1 or not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
         raise ValueError(
             f"class_counts must be finite numbers ≥ 0, one per class, not all zero: got {counts}"
         )
     counts = np.where(counts > 0, counts, counts[counts > 0].min())
-    return partial(LOSSES[loss], class_counts=torch.as_tensor(counts, dtype=torch.float32, device=device))
-
-
-def _cross_entropies(logits: Tensor, y: Tensor) -> Tensor:
-    return functional.cross_entropy(logits, y, reduction="none")
-
-
-def _focal_terms(cross_entropies: Tensor, gamma: float) -> Tensor:
-    # 1 − p_y = 1 − e^{−CE}; the power's slope at 0 is infinite for γ < 1, so a perfect row is kept off it.
-    return (-torch.expm1(-cross_entropies)).clamp(min=torch.finfo(cross_entropies.dtype).tiny) ** gamma * (
-        cross_entropies
-    )
-
-
-def _inverse_influence(
-    logits: Tensor, y: Tensor, features: Tensor | None, alpha: float | None, epsilon: float
-) -> Tensor:
-    # ‖p − e_y‖₁ = 2 (1 − p_y)
-    influence = -2 * torch.expm1(functional.log_softmax(logits, dim=1).gather(1, y[:, None]))[:, 0]
-    if features is not None:
-        influence = influence * features.flatten(1).abs().sum(dim=1)
-    if alpha is None:
-        alpha = 1.0 if features is None else 1000.0
-    return alpha / (influence + epsilon)
-
-
-def _inverse_counts(class_counts: Tensor) -> Tensor:
-    return _summing_to_classes(1 / class_counts)
-
-
-def _effective_weights(class_counts: Tensor, beta: float) -> Tensor:
-    # (1 − β)/(1 − β^n) up to its constant factor; expm1 keeps the digits that β^n ≈ 1 would lose.
-    weight = torch.ones_like(class_counts) if beta == 0 else -1 / torch.expm1(class_counts * np.log(beta))
-    return _summing_to_classes(weight)
-
-
-def _summing_to_classes(weight: Tensor) -> Tensor:
-    return weight * (len(weight) / weight.sum())
-
-
-def _log_prior(class_counts: Tensor) -> Tensor:
-    return torch.log(class_counts / class_counts.sum())
-
-
-def _temperature(class_counts: Tensor, gamma: float) -> Tensor:
-    return (class_counts / class_counts.max()) ** gamma
+    return partial(loss, class_counts=torch.as_tensor(counts, dtype=torch.float32, device=device))

@@ -1,4 +1,4 @@
-"""The papers' nets: factories ``(input_shape, n_classes) -> nn.Module``.
+"""Nets to begin with: factories ``(input_shape, n_classes) -> nn.Module``.
 
 ``input_shape`` is the shape of one row as the module sees it: ``(d,)`` for tables, ``(channels, height,
 width)`` for images. Weights are drawn from PyTorch's global generator: seed it before the net is made, not
@@ -8,23 +8,11 @@ after.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
-__all__ = [
-    "mlp",
-    "mlp_100_100",
-    "mlp_1024_512",
-    "resnet18",
-    "resnet32",
-    "small_cnn",
-    "wrn_28",
-    "wrn_28_1",
-    "wrn_28_10",
-]
+__all__ = ["mlp", "mlp_100_100", "small_cnn"]
 
 Shape = Sequence[int]
 
@@ -54,11 +42,6 @@ def mlp_100_100(input_shape: Shape, n_classes: int) -> nn.Module:
     return mlp(input_shape, n_classes, (100, 100))
 
 
-def mlp_1024_512(input_shape: Shape, n_classes: int) -> nn.Module:
-    """Return the perceptron d-1024-512-K of Saito et al. 2024 (artificial data)."""
-    return mlp(input_shape, n_classes, (1024, 512))
-
-
 def small_cnn(input_shape: Shape, n_classes: int, channels: int = 8) -> nn.Module:
     """Return a net for small images that a CPU trains in seconds: two strided convolutions, 64 units.
 
@@ -71,7 +54,7 @@ def small_cnn(input_shape: Shape, n_classes: int, channels: int = 8) -> nn.Modul
     channels : int
         Of the first convolution; the second has twice as many.
     """
-    _check_image("small_cnn", input_shape)
+    check_image("small_cnn", input_shape)
     colours, height, width = input_shape
     pixels = -(-height // 4) * -(-width // 4)  # two strides of 2, each rounding up
     return nn.Sequential(
@@ -86,162 +69,8 @@ def small_cnn(input_shape: Shape, n_classes: int, channels: int = 8) -> nn.Modul
     )
 
 
-class _BasicBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut, which, where it changes shape, projects or pads with zeros."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int, project: bool) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.stride, self.added = stride, outputs - inputs
-        self.downsample: nn.Module | None = None
-        if project and (stride > 1 or self.added):
-            convolution = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-            self.downsample = nn.Sequential(convolution, nn.BatchNorm2d(outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.downsample is not None:
-            shortcut = self.downsample(x)
-        else:
-            shortcut = functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
-        y = functional.relu(self.bn1(self.conv1(x)))
-        return functional.relu(self.bn2(self.conv2(y)) + shortcut)
-
-
-class _ResNet(nn.Module):
-    """Stages of basic blocks, halved in size and doubled in width from each to the next."""
-
-    def __init__(
-        self, colours: int, n_classes: int, blocks: Sequence[int], width: int, imagenet: bool
-    ) -> None:
-        super().__init__()
-        if imagenet:
-            self.conv1 = nn.Conv2d(colours, width, 7, stride=2, padding=3, bias=False)
-            self.maxpool: nn.Module = nn.MaxPool2d(3, stride=2, padding=1)
-        else:
-            self.conv1 = nn.Conv2d(colours, width, 3, padding=1, bias=False)
-            self.maxpool = nn.Identity()
-        self.bn1 = nn.BatchNorm2d(width)
-        inputs = width
-        for stage, count in enumerate(blocks):
-            outputs = width << stage
-            strides = [1 if stage == 0 else 2] + [1] * (count - 1)
-            made = []
-            for stride in strides:
-                made.append(_BasicBlock(inputs, outputs, stride, project=imagenet))
-                inputs = outputs
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*made))
-        self.stages = len(blocks)
-        self.fc = nn.Linear(inputs, n_classes)
-        _start(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.maxpool(functional.relu(self.bn1(self.conv1(x))))
-        for stage in range(self.stages):
-            x = getattr(self, f"layer{stage + 1}")(x)
-        return self.fc(x.mean(dim=(2, 3)))
-
-
-def resnet18(input_shape: Shape, n_classes: int) -> nn.Module:
-    """Return ResNet-18 [1]_, 11.7 million weights at 1,000 classes.
-
-    Its parameters have the names and shapes of torchvision's ``resnet18``: a ``state_dict`` of one loads into
-    the other.
-
-    Parameters
-    ----------
-    input_shape : (channels, height, width)
-        The first layers divide height and width by 4.
-    n_classes : int ≥ 2
-        Outputs.
-
-    References
-    ----------
-    .. [1] K. He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, Table 1.
-    """
-    _check_image("resnet18", input_shape)
-    return _ResNet(input_shape[0], n_classes, (2, 2, 2, 2), width=64, imagenet=True)
-
-
-def resnet32(input_shape: Shape, n_classes: int) -> nn.Module:
-    """Return ResNet-32 for CIFAR [1]_, 0.46 million weights: 16-32-64 channels, shortcuts without weights.
-
-    Parameters
-    ----------
-    input_shape : (channels, height, width)
-        32×32 pixels in the paper.
-    n_classes : int ≥ 2
-        Outputs.
-
-    References
-    ----------
-    .. [1] K. He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, §4.2.
-    """
-    _check_image("resnet32", input_shape)
-    return _ResNet(input_shape[0], n_classes, (5, 5, 5), width=16, imagenet=False)
-
-
-class _WideBlock(nn.Module):
-    """Normalisation and ReLU before each of two 3×3 convolutions; a shortcut, 1×1 where the width changes."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.bn1 = nn.BatchNorm2d(inputs)
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if inputs != outputs else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = functional.relu(self.bn1(x))
-        shortcut = x if self.shortcut is None else self.shortcut(y)
-        return shortcut + self.conv2(functional.relu(self.bn2(self.conv1(y))))
-
-
-def wrn_28(input_shape: Shape, n_classes: int, widen: int = 10) -> nn.Module:
-    """Return WRN-28-k [1]_ without dropout: 36.5 million weights for k = 10, 0.37 for k = 1.
-
-    Parameters
-    ----------
-    input_shape : (channels, height, width)
-        32×32 pixels in the paper.
-    n_classes : int ≥ 2
-        Outputs.
-    widen : int ≥ 1
-        k.
-
-    References
-    ----------
-    .. [1] S. Zagoruyko, N. Komodakis, "Wide Residual Networks", BMVC 2016, Table 1.
-    """
-    _check_image("wrn_28", input_shape)
-    layers: list[nn.Module] = [nn.Conv2d(input_shape[0], 16, 3, padding=1, bias=False)]
-    inputs = 16
-    for stage in range(3):
-        outputs = 16 * widen << stage
-        for block in range(4):  # 28 = 6 · 4 + 4
-            layers.append(_WideBlock(inputs, outputs, stride=2 if stage and not block else 1))
-            inputs = outputs
-    layers += [nn.BatchNorm2d(inputs), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    net = nn.Sequential(*layers, nn.Linear(inputs, n_classes))
-    _start(net)
-    return net
-
-
-wrn_28_1 = partial(wrn_28, widen=1)
-wrn_28_10 = partial(wrn_28, widen=10)
-
-
-def _start(net: nn.Module) -> None:
-    """Draw the convolutions' weights as He et al. 2015 do, for the size of a layer's output."""
-    for module in net.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-
-
-def _check_image(net: str, input_shape: Shape) -> None:
+def check_image(net: str, input_shape: Shape) -> None:
+    """Raise unless rows are images that a net's strides leave something of."""
     if len(input_shape) != 3 or min(input_shape[1:]) < 8:
         raise ValueError(
             f"{net} takes images of shape (channels, height, width) from 8×8 pixels on, "

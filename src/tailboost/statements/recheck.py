@@ -1,0 +1,335 @@
+"""What new rows say of bounds, batch after batch: the wealth of bets that a bound is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from tailboost._html import html_table, text_table
+from tailboost._rows import Sketch
+from tailboost._typing import Floats
+from tailboost.confidence import Evidence
+from tailboost.rates import Sample
+
+__all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
+
+NOT_KNOWN = "–"
+
+
+class Bound(Protocol):
+    """A statement on rates of new rows."""
+
+    @property
+    def title(self) -> str:
+        """What is bounded, in words."""
+
+    @property
+    def claim(self) -> Claim:
+        """What is said of it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a bound says: between which numbers a rate lies, or the gap or the ratio of those of units.
+
+    Attributes
+    ----------
+    form : {"mean", "gap", "ratio"}
+        Whether of the rate of one unit, of the largest less the smallest, or the smallest over the largest.
+    units : tuple
+        The unit, or those that are compared.
+    lower, upper : float or None
+        The numbers; None where nothing is said on that side. Of a gap only the upper one is put to the test,
+        of a ratio only the lower one.
+    """
+
+    form: Literal["mean", "gap", "ratio"]
+    units: tuple[Any, ...]
+    lower: float | None = None
+    upper: float | None = None
+
+    def __str__(self) -> str:
+        # Rounded away from what was seen, so that what is printed holds.
+        low = None if self.lower is None else f"{np.floor(self.lower * 1e4 + 1e-9) / 1e4:.4f}"
+        high = None if self.upper is None else f"{np.ceil(self.upper * 1e4 - 1e-9) / 1e4:.4f}"
+        if low is None or high is None:
+            return f"≤ {high}" if low is None else f"≥ {low}"
+        return f"{low} to {high}"
+
+    def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
+        """Return numbers in [0, 1], and what their mean exceeds only if the claim is false, for each bet.
+
+        A rate of one unit is bet on from each side that is bounded. A gap or ratio is broken only if it is by
+        some pair of units: rows of one are put beside blocks of rows of the other, so that the difference of
+        each row and its block is a draw with the mean of the difference of the rates.
+
+        Parameters
+        ----------
+        samples : list of Sample
+            Of each unit the rows of a batch, in an order that nobody chose by what they contribute.
+        """
+        if self.form == "mean":
+            (sample,) = samples
+            found = [] if self.upper is None else [_above(sample, self.upper)]
+            if self.lower is not None:
+                found.append(_above(sample.mirrored, sample.low + sample.high - self.lower))
+            return [bet for bet in found if bet[1] < 1.0]  # the others say nothing
+        if self.form == "ratio" and any(sample.low < 0.0 for sample in samples):
+            raise ValueError("what may be negative has no ratio that can be tested; limit the gap")
+        return [self._apart(one, other) for one, other in permutations(samples, 2)]
+
+    def _apart(self, one: Sample, other: Sample) -> tuple[Floats, float]:
+        """Return a bet that one unit's rate is higher by more than the gap, or the other's by the ratio."""
+        first, second = _blocks(one.values, other.values)
+        if self.form == "gap":
+            assert self.upper is not None
+            width = one.high - one.low
+            return (first - second + width) / (2.0 * width), min(1.0, (self.upper + width) / (2.0 * width))
+        assert self.lower is not None
+        whole = (1.0 + self.lower) * one.high
+        return (self.lower * first - second + one.high) / whole, one.high / whole
+
+
+def _above(sample: Sample, level: float) -> tuple[Floats, float]:
+    """Return a bet that a rate is above a level; a ratio's is on ``top − t bottom + t``, as its bound."""
+    width = sample.high - sample.low
+    scaled, t = (sample.values - sample.low) / width, (level - sample.low) / width
+    return np.clip(scaled if sample.among is None else scaled - t * sample.among + t, 0.0, 1.0), t
+
+
+def _blocks(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Return means of blocks of rows, as many blocks of each as the fewer rows are; none of no rows."""
+    n = min(len(first), len(second))
+    if not n:
+        return first[:0], second[:0]
+    return _means(first, n), _means(second, n)
+
+
+def _means(values: Floats, n: int) -> Floats:
+    ends = len(values) * np.arange(n + 1) // n
+    return np.add.reduceat(values, ends[:-1]) / np.diff(ends)
+
+
+@dataclass(frozen=True)
+class Bets:
+    """The bets against one claim after some batches, and what the rows were that they were on.
+
+    Attributes
+    ----------
+    bets : tuple of Evidence
+        One for each way in which it may be false; none before the first batch.
+    seen : tuple of (int, float, float)
+        Of each unit its rows, the weight among which the rate counts (for most rates as many), and the sum
+        of what is counted.
+    """
+
+    bets: tuple[Evidence, ...] = ()
+    seen: tuple[tuple[int, float, float], ...] = ()
+
+    def add(self, claim: Claim, samples: Sequence[Sample]) -> Bets:
+        """Return the bets after one more batch.
+
+        Raises
+        ------
+        ValueError
+            If the rate has another range than in an earlier batch.
+        """
+        if any(sample.high <= sample.low for sample in samples):
+            return self
+        asked = claim.bets(samples)
+        bets = self.bets or tuple(Evidence.against(level) for _, level in asked)
+        for bet, (_, level) in zip(bets, asked, strict=True):
+            if abs(bet.bound - level) > 1e-9:
+                raise ValueError("cost_range has to be the same for all batches")
+        grown = tuple(bet.add(values) for bet, (values, _) in zip(bets, asked, strict=True))
+        before = self.seen or ((0, 0.0, 0.0),) * len(samples)
+        seen = tuple(
+            (n + len(s.rows), weight + (len(s.rows) if s.among is None else float(s.among.sum())),
+             total + float(s.values.sum()))
+            for (n, weight, total), s in zip(before, samples, strict=True)
+        )  # fmt: skip
+        return Bets(grown, seen)
+
+    def since(self, before: Bets) -> Bets:
+        """Return the rows that came after an earlier look, without the bets."""
+        first = before.seen or ((0, 0.0, 0.0),) * len(self.seen)
+        pairs = zip(self.seen, first, strict=True)
+        return Bets((), tuple((a[0] - b[0], a[1] - b[1], a[2] - b[2]) for a, b in pairs))
+
+    @property
+    def value(self) -> float:
+        """The evidence: the mean wealth of the bets, 1 before the first; the mean of fair games is fair."""
+        return float(np.mean([bet.value for bet in self.bets])) if self.bets else 1.0
+
+    @property
+    def n(self) -> int:
+        """Rows behind it; of several units those of the smallest."""
+        return min((n for n, _, _ in self.seen), default=0)
+
+    def estimate(self, form: str) -> float | None:
+        """Return the rate, gap or ratio of the rows; None where there is nothing to count among."""
+        means = [total / weight for _, weight, total in self.seen if weight]
+        if not means or (form == "mean" and not self.n):
+            return None
+        if form == "gap":
+            return max(means) - min(means)
+        if form == "ratio":
+            return min(means) / max(means) if max(means) > 0 else 1.0
+        return means[0]
+
+
+@dataclass(frozen=True)
+class RecheckedBound:
+    """What new rows say of one bound.
+
+    Attributes
+    ----------
+    bound : CertifiedBound or RateBound
+        The bound.
+    n : int
+        New rows behind the answer, of all batches; of units that are compared those of the smallest.
+    estimate : float or None
+        What is bounded, of the new rows; None where there are none.
+    evidence : float
+        Wealth of bets against the bound, from 1; large where it is broken.
+    contradicted : bool
+        Whether the evidence is enough.
+    """
+
+    bound: Any
+    n: int
+    estimate: float | None
+    evidence: float
+    contradicted: bool
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """What new rows say of a certificate, after any number of batches.
+
+    Attributes
+    ----------
+    tested : list of CertifiedBound or RateBound
+        The bounds on means, of all rows, classes, groups and cells; or those on rates.
+    evidence : tuple of Bets
+        What was found on each.
+    confidence : float
+        That of the certificate: if all bounds are true, the probability that any is ever called
+        contradicted is at most 1 − this.
+    """
+
+    tested: list[Any]
+    evidence: tuple[Bets, ...]
+    confidence: float
+    rows: tuple[Sketch, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def begun(cls, tested: Sequence[Any], confidence: float) -> Recheck:
+        """Return what no rows say."""
+        return cls(list(tested), (Bets(),) * len(tested), confidence)
+
+    def add(self, samples: Sequence[Sequence[Sample] | None], rows: tuple[Sketch, ...]) -> Recheck:
+        """Return what is said after one more batch.
+
+        Parameters
+        ----------
+        samples : list
+            For each bound the rows of each unit that it is about; None where the batch has none.
+        rows : tuple of Sketch
+            Fingerprints of the batch.
+        """
+        evidence = tuple(
+            bets if of is None else bets.add(bound.claim, of)
+            for bound, bets, of in zip(self.tested, self.evidence, samples, strict=True)
+        )
+        return replace(self, evidence=evidence, rows=(*self.rows, *rows))
+
+    @property
+    def threshold(self) -> float:
+        """The evidence from which on a bound is contradicted."""
+        return len(self.tested) / (1.0 - self.confidence)
+
+    @property
+    def bounds(self) -> list[RecheckedBound]:
+        """What is found on each bound."""
+        return [
+            RecheckedBound(b, e.n, e.estimate(b.claim.form), e.value, bool(e.value >= self.threshold))
+            for b, e in zip(self.tested, self.evidence, strict=True)
+        ]
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether any bound is contradicted."""
+        return any(r.contradicted for r in self.bounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        found = [
+            {"bound": r.bound.to_dict(), "n": r.n, "estimate": r.estimate, "evidence": r.evidence}
+            | {"contradicted": r.contradicted}
+            for r in self.bounds
+        ]
+        return {"confidence": self.confidence, "threshold": self.threshold, "bounds": found}
+
+    @property
+    def title(self) -> str:
+        """What was found, in a sentence."""
+        n = sum(r.contradicted for r in self.bounds)
+        return f"New rows contradict {n or 'none'} of the {len(self.tested)} bounds that are tested."
+
+    def cells(
+        self, last: Sequence[float | None] | None = None, ever: Sequence[float] | None = None
+    ) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and rows of the table of bounds.
+
+        Parameters
+        ----------
+        last : list of float or None, optional
+            What the last batch alone says of each.
+        ever : list of float, optional
+            The largest evidence of each after any look, where that decides.
+        """
+        rows = []
+        for j, r in enumerate(self.bounds):
+            evidence = r.evidence if ever is None else ever[j]
+            word = "contradicted" if evidence >= self.threshold else "stands" if r.n else "no rows"
+            of_last = [] if last is None else [_shown(last[j])]
+            cells = [r.bound.title, str(r.bound.claim), *of_last, f"{r.n:,}", _shown(r.estimate)]
+            rows.append([*cells, f"{evidence:.3g}", word])
+        heads = [
+            "bound on",
+            "",
+            *([] if last is None else ["last batch"]),
+            "new rows",
+            "seen",
+            "evidence",
+            "",
+        ]
+        return heads, rows
+
+    @property
+    def note(self) -> str:
+        """What the evidence means."""
+        return (
+            f"A bound is contradicted where the evidence reaches {self.threshold:.4g}; if all bounds are "
+            f"true, that any ever does has a probability of at most {1 - self.confidence:.4g}, for rows that "
+            "are independent draws."
+        )
+
+    def __str__(self) -> str:
+        heads, rows = self.cells()
+        return "\n".join([self.title, "", text_table(heads, rows, left=(0, 6)), "", self.note])
+
+    def _repr_html_(self) -> str:
+        return f"<div>{html_table(*self.cells(), self.title)}<p>{self.note}</p></div>"
+
+
+def _shown(value: float | None) -> str:
+    return NOT_KNOWN if value is None else f"{value:.4f}"

@@ -1,0 +1,81 @@
+"""The papers' names are presets of two classes, and constructors follow from what a class declares."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from conftest import noisy
+from sklearn.base import clone
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+
+X, Y = noisy(0)
+STUMP = DecisionTreeClassifier(max_depth=1, random_state=0)
+NO_PENALTY = {"variance_weight": None}
+PRESETS = [
+    (tb.AdaLPBoostClassifier, tb.CVaRBoostClassifier, {}),
+    (tb.LPBoostClassifier, tb.CVaRBoostClassifier, {"player": "lp"}),
+    (tb.RegularizedLPBoostClassifier, tb.CVaRBoostClassifier, {"player": "entropic", "beta": 5.0}),
+    (tb.AverageBoostClassifier, tb.CVaRBoostClassifier, {"combine": "average"}),
+    (tb.AdaBoostClassifier, tb.VarianceBoostClassifier, {"variance_weight": None}),
+    (tb.VadaBoostClassifier, tb.VarianceBoostClassifier, {"variance_weight": 0.3}),
+    (tb.EBBoostClassifier, tb.VarianceBoostClassifier, {"stumps": True, "variance_weight": 2.0}),
+    (
+        tb.SoftMarginBoostClassifier,
+        tb.VarianceBoostClassifier,
+        {"variance_weight": None, "refit": "quadratic"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("preset", "implementation", "params"), PRESETS)
+def test_a_preset_is_its_implementation(preset, implementation, params):
+    shared = {"random_state": 0, "n_estimators": 4}
+    if preset is not tb.EBBoostClassifier:
+        shared["estimator"] = STUMP
+    own = inspect.signature(preset).parameters
+    y = (Y > 0).astype(int)
+    one = preset(**shared | {name: value for name, value in params.items() if name in own}).fit(X, y)
+    two = implementation(**params | shared).fit(X, y)
+    np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
+    np.testing.assert_array_equal(one.predict_shares(X), two.predict_shares(X))
+    assert str(one.guarantee_) == str(two.guarantee_)
+
+
+def test_a_constructor_takes_what_its_class_declares():
+    lp = tb.LPBoostClassifier(STUMP, alpha=0.2)
+    assert lp.estimator is STUMP
+    assert (lp.alpha, lp.n_estimators, lp.player) == (0.2, 10, "lp")
+    assert list(inspect.signature(tb.LPBoostClassifier).parameters)[:2] == ["estimator", "n_estimators"]
+    assert repr(clone(lp)) == repr(lp) == repr(pickle.loads(pickle.dumps(lp)))
+    with pytest.raises(TypeError, match="no parameter 'player'"):
+        tb.LPBoostClassifier(player="hedge")
+    assert not hasattr(tb.AverageBoostClassifier(), "n_iter_no_change")  # scikit-learn's checks would set it
+    with pytest.raises(TypeError, match="positional"):
+        tb.LPBoostClassifier(STUMP, 5)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "says"),
+    [
+        (tb.CVaRBoostClassifier(n_estimators="auto"), "player='entropic'"),
+        (tb.AdaLPBoostClassifier(n_estimators="auto"), "n_estimators"),
+        (tb.CVaRBoostClassifier(combine="average", validation="cv"), "validation='cv'"),
+        (tb.CVaRBoostClassifier(player="simplex"), "player"),
+        (tb.VarianceBoostClassifier(variance_weight=2.0), "stumps=True"),
+        (tb.VarianceBoostClassifier(variance_weight=None, stumps=True), "variance_weight"),
+        (tb.VarianceBoostClassifier(STUMP, stumps=True), "estimator="),
+        (tb.VadaBoostClassifier(variance_weight=2.0), "variance_weight"),
+        (tb.AdaBoostClassifier(validation="cv"), "validation"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(classifier, says):
+    with pytest.raises(ValueError, match=says):
+        classifier.fit(X, Y)
+
+
+def test_an_even_mixture_is_not_chosen_on_other_rows():
+    with pytest.raises(ValueError, match="X_val"):
+        tb.CVaRBoostClassifier(combine="average").fit(X, Y, X_val=X, y_val=Y)
