@@ -111,18 +111,24 @@ def draw(record: dict[str, Any], picture: str) -> None:
     def mean(title: str) -> Any:
         return np.mean([split["errors"][title] for split in record["splits"]], axis=0)[:2]
 
+    # Hues and signs are those of the reports: a method looks the same on every page.
     figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
     lines = {
-        OURS: ("one fit of RobustMixtureClassifier, by budget", "tab:blue", "o", 2.5),
-        "XGBoost and a forest averaged, tuned": ("XGBoost + forest, thresholds tuned", "tab:gray", "s", 1.2),
-        "XGBoost, tuned": ("XGBoost, threshold tuned", "tab:brown", "^", 1.2),
-        "our two models averaged, tuned": ("our two models averaged, thresholds tuned", "tab:cyan", "v", 1.2),
+        OURS: ("one fit of RobustMixtureClassifier, by budget", "#0060b0", "o", 2.5),
+        "XGBoost and a forest averaged, tuned": ("XGBoost + forest, thresholds tuned", "#8a6a00", "D", 1.2),
+        "XGBoost, tuned": ("XGBoost, threshold tuned", "#b34700", "D", 1.2),
+        "our two models averaged, tuned": ("our two models averaged, thresholds tuned", "#5aa0dc", "v", 1.2),
     }
     for title, (label, color, marker, width) in lines.items():
         at = np.array([mean(f"{title}, {budget}") for budget in BUDGETS])
         axes.plot(*at.T, color=color, marker=marker, ms=4, lw=width, label=label, zorder=width)
-    for title, marker in (("XGBoost", "X"), ("XGBoost, balanced", "P"), ("forest, balanced", "D")):
-        axes.plot(*mean(title), "k", marker=marker, ls="", ms=7, label=title)
+    points = {
+        "XGBoost": ("#b34700", "s"),
+        "XGBoost, balanced": ("#b34700", "^"),
+        "forest, balanced": ("#00764f", "^"),
+    }
+    for title, (color, marker) in points.items():
+        axes.plot(*mean(title), color=color, marker=marker, ls="", ms=8, mec="white", label=title)
     axes.set_xlabel("mean error on clients that were not fitted on")
     axes.set_ylabel("share of defaulters missed")
     axes.legend(frameon=False)

@@ -4,7 +4,7 @@ The worst group
 
 Group DRO by boosting: the player weighs groups, the mixture makes the largest group error as small as it
 gets. On credit default data the groups are so alike in difficulty that there is little to gain; the fit
-says how little.
+says how little. The education is among the features here: answers may depend on it.
 """
 
 import matplotlib.pyplot as plt

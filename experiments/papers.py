@@ -154,10 +154,12 @@ def _on_a_gpu(name: str) -> str:
 
 ITEMS = (
     Item(ZHAI, "Figures 1, 2 and 4, COMPAS", REPRODUCED,
-         "CVaR by α and the mean loss beside it, T = 100 and T = 30; a curve over every T is not drawn",
+         "CVaR by α and the mean loss beside it, T = 100 and T = 30; the command also draws it by T, and "
+         "prints bounds on new rows beside the test rows, which the record is too old for",
          ("compas", "compas-mlp"), compared=_of_compas),
     Item(ZHAI, "Figures 1, 2 and 4, CIFAR-10", PARTLY,
-         "CVaR by α, cut to minutes on a CPU; the paper's net and rounds, and curves by T, need a GPU",
+         "CVaR by α, cut to minutes on a CPU; the paper's net and rounds need a GPU; a table by T comes with "
+         "the next record",
          ("cifar10",), _on_a_gpu("cifar10")),
     Item(ZHAI, "Figures 1, 2 and 4, CIFAR-100", GPU, f"{AT_PAPER_SCALE}; the data are not at hand",
          command=_on_a_gpu("cifar100")),
@@ -172,8 +174,8 @@ ITEMS = (
          "six sets at λ = 0 and .5; on all eighteen what a half step costs in rounds; curves have no numbers",
          ("variance-curves", "variance-rounds")),
     Item(JEBARA, "Table 1: stumps", PARTLY,
-         "18 sets, 50 splits; three stand in, ringnorm and splice have other rows, λ of .1, .5, .9; a finer "
-         "grid, and ringnorm of 400 rows, on a page of their own",
+         "18 sets, 50 splits; three stand in, ringnorm and splice have other rows, λ of .1, .5, .9; on a "
+         "page of their own a finer grid, and ringnorm of 400 rows",
          ("variance-stumps", "variance-lambda"), compared=_of_variance),
     Item(JEBARA, "Table 2: CART", PARTLY,
          "as Table 1; depth and bins of their trees are not printed", ("variance-cart",),
@@ -189,7 +191,8 @@ ITEMS = (
     Item(SAITO, "Figures 7 and 8", IMPOSSIBLE,
          "not compared: the paper was not at hand when this list was made, and no note says what they show"),
     Item(SAITO, "Figures 9 to 11: boundaries of the other losses", PARTLY,
-         "drawn but for the influence-balanced losses (9c, 11h), which are trained on images only",
+         "drawn but for the influence-balanced losses (9c, 11h), which the command trains now and the record "
+         "lacks",
          ("artificial-nets",)),
     Item(SAITO, "Table I: squares", REPRODUCED, "five seeds", ("worst-class-artificial", "artificial-nets"),
          compared=partial(_of_artificial, titles=("Table I",))),
@@ -213,12 +216,17 @@ ITEMS = (
     Item(SAITO, "Tables V to VII, XI: settings", PARTLY,
          "in `PAPER` and its kin in `experiments/images.py`; a single net has 100 epochs, where they stop at "
          "10,000 at most"),
-    Item(SAITO, "Table VIII: γ", PARTLY, "on the squares for CIFAR-10", ("worst-class-sensitivity",),
+    Item(SAITO, "Table VIII: γ", PARTLY,
+         "on the squares, three of the four γ, all of which the command has; on CIFAR-10 it needs a GPU",
+         ("worst-class-sensitivity",), _on_a_gpu("cifar10"),
          compared=_of_gamma),
-    Item(SAITO, "Tables IX and X: θ", PARTLY, "on the squares for images", ("worst-class-sensitivity",),
+    Item(SAITO, "Tables IX and X: θ", PARTLY,
+         "on the squares, six of the ten θ, all of which the command has; on CIFAR-10 they need a GPU",
+         ("worst-class-sensitivity",), _on_a_gpu("cifar10"),
          compared=_of_theta),
     Item(BLANCHET, "Table 1: credit default", REPRODUCED,
-         "six splits; the claim of the paper holds as far as it goes, see the record; our notes lack its numbers",
+         "six splits; the claim of the paper holds as far as it goes, see the record; its numbers are not at "
+         "hand",
          ("credit-default",)),
     Item(BLANCHET, "Figure 1", IMPOSSIBLE,
          "not compared: the paper was not at hand when this list was made, and no note says what it shows; "

@@ -236,9 +236,11 @@ def test_a_mixture_of_rows_in_partitions_is_that_of_one_machine(client, aim):
             np.testing.assert_allclose(other.unit_errors_, one.unit_errors_, atol=1e-12)
             rows = [line.rows for line in one.guarantee_.units.lines]
             assert [line.rows for line in other.guarantee_.units.lines] == rows
+        # Sums over partitions hold no differences row by row: nothing is tied there, so that the curve of the
+        # cluster may begin at smaller mean errors.
         here, there = one.tradeoff(), other.tradeoff()
-        np.testing.assert_allclose(there.steered, here.steered, atol=1e-9)
-        np.testing.assert_allclose(there.mixture, here.mixture, atol=1e-9)
+        np.testing.assert_allclose(there.steered[-len(here) :], here.steered, atol=1e-9)
+        np.testing.assert_allclose(there.mixture[-len(here) :], here.mixture, atol=1e-9)
         for name in ("achieved", "constants_value", "gap"):
             assert getattr(other.guarantee_, name) == pytest.approx(getattr(one.guarantee_, name), abs=1e-9)
     # Halves are drawn by content here: others than on one machine, but the same wherever the rows lie.

@@ -35,7 +35,7 @@ from tailboost._store import Lock, digest, write_sealed
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.storage import _made, _parts, _reviewed, load_model, save_model
 from tailboost.storage._files import packed
-from tailboost.storage.checkpoints import Checkpoints, _Kept
+from tailboost.storage.checkpoints import Checkpoints, _RecordedScheme
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
@@ -184,7 +184,7 @@ class Bad:
 
 def kept(folder):
     """A scheme of ours that reads a pickle when it is called."""
-    kept, checkpoints = object.__new__(_Kept), object.__new__(Checkpoints)
+    kept, checkpoints = object.__new__(_RecordedScheme), object.__new__(Checkpoints)
     vars(checkpoints).update(folder=str(folder), _header=b"{}", _shared={})
     vars(kept).update(scheme=None, checkpoints=checkpoints)
     return kept
@@ -199,7 +199,7 @@ class TestCalls:
         name = f"before-{digest(np.asarray(mix.probe_rows_).tobytes() + b'0 True')[:16]}.pkl"
         write_sealed(path.parent / "data" / name, b"{}\n" + pickle.dumps(Bad()), "x")
         forge(path, mix)
-        refused(path, ".*_Kept")
+        refused(path, ".*_RecordedScheme")
 
     def test_a_vectorizer_that_opens_what_columns_are_called(self, path, victim):
         forge(
@@ -257,7 +257,7 @@ class TestCalls:
             "builtins.eval", "os.system", "posix.system", "subprocess.Popen", "builtins.open",
             "functools.partial",
             "operator.methodcaller", "joblib.memory.Memory", "pathlib.PosixPath", "tailboost._store.Lock",
-            "tailboost.storage.checkpoints.Checkpoints", "tailboost.storage.checkpoints._Kept",
+            "tailboost.storage.checkpoints.Checkpoints", "tailboost.storage.checkpoints._RecordedScheme",
             "tailboost.cli.main",
             "tailboost.cli._models.StoredModel", "tailboost.dask._mixture.RobustMixtureClassifier",
             "tailboost.dask._tally.Tally",

@@ -3,6 +3,7 @@
 import re
 import runpy
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,14 @@ def test_the_wheel_has_the_package_alone():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/tailboost"]}
     assert (ROOT / "experiments" / "__init__.py").exists()
+
+
+def test_a_wheel_with_more_is_refused(tmp_path):
+    strays = runpy.run_path(str(ROOT / "tools" / "try_wheel.py"))["strays"]
+    with zipfile.ZipFile(tmp_path / "w.whl", "w") as wheel:
+        for name in ("tailboost/a.py", "tailboost-1.dist-info/RECORD", "tests/test_a.py", "tailboosted/b.py"):
+            wheel.writestr(name, "")
+    assert strays(tmp_path / "w.whl") == ["tests/test_a.py", "tailboosted/b.py"]
 
 
 def test_the_version_stands_in_one_place():

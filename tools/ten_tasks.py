@@ -116,7 +116,7 @@ print(tb.metrics.class_errors(wines["grade"], model.predict(wines)))
     ),
     Task(
         "Wrap my own models",
-        "Any classifiers, as they are; for models already fitted see `validation` and `from_probabilities`.",
+        "Any classifiers, as they are; models that are fitted already go to [`tb.tune`](limits.md).",
         (
             """\
 import pandas as pd

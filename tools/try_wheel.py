@@ -9,9 +9,11 @@ Each environment is a new folder, which is removed again.
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 # Three lines of the README, a file, and what must not be loaded by the import alone.
@@ -40,6 +42,12 @@ def run(*command: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
+def strays(wheel: Path) -> list[str]:
+    """Return what a wheel holds beside the package and what is said of it."""
+    names = zipfile.ZipFile(wheel).namelist()
+    return [each for each in names if not re.match(r"tailboost(-[^/]+\.dist-info)?/", each)]
+
+
 def tried(wheel: Path, python: str, extras: str) -> str:
     """Install the wheel and use it; return what it said."""
     with tempfile.TemporaryDirectory() as name:
@@ -66,6 +74,8 @@ def main() -> None:
     parser.add_argument("--python", nargs="+", default=[sys.executable])
     parser.add_argument("--extras", nargs="+", default=["", "xgboost,app"])
     given = parser.parse_args()
+    if found := strays(given.wheel):
+        raise SystemExit(f"the wheel holds {', '.join(found[:20])}")
     for python in given.python:
         for extras in given.extras:
             print(f"{extras or 'core':12}", tried(given.wheel.resolve(), python, extras), flush=True)

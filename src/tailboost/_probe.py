@@ -43,7 +43,9 @@ class ProbeFrame:
         series = []
         for dtype, values, categories in self.columns:
             kind: Any = dtype if categories is None else pd.CategoricalDtype(*categories)
-            series.append(pd.Series(_with_nan(values) if dtype.startswith("float") else values, dtype=kind))
+            if dtype.startswith("float"):
+                values = [np.nan if v is None else v for v in values]
+            series.append(pd.Series(values, dtype=kind))
         table = pd.concat(series, axis=1)
         table.columns = pd.Index(self.names)
         return table
@@ -62,10 +64,6 @@ class ProbeMatrix:
         """Return the rows as a matrix of compressed rows."""
         shape = (len(self.indptr) - 1, self.n_columns)
         return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
-
-
-def _with_nan(values: list[Any]) -> list[Any]:
-    return [np.nan if v is None else v for v in values]
 
 
 def probe_rows(X: Any, seed: int) -> Any:

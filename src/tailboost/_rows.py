@@ -135,7 +135,7 @@ def _by_columns(X: Any) -> Hashes:
 
 
 def hash_rounded_rows(X: Any) -> Hashes:
-    """Hash every row of a table by what is left of it in a file, in float32 or in a column of objects.
+    """Hash rows such that a table and its copy in a file, in float32 or as objects have equal hashes.
 
     Numbers are taken as float32; those that are no integers are rounded, the more coarsely the more of them
     a row has (`BITS`: from 6 decimal digits where there is one to 2 from 200 on). Numbers among objects and
@@ -197,7 +197,7 @@ def _broken(values: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def _drop_nothing(values: NDArray[np.float32], largest: NDArray[np.float32]) -> None:
-    """Set to 0 what is nothing: 1e-12 added to 0 is."""
+    """Set numbers that are rounding errors, such as 1e-12 beside 1, to 0."""
     values[np.abs(values) < np.minimum(np.float32(NOTHING), largest * np.float32(NOTHING_BESIDE))] = 0.0
 
 
@@ -337,7 +337,7 @@ class Sketch:
         return too_many(int(known.sum()), len(known))
 
     def unnatural(self, known: int, sampled: int) -> bool:
-        """Whether more rows are known than there are by nature, of rows that nobody copied.
+        """Whether more rows are known than repeats in the data themselves explain.
 
         A row that is drawn anew equals one of n with the chance that one of these equals another: what is 1
         less the share of those that occur once (Good and Turing).
@@ -354,7 +354,7 @@ class Sketch:
 
 
 def too_many(known: int, sampled: int) -> bool:
-    """Whether so many known among so many sampled rows are above one in twenty, by three standard errors.
+    """Whether the share of known rows exceeds one in twenty by three standard errors.
 
     How many rows of the known table equal another says nothing of how many fresh ones do: copies that
     somebody made (oversampling, a bootstrap sample) are no natural ones.

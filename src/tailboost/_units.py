@@ -57,7 +57,7 @@ def answers_by_group(classifier: Any) -> bool:
 
 
 def told(classifier: Any, groups: Any) -> dict[str, Any]:
-    """Return what a classifier is told beside rows to answer: their groups, if it answers by them."""
+    """Return the keyword arguments of ``predict``: the groups, for a classifier that answers by group."""
     return {"groups": groups} if answers_by_group(classifier) else {}
 
 

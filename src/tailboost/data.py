@@ -198,7 +198,7 @@ class Rows:
 
 
 def lots(hashes: Hashes) -> NDArray[np.uint16]:
-    """Return what rows draw by their content: little enough to be kept with a model."""
+    """Return 16 bits of each row's content hash, by which halves are drawn; small enough for a model file."""
     return (hashes >> np.uint64(48)).astype(np.uint16)
 
 
@@ -309,7 +309,7 @@ class Problem:
         return hash_rows(self.X)
 
     def n_distinct(self, among: Mask | None = None) -> int:
-        """Return how many different rows (of some), labels included, there are: a row said twice is one."""
+        """Return the number of distinct rows (of some), labels included."""
         keys = self.hashes * np.uint64(self.n_classes) + self.y.astype(np.uint64)
         return len(np.unique(keys if among is None else keys[among]))
 
@@ -327,7 +327,7 @@ class Problem:
         return Rows(self.y, self.weight, self.groups, words, lots(apart), given)
 
     def lot_hashes(self, seed: int) -> Hashes:
-        """Hash of what is never separated, of each row: its content or, where given, its ``split_by``."""
+        """Hash of each row's ``split_by`` or, without one, of its content: equal hashes share a fold."""
         return hash_rows(self.X if self.split_by is None else self.split_by[:, None], seed=seed)
 
     def fingerprint(self, classes: NDArray[Any]) -> str:

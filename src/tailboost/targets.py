@@ -90,7 +90,7 @@ class TargetUnits(Units):
         return np.where(self.measured, self.means(row_losses), np.nan)
 
     def met(self, beyond: Floats | float) -> NDArray[np.bool_]:
-        """Whether errors so far beyond what is allowed meet the target.
+        """Whether an excess over the allowed errors counts as meeting the target.
 
         The indicator loss is 1 where an error equals what is allowed, so it must be below; else it may be it.
         """
@@ -200,7 +200,7 @@ class Pools:
 
     @classmethod
     def small(cls, named: NamedUnits, tables: Sequence[Rows], least: int) -> Pools:
-        """Pool the small units with others of their kin, by their rows in each of the tables.
+        """Pool small units of the same class or column, by their rows in each table.
 
         The small ones of a kin are one pool; where they have fewer rows together than ``least``, the smallest
         of the others joins them. No unit is left out, and none steers by itself unless it has no kin.
@@ -242,13 +242,13 @@ class Pools:
         return groups if self.trivial else np.where(groups >= 0, self.of[groups], -1)
 
     def strictest(self, allowed: Floats) -> Floats:
-        """Return the least of what is allowed to the units of each pool."""
+        """Return the smallest allowed error of each pool's units."""
         least = np.full(self.count, np.inf)
         np.fmin.at(least, self.of, allowed)
         return np.where(np.isinf(least), np.nan, least)
 
     def names(self, units: Sequence[Any]) -> list[Any]:
-        """Name the pools: by their one unit, or by all of theirs."""
+        """Names of the pools: of their one unit, or of all their units."""
         words = [[units[u] for u in np.flatnonzero(self.of == p).tolist()] for p in range(self.count)]
         return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
 

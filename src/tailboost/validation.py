@@ -108,7 +108,7 @@ def choose_stage(
 
 
 def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
-    """Weights for a fit without the held rows; the rows' own weights if the player gives the others none."""
+    """Weights for a fit without the held-out rows; the sample weights if the player's are all 0 there."""
     return weight if weight.any(where=~held) else train.weight
 
 
@@ -221,7 +221,7 @@ class Fold:
 
     @cached_property
     def known(self) -> NDArray[Any]:
-        """What the model answers about the held rows, or their probabilities where these are accumulated."""
+        """Answers on the held-out rows, or their class probabilities where rounds add these up."""
         session, accumulating = self.scheme.session, self.scheme.accumulating
         question = np.packbits(self.rows).tobytes() + self.weight.tobytes() + str(self.seed).encode()
 
@@ -282,10 +282,10 @@ class CrossFitted:
         return self.session if isinstance(self.session, Averaging) and self.accumulating is None else None
 
     def looks(self, u: Floats, seed: int) -> Iterator[tuple[Mask, NDArray[Any]]]:
-        """Yield what is known of the rows of the first fold, and then of all, before a member is fitted.
+        """Yield (rows, answers) of the first fold, and then of all rows, before a member is fitted.
 
-        That is their class probabilities where these are accumulated, else the answers about them. Calling
-        the scheme with the same arguments afterwards fits the other folds.
+        Class probabilities in place of answers where rounds add these up. Calling the scheme with the same
+        ``u`` and ``seed`` afterwards uses the models that were fitted here.
         """
         folds = self._folds(u, seed)
         yield folds[0].rows, folds[0].known
@@ -335,7 +335,7 @@ class CrossFitted:
 
 
 def joined(folds: list[Fold]) -> NDArray[Any]:
-    """Return what is known of the rows of all folds."""
+    """Return the answers, or probabilities, of all folds as one array."""
     first = folds[0].known
     known = np.empty((len(folds[0].rows), *first.shape[1:]), dtype=first.dtype)
     for fold in folds:
@@ -433,7 +433,7 @@ class Split:
         return [self.fold == j for j in range(int(self.fold.max()) + 1)]
 
     def judged(self, train: Rows, what: str) -> Rows:
-        """Return the rows that are held out at some time, with words that say ``what`` of them is known."""
+        """Return the held-out rows; their words say ``what`` of them is judged."""
         if self.validation == "cv":
             words = f"out-of-fold {what} of the {len(train.y):,} training rows ({len(self.parts)} folds)"
             return replace(train, words=words, fold=self.fold.astype(np.uint8))

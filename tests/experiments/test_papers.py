@@ -1,6 +1,7 @@
 """The tables and figures of the papers in ``results/README.md``: all of them, and as the records say."""
 
 import functools
+import importlib
 import re
 from pathlib import Path
 
@@ -125,6 +126,8 @@ def test_what_stands_for_theory_exists():
             r"`([A-Za-z_]+(?:\.[a-z_]+)+|[A-Z][A-Za-z]+Classifier|RandomizedDecision)`", ours
         ):
             functools.reduce(getattr, name.split("."), tailboost)
+        for name, module in re.findall(r"`(\w+)` in `experiments/(\w+)\.py`", ours):
+            assert hasattr(importlib.import_module(f"experiments.{module}"), name), name
         for path in re.findall(r"\]\((\S+?)\)", ours) + re.findall(r"`(experiments/\S+\.py)`", ours):
             assert (ROOT / "results" / path).is_file() or (ROOT / path).is_file(), path
 

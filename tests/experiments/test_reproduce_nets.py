@@ -179,6 +179,7 @@ TINY = {
     "rounds": 2,
     "voters": 2,
     "thetas": (0.3, 0.6),
+    "gammas": (0.3995,),
     "voter_epochs": 0.4,
     "growth_epochs": 0.2,
     "tested": 60,
@@ -222,6 +223,28 @@ def tiny(monkeypatch):
         monkeypatch.setitem(images.TASKS, title, replace(task, small=small, paper=paper))
 
 
+def test_gamma_of_table_viii(monkeypatch):
+    """Its game is that of the largest θ with the γ of its name."""
+    made = []
+
+    class Told(images.WorstClassBoostClassifier):
+        def fit(self, X, y):
+            made.append((self.gamma, round(1 - self.max_error, 6)))
+            raise StopIteration
+
+    monkeypatch.setattr(images, "WorstClassBoostClassifier", Told)
+    X, y = np.zeros((40, 8, 8), np.uint8), np.arange(40) % 10
+    data = images.Data((X, y), (X, y), (X, y), np.ones(40), 10)
+    protocol = images.TASKS["CIFAR-10"].paper
+    named = [m for m in images.methods(images.TASKS["CIFAR-10"], protocol) if "γ" in m]
+    assert len(named) == 3
+    for method in [*named, "worst-class boosting, θ = 0.1"]:
+        with pytest.raises(StopIteration):
+            images._vote(protocol, data, method, {})
+    default = images.WorstClassBoostClassifier().gamma
+    assert made == [(0.0995, 0.9), (0.1995, 0.9), (0.3995, 0.9), (default, 0.1)]
+
+
 @pytest.mark.parametrize(
     ("name", "scale", "files"),
     [
@@ -254,7 +277,8 @@ def test_images(tmp_path, monkeypatch, tiny, name, scale, files):
     assert len(kept["results"]) == len(files)
     for title, by_method in kept["results"].items():
         assert {"AdaLPBoost", "cross_entropy", "class game, mixture", "OCO boosting"} <= by_method.keys()
-        for method in ("worst-class boosting", "worst-class boosting, θ = 0.3", images.REACHED):
+        by_target = ("worst-class boosting, θ = 0.3", "worst-class boosting, γ = 0.3995")
+        for method in ("worst-class boosting", *by_target, images.REACHED):
             assert (method in by_method) == (title != "PneumoniaMNIST")
         # On equal classes both equal others; only the one is published there.
         assert "vs" in by_method
@@ -310,7 +334,7 @@ def test_images_by_jobs_on_two_machines(tmp_path, monkeypatch, tiny):
     assert {line.rsplit(", ", 1)[1] for line in left} == {"0", "1"}
     one, left, _ = call("b", "--only", "worst-class boosting", "--seed", 1)
     assert one["worst-class boosting"]["test"]["worst"]["n"] == 1
-    assert len(left) == 2 * (2 + 3 + 3) - 3
+    assert len(left) == 2 * (2 + 4 + 3) - 4
     call("b", *(option for game in games for option in ("--only", game)))
     (tmp_path / "a" / "cifar10.jsonl").rename(tmp_path / "b" / "cifar10.a.jsonl")
     monkeypatch.setattr(images, "_cell", computed_again)

@@ -40,7 +40,7 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost._store.Lock",
     "subprocess.Popen",
-    "tailboost.storage.checkpoints._Kept", "tailboost.storage.checkpoints.Checkpoints",
+    "tailboost.storage.checkpoints._RecordedScheme", "tailboost.storage.checkpoints.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask._tally.Tally", "tailboost.cli._models.StoredModel",
     "tailboost.validation.CrossFitted",

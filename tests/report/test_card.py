@@ -37,8 +37,8 @@ def test_every_number_is_measured(mix):
             continue
         low, high = clopper_pearson_interval(b.estimate, b.n)
         _, n, error, interval, upper, *_ = shown[b.name][1:]
-        assert (n, error) == (f"{b.n:,}", f"{b.estimate:.3f}")
-        assert interval == f"{float(low):.3f} – {float(high):.3f}"
+        assert (n, error) == (f"{b.n:,}", f"{b.estimate:.4f}")
+        assert interval == f"{float(low):.4f} – {float(high):.4f}"
         assert b.upper <= float(upper) <= b.upper + 1e-3
     assert set(shown) == {b.name for b in cert.bounds if b.kind != "worst"}
     text = card.to_markdown()
@@ -80,7 +80,7 @@ def test_rates_of_the_fit_are_measured_too():
     assert "The rates of the fit: clusters" in persons
     shown = card.sections[titles.index("Rates on new rows")].rows
     known = tb.certify(mix, X[600:], LABELS[600:]).rates
-    assert [row[3] for row in shown] == [f"{b.estimate:.3f}" for b in known]
+    assert [row[3] for row in shown] == [f"{b.estimate:.4f}" for b in known]
     assert all(
         float(row[4]) <= b.lower + 1e-3 and float(row[5]) >= b.upper
         for row, b in zip(shown, known, strict=True)

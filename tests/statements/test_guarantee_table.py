@@ -151,9 +151,9 @@ def test_an_unknown_class_is_named(data):
 def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
     """The numbers of the last sentence are those of the table; symbols are in the details alone."""
     said = worst_class.guarantee_
-    *table, last = str(said).splitlines()
+    *table, standing, headline = str(said).splitlines()
     assert "\n".join(table) == said.units.table
-    assert last == f"{said.standing} {said.headline}"
+    assert [standing, headline] == [said.standing, said.headline]
     worst = max(said.units.lines, key=lambda line: line.predict_elsewhere)
     low, high = worst.predict_interval
     error = f"{100 * worst.predict_elsewhere:.0f} of 100 wrong (estimate {100 * low:.0f}–{100 * high:.0f})"

@@ -420,6 +420,8 @@ def queue():
 @pytest.mark.filterwarnings("ignore")
 def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
     mix, rows = queue
+    limits = [rates.answered_error(by="class") <= 0.12, rates.deferred(by="sex") <= 0.25]
+    mix = mix.reweight(limits=limits)
     X, y, groups = rows(800, 1)
     answers, passed = mix.predict(X), mix.defers(X)
     assert 0 < passed.sum() < 400

@@ -277,9 +277,10 @@ def test_watch_against_limits():
         tb.Watch.against(Sayer(), 0.2, limits=limits)
     with pytest.raises(ValueError, match="count rows"):
         watch.add(Sayer(), X, y, groups=groups, clusters=np.arange(1500))
-    negative = tb.Watch.against(Sayer(), limits=[rates.ratio(rates.cost(matrix, by="sex")) >= 0.7])
     with pytest.raises(ValueError, match="limit the gap"):
-        negative.add(Sayer(), X, y, groups=groups)
+        tb.Watch.against(Sayer(), limits=[rates.ratio(rates.cost(matrix, by="sex")) >= 0.7])
+    with pytest.raises(ValueError, match="no class is called 'ja'"):
+        tb.Watch.against(Sayer(), limits=[rates.selected("ja") <= 0.7])
 
 
 def test_certified_rates_are_watched():

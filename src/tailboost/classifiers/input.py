@@ -58,7 +58,7 @@ class ValidationRows:
 
 
 def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
-    """Whether rows are given to a method; without rows there must be nothing of theirs.
+    """Whether X and y were given; without them no other argument about rows may be.
 
     Raises
     ------

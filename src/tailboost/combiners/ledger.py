@@ -21,27 +21,6 @@ LOSS_DECIMALS = 12
 
 
 @dataclass(frozen=True)
-class Noise:
-    """What tells chance from difference where each judged row stands for several.
-
-    Parameters
-    ----------
-    near : DenseLosses of shape (T, n) or None
-        Losses of the boosted hypotheses where a row near a threshold counts in part.
-    both : DenseLosses of shape (T, n)
-        How often they err together with the one of least mean loss.
-    """
-
-    near: DenseLosses | None
-    both: DenseLosses
-
-    def part(self, chosen: Mask) -> Noise:
-        """Return that of some of the rows."""
-        near = None if self.near is None else self.near.select(units=chosen)
-        return Noise(near, self.both.select(units=chosen))
-
-
-@dataclass(frozen=True)
 class Ledger:
     """Zero-one losses of every member of the pool on the rows that decide the combination.
 
@@ -57,16 +36,21 @@ class Ledger:
         Losses of the extras, which are not boosted: plain ERM in group games, the constants.
     outlier_fraction : float
         Mass of the rows with the highest cumulative loss that is left out of the CVaR.
-    noise, of_halves : Noise, optional
-        Of rows that stand for several: of all, and of each half as if it were all.
+    near : DenseLosses of shape (T, n), optional
+        Losses of the boosted hypotheses where a row near a threshold counts in part, of rows that stand for
+        several.
+    both, of_halves : DenseLosses of shape (T, n), optional
+        How often they err together with the one of least mean loss, of such rows; and in each half with the
+        one that has it there.
     """
 
     rows: Rows
     boosted: BitLosses | DenseLosses
     extras: BitLosses
     outlier_fraction: float = 0.0
-    noise: Noise | None = None
-    of_halves: Noise | None = None
+    near: DenseLosses | None = None
+    both: DenseLosses | None = None
+    of_halves: DenseLosses | None = None
     # Cache of the units that have rows, and of the boosted hypotheses' and the extras' errors on them: every
     # round asks for them.
     _known: dict[str, tuple[Ints, list[Floats], list[Floats]]] = field(default_factory=dict)
@@ -101,8 +85,8 @@ class Ledger:
     def part(self, chosen: Mask) -> Ledger:
         """Return the ledger of some of the judged rows."""
         boosted, extras = self.boosted.select(units=chosen), self.extras.select(units=chosen)
-        noise = None if self.of_halves is None else self.of_halves.part(chosen)
-        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction, noise, noise)
+        near, both = (None if x is None else x.select(units=chosen) for x in (self.near, self.of_halves))
+        return Ledger(self.rows.part(chosen), boosted, extras, self.outlier_fraction, near, both, both)
 
     def regrouped(self, groups: Ints) -> Ledger:
         """Return the ledger with other groups of the same rows."""
@@ -133,7 +117,7 @@ class Ledger:
 
     @property
     def dropped(self) -> float:
-        """Share of the weight that is left out: none before there are different losses."""
+        """Share of the weight left out as outliers; 0 while all rows have the same cumulative loss."""
         return 0.0 if np.array_equal(self.base(), self.rows.base) else self.outlier_fraction
 
     def constant_answer(self, member: int) -> int | None:
@@ -192,10 +176,10 @@ class Ledger:
 
     def unit_chances(self, name: str, index: Ints, n_rounds: int | None = None) -> Floats:
         """Return `unit_errors`; where that is known, rows near a threshold count in part."""
-        if self.noise is None or self.noise.near is None:
+        if self.near is None:
             return self.unit_errors(name, index, n_rounds)[0]
         if f"near {name}" not in self._known:
-            known = replace(self, boosted=self.noise.near, _known={})
+            known = replace(self, boosted=self.near, _known={})
             known.unit_errors(name, index)
             self._known[f"near {name}"] = known._known[name]
         return self.unit_errors(f"near {name}", index, n_rounds)[0]
@@ -205,7 +189,7 @@ class Ledger:
         return self.pool(n_rounds).means(self.rows.base).round(LOSS_DECIMALS)
 
     def tie(self, n_rounds: int | None = None) -> float:
-        """Return how far above the least mean loss a member is that is not told from the one that has it.
+        """Return the largest mean loss, above the least, of a member within a standard error of the best.
 
         That is the largest difference of a member that is within one standard error of it, row by row: what
         is gained by so little is noise, and not worth the error of a unit. Of losses between 0 and 1 the
@@ -213,8 +197,8 @@ class Ledger:
         """
         pool, p = self.pool(n_rounds), self.rows.base
         means = self.mean_losses(n_rounds)
-        if self.noise is not None:
-            together = self.noise.both.expectations(p)
+        if self.both is not None:
+            together = self.both.expectations(p)
         elif self.rows.multiplicity is not None and isinstance(self.boosted, DenseLosses):
             return 0.0  # sums over several rows do not say in which of them members differ
         else:

@@ -108,7 +108,7 @@ class Mixture:
         return self.value(solution.mixture) if over_units else solution.value, gap
 
     def gains_nothing(self, rows: Mask, answers: Ints, tol: float) -> bool:
-        """Whether a member with these answers about some of the judged rows clearly brings nothing.
+        """Whether a candidate member, known by its answers on some judged rows, clearly does not help.
 
         There it lowers the objective by no more than ``tol``, and errs more than the member of least mean
         loss by `CLEARLY` standard errors of the difference.
@@ -172,7 +172,7 @@ class Mixture:
     def _one(
         self, solution: MixtureSolution | WithinSolution, n_rounds: int | None, budget: float = 1.0
     ) -> dict[str, Any]:
-        """Return the best member alone within a budget; its gap is what sharing could gain on these rows."""
+        """Return the best single member within a budget; its gap is what a mixture could gain here."""
         ledger, objective = self.pool.ledger, cast("WorstUnit", self.objective)
         means, worst = ledger.mean_losses(n_rounds), objective.expected_worst(ledger, n_rounds)
         inside = np.flatnonzero(means <= round(self._most(budget, n_rounds), LOSS_DECIMALS))
@@ -262,9 +262,8 @@ class Mixture:
             return ""
         if self.randomized:
             return self.objective.chosen_by
-        words, noise = self.objective.chosen_alone_by, self.pool.ledger.noise
-        smooth = words and noise is not None and noise.near is not None
-        return f"{words}, where a row near a threshold counts in part" if smooth else words
+        words, smooth = self.objective.chosen_alone_by, self.pool.ledger.near is not None
+        return f"{words}, where a row near a threshold counts in part" if words and smooth else words
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the pool."""

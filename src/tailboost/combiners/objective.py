@@ -256,7 +256,7 @@ class WorstUnit:
         The error of a unit on n rows is taken as normal about its shrunk value e, with the variance
         ``e(1 − e)/(n + s)``, of each unit by itself. The largest of many uncertain errors is larger than the
         error that is largest here: of two members with the same one, that whose other units have room is the
-        better one. Rows near a threshold may count in part, see `Noise`. Without
+        better one. Rows near a threshold may count in part, see `Ledger`. Without
         shrinkage errors are believed: the largest loss as measured.
         """
         if self.shrinkage == 0.0:

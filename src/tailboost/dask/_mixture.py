@@ -22,18 +22,15 @@ from tailboost._checks import n_rows_of, refuse_missing
 from tailboost._rows import hash_rows
 from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost.combiners import Ledger
-from tailboost.combiners.ledger import Noise
 from tailboost.dask._collections import Column, is_collection, partitions, whole, wide
 from tailboost.dask._docs import with_sections_of
 from tailboost.dask._tally import Tally, combined, taken_apart
 from tailboost.data import GroupNames, Multiplicity, Rows
-from tailboost.mixture._lines import bandwidths, chances
+from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import loss_of
-from tailboost.mixture._rated import Priced
 from tailboost.mixture._tables import Judged, LogTable, Models, Tallied
 from tailboost.solvers import BitLosses, count_patterns
 from tailboost.solvers.bits import DenseLosses
-from tailboost.thresholds import Table
 
 # Different rows on which members are made.
 SAMPLE = 2**16
@@ -56,7 +53,8 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
     The members, which are thresholds mostly, are made on all rows up to 65,536, by the code of one machine.
     Of more rows they are made on a sample of so many, which holds the small combinations of class and group
     whole and, of each of the others, as many rows with the smallest hashes of their contents. The member, or
-    the shares of a CVaR, and all errors are then by all rows, exactly. Groups that are not told are inferred
+    the shares of a CVaR, and all errors are then by all rows, exactly; only what rows near a threshold add to
+    a count, where one member is chosen, is estimated on that sample. Groups that are not told are inferred
     from the probabilities by a model of the sample, which on its own rows is surer than on others. Halves of
     the rows, for `unit_estimates_` and `unit_intervals_`, are drawn by content, so these are others than on
     one machine.
@@ -166,7 +164,7 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
 
     def _choose(self, reader: _Reader, table: _Table) -> None:
         """Make the members on rows that come here, and choose by the sums of their losses on all rows."""
-        seen: Seen | None = table.folded(partial(_look, reader), Seen.merged)
+        seen: RowSample | None = table.folded(partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
         tally, self.n_threshold_rows_ = seen.tally, int(seen.totals[0].sum())
@@ -182,16 +180,20 @@ class RobustMixtureClassifier(local.RobustMixtureClassifier):
         rated, numbers = self._members(aim, sample)
         members = [rated.member(number) for number in numbers]
         if aim.over_units:
-            asked = _Asked.of(members, rated.table, seen.stratum, tally)
-            sums = table.folded(partial(_sums, reader, asked), _added)
-            means = DenseLosses(sums[:-1] / sums[-1])
-            counted, both, *near = (means.select(np.arange(j, len(sums) - 1, 4)) for j in range(4))
-            noise, of_halves = (Noise(each, both) for each in near)
-            ledger = Ledger(aim.rows(rows), counted, BitLosses(len(rows.y)), noise=noise, of_halves=of_halves)
+            sums = table.folded(partial(_sums, reader, members, tally.keys), partial(np.sum, axis=0))
+            counted = sums[:-1] / sums[-1]
+            # What rows near a threshold add to counts is by the sample, the counts are by all rows.
+            lines = Lines.of(aim.rows(sample.rows), rated.table)
+            own = lines.ledger([rated.pool.members[i] for i in numbers], rated.table, near=True)
+            assert own.near is not None
+            more = own.near.array - own.pool().raw_columns(np.arange(len(lines.rows.y))).T
+            near = counted + more[:, np.unique(tally.keys // 2, return_inverse=True)[1]]
+            bits = BitLosses(len(rows.y))
+            ledger = Ledger(aim.rows(rows), DenseLosses(counted), bits, near=DenseLosses(near))
         else:
             found: Words = table.folded(partial(_words, reader, members), Words.merged)
-            lines = reader.lines(found.keys, found.totals, words)
-            ledger = Ledger(lines, found.losses, BitLosses(len(lines.y)))
+            of_words = reader.lines(found.keys, found.totals, words)
+            ledger = Ledger(of_words, found.losses, BitLosses(len(of_words.y)))
         self._settle(Tallied(reader.models, rows), self._mixture(aim, ledger, members))
 
     def _judged_by(self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str) -> Judged:
@@ -312,11 +314,6 @@ def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     return join(found) if found else None
 
 
-def _added(parts: list[Floats]) -> Floats:
-    total: Floats = np.sum(parts, axis=0)
-    return total
-
-
 def _values(y: Any, groups: Any) -> tuple[Labels, GroupNames | None] | None:
     refuse_missing(y, "y")
     n = n_rows_of(y)
@@ -421,7 +418,7 @@ def _runs(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RowSample:
     """How many rows there are of every class, group and half, and some of them.
 
     Parameters
@@ -443,7 +440,7 @@ class Seen:
     totals: Floats
 
     @classmethod
-    def merged(cls, parts: list[Seen]) -> Seen:
+    def merged(cls, parts: list[RowSample]) -> RowSample:
         """Return that of the rows of several."""
         tally = Tally.merged([part.tally for part in parts])
         if len(tally.keys) > 2 * MOST_STRATA:
@@ -486,7 +483,7 @@ def room(sizes: Any, most: int) -> int:
     return max(1, int(level[short[0]] if len(short) else sizes[-1]))
 
 
-def _look(reader: _Reader, *columns: Any) -> Seen | None:
+def _look(reader: _Reader, *columns: Any) -> RowSample | None:
     block = reader.read(*columns)
     if block is None:
         return None
@@ -494,80 +491,24 @@ def _look(reader: _Reader, *columns: Any) -> Seen | None:
     weight = block.rows.weight
     tally = Tally.of(keys, weight, n_keys)
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
-    return Seen.merged([Seen(tally, keys // 2, block.hashes, block.logs, totals)])
+    return RowSample.merged([RowSample(tally, keys // 2, block.hashes, block.logs, totals)])
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What is asked of each partition: how often members err.
-
-    Parameters
-    ----------
-    members : list of Priced
-        The members.
-    least : int
-        Number of the one with which others are compared.
-    strata : ndarray of shape (c,)
-        The combinations of class and groups.
-    smoothing : ndarray of shape (T, c)
-        By how much margins are smoothed there, see `bandwidths`.
-    keys : ndarray of shape (m,)
-        Class, groups and half of each line.
-    wider : ndarray of shape (m,)
-        By how much more they are smoothed where a half is all there is.
-    """
-
-    members: list[Priced]
-    least: int
-    strata: Ints
-    smoothing: Floats
-    keys: Ints
-    wider: Floats
-
-    @classmethod
-    def of(cls, members: list[Priced], sample: Table, stratum: Ints, tally: Tally) -> Self:
-        """Return it for members that were made on a sample, whose rows have these combinations."""
-        strata, first = np.unique(stratum, return_index=True)
-        y, of_sample = sample.strata.y[sample.stratum], sample.stratum[first]
-        rules, n = [member.rule for member in members], sample.n_judged
-        wrong = [float(sample.share @ (sample.answers(rule) != y)) for rule in rules]
-        smoothing: Any = [
-            bandwidths(
-                rule.margins(sample.beliefs[rule.source][:, :n], y[:n], sample.strata.n_classes), sample
-            )
-            for rule in rules
-        ]
-        line = np.searchsorted(strata, tally.keys // 2)
-        wider = (tally.weight / np.bincount(line, tally.weight)[line]) ** (-1.0 / 3.0)
-        smoothing = np.array(smoothing)[:, of_sample]
-        return cls(members, int(np.argmin(wrong)), strata, smoothing, tally.keys, wider)
-
-
-def _sums(reader: _Reader, asked: _Asked, *columns: Any) -> Floats | None:
-    """Return the weight of the rows of each key on which members err, and last that of all rows.
-
-    Four lines for each: as counted, where the compared one errs too, and twice with rows near a threshold in
-    part: as of all rows, and as of a half that is all there is.
-    """
+def _sums(reader: _Reader, members: list[Any], keys: Ints, *columns: Any) -> Floats | None:
+    """Return the weight of the rows of each key on which each member errs, and last that of all rows."""
     block = reader.read(*columns)
     if block is None:
         return None
-    members, keys = asked.members, asked.keys
-    sums = np.zeros((4 * len(members) + 1, len(keys)))
+    sums = np.zeros((len(members) + 1, len(keys)))
     at = np.searchsorted(keys, block.keys).clip(max=len(keys) - 1)
     if not np.array_equal(keys[at], block.keys):
         raise ValueError("the probabilities are others than a moment ago: store or persist them")
-    stratum = np.searchsorted(asked.strata, block.keys // 2)
     for part, table in block.parts(reader.models):
-        weight, y, line = block.rows.weight[part], block.rows.y[part], at[part]
-        least = loss_of(members[asked.least].predict_table(table), y)
+        weight, y = block.rows.weight[part], block.rows.y[part]
         for t, member in enumerate(members):
             wrong = loss_of(member.predict_table(table), y)
-            margins, h = member.margins(table, y), asked.smoothing[t][stratum[part]]
-            near = (chances(margins, wrong, h * wide) for wide in (1.0, asked.wider[line]))
-            for place, losses in enumerate((wrong, wrong & least, *near)):
-                sums[4 * t + place] += np.bincount(line, weight * losses, len(keys))
-        sums[-1] += np.bincount(line, weight, len(keys))
+            sums[t] += np.bincount(at[part][wrong], weight[wrong], len(keys))
+        sums[-1] += np.bincount(at[part], weight, len(keys))
     return sums
 
 

@@ -273,14 +273,10 @@ def _text(column: Any) -> Any:
     return column.astype(object).map(text, na_action="ignore").astype("category")
 
 
-def _looks_like_a_date(value: str) -> bool:
-    return len(value) <= DATE_LENGTH and DATE.fullmatch(value) is not None
-
-
 def _all_dates(column: Any) -> bool:
     pandas = import_pandas("load_table")
     texts = pandas.Series(column.dropna().unique(), dtype=object)
-    if not all(_looks_like_a_date(each) for each in texts):
+    if not all(len(each) <= DATE_LENGTH and DATE.fullmatch(each) for each in texts):
         return False
     return any(
         pandas.to_datetime(texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first).notna().all()

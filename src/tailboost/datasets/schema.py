@@ -222,14 +222,6 @@ def _listed(names: list[str]) -> str:
     return ", ".join(repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:_NAMED]) + more
 
 
-def _read_numbers(column: Any, schema: ColumnSchema) -> tuple[NDArray[np.float64], str]:
-    return _converted(column, number, "are no numbers")
-
-
-def _read_truths(column: Any, schema: ColumnSchema) -> tuple[NDArray[np.float64], str]:
-    return _converted(column, _truth, "are neither true nor false")
-
-
 def _converted(
     column: Any, convert: Callable[[Any], float | None], otherwise: str
 ) -> tuple[NDArray[np.float64], str]:
@@ -275,8 +267,8 @@ def _read_texts(column: Any, schema: ColumnSchema) -> tuple[Any, str]:
 
 
 _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
-    "number": _read_numbers,
-    "truth": _read_truths,
+    "number": lambda column, schema: _converted(column, number, "are no numbers"),
+    "truth": lambda column, schema: _converted(column, _truth, "are neither true nor false"),
     "text": _read_texts,
 }
 

@@ -350,7 +350,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def feature_importances_(self) -> Floats:
-        """1 for the column that is asked, shape (d,); all 0 where the answer is constant."""
+        """1 for the column of the threshold, shape (d,); all 0 for a constant."""
         check_is_fitted(self)
         return (np.arange(self.n_features_in_) == self.feature_).astype(np.float64)
 

@@ -224,7 +224,7 @@ class ForestSession:
         self.grown.clear()
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> TableForest:
-        """Return the forest for these weights, shape (n,): the trees that saw no other rows than ``rows``.
+        """Return the forest for weights of shape (n,), made of trees grown on ``rows`` only.
 
         The seed is the template's, so that trees can be shared; ``seed`` is not used.
         """

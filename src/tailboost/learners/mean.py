@@ -29,7 +29,7 @@ def shares(seen: Mask) -> Floats:
 
 
 def ranked(P: NDArray[Any], rank: int) -> Ints:
-    """Return the class of each row that ``rank`` others are likelier than; the first of equal ones first.
+    """Return the class of each row's ``rank``-th largest probability, from 0; ties go to the first class.
 
     Parameters
     ----------

@@ -36,9 +36,8 @@ from tailboost.mixture._average import averaging
 from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
-from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
-from tailboost.mixture._tables import Judged, Models, Tallied
+from tailboost.mixture._tables import Judged, Models, Tallied, sources
 from tailboost.rates import GAP, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
@@ -340,8 +339,8 @@ class ProbabilityMixture(MixtureAnswers):
             averages=bool(self.averages),
             most_sources=None,
         )
-        kinds = Kinds(int(self.n_thresholds), float(self.shrinkage), bool(self.include_constants))
-        return rated, rated.thresholds(stated, kinds)
+        n, s = int(self.n_thresholds), float(self.shrinkage)
+        return rated, rated.thresholds(stated, n, s, with_constants=bool(self.include_constants))
 
     def _draws(self, aim: Aim) -> bool:
         """Whether draws from the probabilities join."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from tailboost._typing import Floats, Ints
+from tailboost._typing import Floats, Ints, Mask
 from tailboost.combiners import Ledger
-from tailboost.combiners.ledger import LOSS_DECIMALS, Noise
+from tailboost.combiners.ledger import LOSS_DECIMALS
 from tailboost.data import LOTS, Multiplicity, Rows
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
@@ -45,10 +46,11 @@ class Lines:
         """Return the lines of judged rows, which are the first ones of a table."""
         stratum = table.stratum[: len(rows.y)]
         half = np.zeros(len(stratum), bool) if table.half is None else table.half[: len(stratum)]
-        fold = np.zeros(len(stratum), np.uint8) if rows.fold is None else rows.fold
-        keys = np.column_stack([stratum, half, fold])
-        _, first, line = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        line, n = line.ravel(), len(first)
+        keys = 2 * stratum + half
+        if rows.fold is not None:
+            keys = keys * (int(rows.fold.max()) + 1) + rows.fold
+        _, first, line = np.unique(keys, return_index=True, return_inverse=True)
+        n = len(first)
         total = np.bincount(line, rows.weight, n).astype(np.float64)
         weight, of = rows.weight, line
         if rows.lots is not None:  # rows of one content are one row
@@ -90,81 +92,59 @@ class Lines:
         near : bool
             Whether errors are wanted in which a row near a threshold counts in part.
         """
-        n, y, n_strata = len(self.line), table.strata.y[table.stratum], len(table.strata.mass)
-        wrongs = [np.packbits(table.answers(member) != y) for member in members]
+        n, n_strata, y = len(self.line), len(table.strata.mass), table.strata.y[table.stratum]
         half = np.zeros(len(y), dtype=np.intp) if table.half is None else table.half.astype(np.intp)
-        cell = half * n_strata + table.stratum
-        mass = np.maximum(np.bincount(cell[:n], table.share[:n], 2 * n_strata), 1e-300)
-        of_line = np.zeros(len(self.rows.y), dtype=np.intp)
-        of_line[self.line] = cell[:n]
+        cell, share = half * n_strata + table.stratum, table.share
+        of_line, half_of_line = (np.zeros(len(self.rows.y), dtype=np.intp) for _ in range(2))
+        of_line[self.line], half_of_line[self.line] = cell[:n], half[:n]
+        mass = np.maximum(np.bincount(cell[:n], share[:n], 2 * n_strata), 1e-300)
+        wrong = [table.answers(member) != y for member in members]
+        wrong += [np.append(losses, np.zeros(len(y) - n)) for losses in drawn]
 
-        def loss(number: int) -> Floats:
-            if number < len(wrongs):
-                return np.unpackbits(wrongs[number], count=len(y)).astype(np.float64)
-            return np.append(drawn[number - len(wrongs)], np.zeros(len(y) - n))
-
-        def by_line(counted: Floats, smooth: Floats | None = None) -> Floats:
-            found = self.means(counted[:n] if smooth is None else smooth)
+        def by_line(losses: Any, of_rows: Any = None) -> Floats:
+            found = self.means(losses[:n] if of_rows is None else of_rows)
             if n < len(y):
-                more = np.bincount(cell[n:], table.share[n:] * counted[n:], 2 * n_strata)
+                more = np.bincount(cell[n:], share[n:] * losses[n:], 2 * n_strata)
                 found = (found + (more / mass)[of_line]).clip(0.0, 1.0)
             return found.round(LOSS_DECIMALS)
 
-        every = range(len(members) + len(drawn))
-        losses = np.array([by_line(loss(number)) for number in every])
-        # What tells chance from difference is asked of all rows, and of each half as if it were all.
-        in_stratum = np.maximum(np.bincount(table.stratum[:n], table.share[:n], n_strata), 1e-300)
-        wider = (mass[cell[:n]] / in_stratum[table.stratum[:n]]) ** (-1.0 / 3.0)
-        asked = [(0 * half, np.ones(n)), (half, wider)][: 1 + (table.half is not None)]
-        leasts = [np.choose(part, [loss(t) for t in self._firsts(losses, part)]) for part, _ in asked]
-        noises: list[tuple[list[Floats], list[Floats]]] = [([], []) for _ in asked]
-        for number in every:
-            counted, margins = loss(number), None
-            if near and number < len(members):
-                belief = table.beliefs[members[number].source][:, :n]
-                margins = members[number].margins(belief, y[:n], table.strata.n_classes)
-                h = bandwidths(margins, table)[table.stratum[:n]]
-            for (_, wide), least, (smooth, both) in zip(asked, leasts, noises, strict=True):
-                both.append(by_line(counted * least))
-                if margins is not None:
-                    smooth.append(by_line(counted, chances(margins, counted[:n], h * wide)))
-        own = [Noise(DenseLosses(np.array(a)) if near else None, DenseLosses(np.array(b))) for a, b in noises]
+        def beside_the_best(part: Ints, of_part: Ints) -> DenseLosses:
+            weights = [self.rows.weight * (of_part == k) for k in range(int(part.max()) + 1)]
+            best = [int((counted @ (w / w.sum())).round(LOSS_DECIMALS).argmin()) for w in weights]
+            least = np.choose(part, [wrong[t] for t in best])
+            return DenseLosses(np.array([by_line(losses * least) for losses in wrong]))
+
+        counted = np.array([by_line(losses) for losses in wrong])
+        smooth = [
+            by_line(losses, chances(member, table, losses[:n]))
+            for member, losses in zip(members, wrong, strict=False)
+        ] if near else []  # fmt: skip
         return Ledger(
             self.rows,
-            DenseLosses(losses),
+            DenseLosses(counted),
             BitLosses(len(self.rows.y)),
-            noise=own[0],
-            of_halves=own[1] if len(own) > 1 else None,
+            near=DenseLosses(np.array(smooth)) if near else None,
+            both=beside_the_best(0 * half, 0 * half_of_line),
+            of_halves=beside_the_best(half, half_of_line),
         )
 
-    def _firsts(self, losses: Floats, part: Ints) -> list[int]:
-        """Return the member of least mean loss in each part of the rows."""
-        of_line = np.zeros(len(self.rows.y), dtype=np.intp)
-        of_line[self.line] = part[: len(self.line)]
-        weights = [self.rows.weight * (of_line == k) for k in range(int(part.max()) + 1)]
-        return [int((losses @ (w / w.sum())).round(LOSS_DECIMALS).argmin()) for w in weights]
 
+def chances(member: Member, table: Table, wrong: Mask) -> Floats:
+    """Return by how much each judged row counts as an error if one near a threshold does in part, shape (n,).
 
-def bandwidths(margins: Floats, table: Table) -> Floats:
-    """Return by how much margins are smoothed in each stratum, shape (S,); 0 where all are ±∞.
-
-    That is ``h = 4^(1/3) σ n^(−1/3)``, where σ is the spread of the margins on the stratum's n rows: a row
-    that just passes is no proof that others do.
+    That is ``Φ(−margin/h)`` with ``h = 4^(1/3) σ n^(−1/3)``, where σ is the spread of the margins on the
+    stratum's n rows: a row that just passes is no proof that others do. Constants are near to nothing.
     """
-    n, n_strata = len(margins), len(table.strata.mass)
-    if not np.isfinite(margins).all():
-        return np.zeros(n_strata)
+    n, n_strata = len(wrong), len(table.strata.mass)
     stratum, share = table.stratum[:n], table.share[:n]
+    margins = member.margins(
+        table.beliefs[member.source][:, :n], table.strata.y[stratum], table.strata.n_classes
+    )
+    if not np.isfinite(margins).all():
+        return wrong.astype(np.float64)
     mass = np.maximum(np.bincount(stratum, share, n_strata), 1e-300)
     mean = np.bincount(stratum, share * margins, n_strata) / mass
     spread = np.sqrt(np.bincount(stratum, share * (margins - mean[stratum]) ** 2, n_strata) / mass)
-    narrower = np.maximum(table.strata.size, 1.0) ** (-1.0 / 3.0)
-    return np.maximum(BANDWIDTH * spread * narrower, LEAST_BANDWIDTH)
-
-
-def chances(margins: Floats, wrong: Floats, h: Floats) -> Floats:
-    """Return by how much each row counts as an error: by the normal kernel ``Φ(−margin/h)``, shape (n,)."""
-    if not h.any():
-        return wrong
-    found: Floats = ndtr(-margins / h)
+    h = BANDWIDTH * spread * np.maximum(table.strata.size, 1.0) ** (-1.0 / 3.0)
+    found: Floats = ndtr(-margins / np.maximum(h, LEAST_BANDWIDTH)[stratum])
     return found

@@ -16,9 +16,8 @@ from tailboost.classifiers.plan import LimitBelowNoiseWarning
 from tailboost.data import GroupNames, Rows
 from tailboost.learners.table import TableReader
 from tailboost.mixture._members import ratio_of, source_name
-from tailboost.mixture._pool import Kinds, sources
 from tailboost.mixture._rule import RulePart, log_weights
-from tailboost.mixture._tables import Judged, LogTable, Models, Source
+from tailboost.mixture._tables import Judged, LogTable, Models, Source, sources
 from tailboost.rates import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates import Largest, Limit, Objective, Rate, Strata, checked_limits, error, largest
 from tailboost.thresholds import (
@@ -74,7 +73,7 @@ def name_of(objective: Any) -> str:
 
 
 # Rows on which what folds say of groups is corrected by what answers.
-CORRECTED_ROWS = 10_000
+CORRECTED_ROWS = 5_000
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
 
@@ -268,13 +267,6 @@ class Priced:
             alike = np.ones((1, 1), dtype=np.float32)
             return np.repeat(charges(alike, self.rule.prices[:1]), table.n_rows, axis=1)
         return charges(believed(self.belief, self.rule.source, self.score, table), self.rule.prices)
-
-    def margins(self, table: LogTable, y: Ints) -> Floats:
-        """Return by how much each row's own class is answered, ±∞ of constants, shape (n,)."""
-        constant = self.rule.is_constant
-        alike = np.ones((1, table.n_rows), dtype=np.float32)
-        belief = alike if constant else believed(self.belief, self.rule.source, self.score, table)
-        return self.rule.margins(belief, y, self.belief.n_classes)
 
     def predict(self, X: Any) -> Ints:
         """Return class numbers, shape (n,)."""
@@ -489,7 +481,9 @@ class Rated:
         worth = expected.program.worth(expected.solved.duals, tally) if expected.feasible else None
         return Outcome(growth.program, choice, tally, *elsewhere, worth)
 
-    def thresholds(self, stated: Stated, kinds: Kinds) -> list[int]:
+    def thresholds(
+        self, stated: Stated, n_thresholds: int, shrinkage: float, *, with_constants: bool
+    ) -> list[int]:
         """Make members for the largest rate of a family, at several prices of the mean error; return numbers.
 
         Where groups are told, each plays its own game on its cells, and what is best in each is joined.
@@ -497,13 +491,13 @@ class Rated:
         program = Program.of_rates(self.table.strata, stated.objective, stated.limits)
         every, blind = range(len(self.scores)), not self.belief.told
         plain = self.pool.seed(every, constants=False)
-        constants = [] if not kinds.constants else self.pool.seed(every)[len(plain) :]
+        constants = self.pool.seed(every)[len(plain) :] if with_constants else []
         for source in every:
             made = [plain[source]]
-            if kinds.n_thresholds:
-                made += self._played(program if blind else self._cells, source, kinds)
+            if n_thresholds:
+                made += self._played(program if blind else self._cells, source, n_thresholds, shrinkage)
             if not blind:
-                join_by_group(self.pool, program, [*made, *constants], DOUBT * kinds.shrinkage)
+                join_by_group(self.pool, program, [*made, *constants], DOUBT * shrinkage)
         others = (i for i in range(len(self.pool.members)) if i not in constants)
         return [*others, *dict.fromkeys(constants)]
 
@@ -511,7 +505,7 @@ class Rated:
     def _cells(self) -> Program:
         return Program.of_rates(self.table.strata, Objective.of(NAMED["worst_cell"]), ())
 
-    def _played(self, program: Program, source: int, kinds: Kinds) -> list[int]:
+    def _played(self, program: Program, source: int, n_thresholds: int, shrinkage: float) -> list[int]:
         games = None
         if self.belief.told:
             inside = (program.unit_prices != 0).any(axis=2)
@@ -522,8 +516,8 @@ class Rated:
             source,
             prices=PRICES,
             rounds=ROUNDS,
-            kept=-(-kinds.n_thresholds // len(PRICES)),
-            pseudo_rows=kinds.shrinkage,
+            kept=-(-n_thresholds // len(PRICES)),
+            pseudo_rows=shrinkage,
             corrected=len(self.belief.combinations) > 1,
             games=games,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,17 @@ SUM_TOLERANCE = 1e-2
 
 # Numbers of the models whose log-probabilities are averaged; one alone is the model itself.
 Source = tuple[int, ...]
+# Models up to which averages of pairs join that of all.
+PAIRS_UP_TO = 3
+
+
+def sources(n_models: int, averages: bool) -> list[Source]:
+    """Return each model, then the averages: of all, and of pairs where models are few."""
+    each: list[Source] = [(i,) for i in range(n_models)]
+    if not averages or n_models < 2:
+        return each
+    pairs = list(combinations(range(n_models), 2)) if 2 < n_models <= PAIRS_UP_TO else []
+    return [*each, tuple(range(n_models)), *pairs]
 
 
 class Averaging(Protocol):

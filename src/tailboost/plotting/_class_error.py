@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -118,9 +117,13 @@ class ClassErrorDisplay(Display):
         ValueError
             Another ``response_method``; else as in `tailboost.metrics.class_errors` and ``group_errors``.
         """
+        if response_method not in get_args(Response):
+            raise ValueError(
+                f"response_method must be 'predict' or 'predict_shares', got {response_method!r}"
+            )
         return cls.from_predictions(
             y,
-            _response_of(estimator, response_method)(X),
+            estimator.predict(X) if response_method == "predict" else label_shares(estimator, X),
             groups=groups,
             sample_weight=sample_weight,
             labels=estimator.classes_,
@@ -243,12 +246,14 @@ def _bars_on(ax: Any) -> list[Any]:
 
 def _share(ax: Any, containers: list[Any]) -> None:
     """Give every classifier on the axes a lane in each row, one colour and a place in the legend."""
+    from matplotlib.colors import same_color
+
     height = 0.8 / len(containers)
     whiskers = [lines for lines in ax.collections if lines.get_gid() == _GID]
     for k, (bars, lines) in enumerate(zip(containers, whiskers, strict=True)):
         for i, bar in enumerate(bars):
             bar.set(y=i - 0.4 + k * height, height=height)
-            if k == 0 and len(containers) == 2 and bar.get_facecolor() == _rgba(VERMILLION):
+            if k == 0 and len(containers) == 2 and same_color(bar.get_facecolor(), VERMILLION):
                 bar.set_color(BLUE)
         middle = np.arange(len(bars)) - 0.4 + (k + 0.5) * height
         spans = [segment[:, 0] for segment in lines.get_segments()]
@@ -257,22 +262,6 @@ def _share(ax: Any, containers: list[Any]) -> None:
         text.remove()  # numbers have no room beside several bars
     ax.set_title("")
     ax.legend(handles=containers)
-
-
-def _rgba(colour: str) -> Any:
-    from matplotlib.colors import to_rgba
-
-    return to_rgba(colour)
-
-
-def _response_of(estimator: Any, name: Response) -> Callable[[Any], Any]:
-    """Return the method of an estimator that answers rows, or raise ValueError where it is none."""
-    if name == "predict_shares":
-        return partial(label_shares, estimator)
-    if name != "predict":
-        raise ValueError(f"response_method must be 'predict' or 'predict_shares', got {name!r}")
-    method: Callable[[Any], Any] = estimator.predict
-    return method
 
 
 def _unit_errors(y: Any, answers: Any, groups: Any, labels: Any, sample_weight: Any) -> dict[Any, float]:

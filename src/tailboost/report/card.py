@@ -176,7 +176,7 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
     return (
         f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst.unit}, is wrong in "
         f"{100 * worst.estimate:.1f} % of its rows; with {100 * certificate.confidence:g} % confidence in at "
-        f"most {100 * float(up(worst.upper)):.1f} %, if later rows are like these."
+        f"most {np.ceil(1000 * worst.upper - 1e-9) / 10:.1f} %, if later rows are like these."
     )
 
 
@@ -184,7 +184,7 @@ def _made(final: Any, notes: Mapping[str, Any]) -> Section:
     lines = [f"Classifier: {type(final).__name__}."]
     if "rows" in notes:
         counts = notes.get("classes", {})
-        each = ", ".join(f"{label} {n:,}" for label, n in counts.items())
+        each = ", ".join(f"{n:,} of class {label}" for label, n in counts.items())
         lines.append(f"Fitted on {notes['rows']:,} rows of {notes.get('data', 'a table')}: {each}.")
     else:
         lines.append("On which rows it was fitted was not noted.")
@@ -206,44 +206,31 @@ def _errors(certificate: Certificate | None, refused: str, rows_are: str, cluste
         return Section("Errors on new rows", [f"Not measured: {refused}."])
     targets = any(b.target is not None for b in certificate.bounds)
     counted = "rows" if clusters is None else "clusters"
-    heads = ["error of", "rule", counted, "error", "95 % interval", "certified at most"]
-    rows = []
+    heads = ["error of", "rule", counted, "error", "95 % interval", "certified at most", "target", ""]
+    width, rows = len(heads) if targets else -2, []
     for b in certificate.bounds:
         if b.kind == "worst":
             continue
-        cells = [b.name, b.rule, f"{b.n:,}", _number(b.estimate), "–", up(b.upper)]
+        *about, most, _, target, verdict = b.cells
+        interval = "–"
         if b.estimate is not None and b.rule == "predict":
             low, high = clopper_pearson_interval(b.estimate, b.n, BY_ITSELF)
-            cells[4] = f"{float(low):.3f} – {float(high):.3f}"
-        if targets:
-            verdict = {True: "certified", False: "not certified", None: ""}[b.certified]
-            cells += ["" if b.target is None else f"{b.target:g}", verdict]
-        rows.append(cells)
+            interval = f"{float(low):.4f} – {float(high):.4f}"
+        rows.append([*about, interval, most, target, verdict][:width])
     lines = [
         f"Counted on {rows_are}. Each interval holds by itself with 95 % confidence; what is “certified at "
         f"most” holds for all of this table together with {100 * certificate.confidence:g} %.",
         *certificate.notes,
     ]
-    return Section("Errors on new rows", lines, [*heads, *(["target", ""] if targets else [])], rows)
+    return Section("Errors on new rows", lines, heads[:width], rows)
 
 
 def _rates(certificate: Certificate | None) -> Section:
     """Show the rates that the model was fitted for, where it was for any."""
-    bounds = () if certificate is None else certificate.rates
-    rows = []
-    for b in bounds:
-        ends = [
-            f"{np.floor(1000 * b.lower + 1e-9) / 1000:.3f}",
-            f"{np.ceil(1000 * b.upper - 1e-9) / 1000:.3f}",
-        ]
-        verdict = {True: "certified", False: "not certified", None: ""}[b.certified]
-        target = "" if b.target is None else f"{b.sense} {b.target:g}"
-        rows.append([str(b.rate), b.unit_words, f"{b.n:,}", _number(b.estimate), *ends, target, verdict])
-    if certificate is None or not rows:
+    if certificate is None or not certificate.rates:
         return Section("Rates on new rows")
     lines = [f"All of this table holds together with {100 * certificate.confidence:g} % confidence."]
-    heads = ["rate", "unit", "rows", "seen", "at least", "at most", "limit", ""]
-    return Section("Rates on new rows", [*lines, *certificate.notes], heads, rows)
+    return Section("Rates on new rows", [*lines, *certificate.notes], *certificate.cells())
 
 
 def _tradeoff(final: Any) -> Section:
@@ -253,6 +240,8 @@ def _tradeoff(final: Any) -> Section:
         curve = final.tradeoff()
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not known: {failure}."])
+    if len(curve.mean) < 2:
+        return Section("Trade-off", ["One point alone is known."])
     points = np.unique(np.linspace(0, len(curve.mean) - 1, POINTS).round().astype(int))
     columns = (curve.mean_budget, curve.mean, curve.worst)
     rows = [[f"{column[i]:.4f}" for column in columns] for i in points.tolist()]
@@ -316,12 +305,3 @@ def _not_tested(certificate: Certificate | None, purpose: str, groups: Any, miss
     if not purpose:
         lines.append("Whether the model suits its purpose: none was stated.")
     return Section("What was not tested", lines)
-
-
-def up(value: float) -> str:
-    """Return a bound rounded up, so that what is printed holds."""
-    return f"{min(1.0, float(np.ceil(1000 * value - 1e-9)) / 1000):.3f}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

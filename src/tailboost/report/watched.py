@@ -33,7 +33,8 @@ def render_watch(watch: Watch, title: str = "Watch") -> str:
     heads, rows = watch.cells()
     names = [row[0] for row in rows]
     looks = [(batch.name, batch.evidence) for batch in watch.batches]
-    chart = charts.evidence_chart(names, looks, watch.threshold) if looks else ""
+    short = [bound.short for bound in watch.certificate.tested]
+    chart = charts.evidence_chart(short, looks, watch.threshold) if looks else ""
     return page(
         "watch.html.j2",
         title=title,

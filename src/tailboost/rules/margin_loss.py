@@ -33,10 +33,6 @@ class MarginLoss:
     log_slope: Callable[[Floats], Floats]
 
 
-def _log_softplus(m: Floats) -> Floats:
-    return np.where(m > _LARGE, -m, np.log(np.logaddexp(0.0, -np.minimum(m, _LARGE))))
-
-
 def _log_hinge(m: Floats) -> Floats:
     slack = np.maximum(1.0 - m, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
@@ -52,7 +48,10 @@ MARGIN_LOSSES: dict[str, MarginLoss] = {
     # e^(−m)
     "exponential": MarginLoss(lambda m: -m, lambda m: -m),
     # log(1 + e^(−m)), slope −1/(1 + e^m)
-    "logistic": MarginLoss(_log_softplus, lambda m: -np.logaddexp(0.0, m)),
+    "logistic": MarginLoss(
+        lambda m: np.where(m > _LARGE, -m, np.log(np.logaddexp(0.0, -np.minimum(m, _LARGE)))),
+        lambda m: -np.logaddexp(0.0, m),
+    ),
     # 0 from m = 1 on, (1 − m)²/2 on (0, 1), ½ − m below (Rennie and Srebro 2005)
     "smoothed_hinge": MarginLoss(_log_hinge, _log_hinge_slope),
 }

@@ -237,7 +237,7 @@ def _distinct(losses: LossMatrix) -> tuple[Ints, Ints]:
 
 
 def _merge(losses: LossMatrix) -> tuple[Ints, Ints] | None:
-    """Units that stand for all with the same losses, and the position of every unit's stand-in among them.
+    """One unit of each pattern of losses, and the position of every unit's pattern among them.
 
     All repetitions are found where a sample promises many of them or there are few units; else only the heavy
     patterns, those of a quarter of the sample and more.

@@ -68,7 +68,7 @@ class _Part:
         return cls(problem.losses, problem.p, problem.cap, 1.0, 0.0)
 
     def narrow(self, keep: Mask, above: Mask) -> _Part:
-        """Settle the units that are not kept; the same part where that would leave no freedom."""
+        """Settle the other units; return the same part if no weight would be left to distribute."""
         if keep.all():
             return self
         at_cap = above & ~keep

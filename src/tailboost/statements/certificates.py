@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ from tailboost.rates import Objective as RateObjective
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.statements.known_rows import EqualRows, SeenRowsError, check_equal_rows
 from tailboost.statements.rate_bounds import RateBound, rate_bounds
-from tailboost.statements.recheck import Claim, Recheck
+from tailboost.statements.recheck import VERDICTS, Claim, Recheck, shown, up
 from tailboost.targets import allowed_errors
 
 __all__ = [
@@ -142,14 +142,28 @@ class CertifiedBound:
         return f"{self.kind} {_words(self.unit)}"
 
     @property
+    def short(self) -> str:
+        """The unit, and which rule, in words."""
+        return f"{self.name}{', drawn' if self.rule == 'randomised' else ''}"
+
+    @property
     def title(self) -> str:
-        """What is bounded, and of which rule, in words."""
-        return f"error of {self.name}{', drawn' if self.rule == 'randomised' else ''}"
+        """What is bounded, in words."""
+        return f"error of {self.short}"
 
     @property
     def claim(self) -> Claim:
         """What new rows can contradict."""
         return Claim("mean", (self.unit,), upper=self.upper)
+
+    heads: ClassVar = ("error of", "rule", "rows", "seen", "at most", "by", "target", "")
+
+    @property
+    def cells(self) -> list[str]:
+        """What it says, as cells under `heads`."""
+        target = "" if self.target is None else f"{self.target:g}"
+        found = [self.name, self.rule, f"{self.n:,}", shown(self.estimate), up(self.upper), self.method]
+        return [*found, target, VERDICTS[self.certified]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -319,52 +333,23 @@ class Certificate:
 
     def __str__(self) -> str:
         left = (0, 1, 6, 7, 8) if self.rates else (0, 1, 5, 7)
-        lines = [f"{self._title()}:", "", text_table(*self._cells(), left=left), ""]
+        lines = [f"{self._title()}:", "", text_table(*self.cells(), left=left), ""]
         return "\n".join([*lines, *(f"* {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        return _html(self._title(), *self._cells(), self.notes)
+        items = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return f"<div>{html_table(*self.cells(), self._title())}<ul>{items}</ul></div>"
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
-        if self.rates:
-            return _rate_cells(self.rates)
-        header = ["error of", "rule", "rows", "seen", "at most", "by"]
-        targets = any(b.target is not None for b in self.bounds)
-        header += ["target", ""] if targets else []
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and rows of the table of bounds; of very many the largest."""
         shown = self.bounds if len(self.bounds) <= LONGEST else _largest(self.bounds)
-        rows = []
-        for b in shown:
-            seen = "–" if b.estimate is None else f"{b.estimate:.4f}"
-            row = [b.name, b.rule, f"{b.n:,}", seen, f"{_up(b.upper):.4f}", b.method]
-            if targets:
-                verdict = {True: "certified", False: "not certified", None: ""}[b.certified]
-                row += ["" if b.target is None else f"{b.target:g}", verdict]
-            rows.append(row)
-        if len(shown) < len(self.bounds):
+        bounds: Sequence[CertifiedBound | RateBound] = self.rates or shown
+        width = None if any(b.target is not None for b in bounds) else -2
+        heads, rows = list(bounds[0].heads[:width]), [b.cells[:width] for b in bounds]
+        if len(bounds) < len(self.bounds):
             more = f"… and {len(self.bounds) - len(shown):,} smaller ones in .bounds"
-            rows.append([more, *[""] * (len(header) - 1)])
-        return header, rows
-
-
-def _rate_cells(bounds: Sequence[RateBound]) -> tuple[list[str], list[list[str]]]:
-    targets = any(b.target is not None for b in bounds)
-    header = ["rate", "unit", "rows", "seen", "at least", "at most", "by"]
-    rows = []
-    for b in bounds:
-        seen = "–" if b.estimate is None else f"{b.estimate:.4f}"
-        # Rounded away from what was seen, so that what is printed holds.
-        ends = (np.floor(b.lower * 1e4 + 1e-9) / 1e4, np.ceil(b.upper * 1e4 - 1e-9) / 1e4)
-        row = [str(b.rate), b.unit_words, f"{b.n:,}", seen, *(f"{end:.4f}" for end in ends), b.method]
-        if targets:
-            verdict = {True: "certified", False: "not certified", None: ""}[b.certified]
-            row += ["" if b.target is None else f"{b.sense} {b.target:g}", verdict]
-        rows.append(row)
-    return header + (["limit", ""] if targets else []), rows
-
-
-def _up(value: float) -> float:
-    """Round a bound up to what is printed, so that what is printed holds."""
-    return min(1.0, float(np.ceil(value * 1e4 - 1e-9)) / 1e4)
+            rows.append([more, *[""] * (len(heads) - 1)])
+        return heads, rows
 
 
 def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
@@ -375,11 +360,6 @@ def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
         order = sorted(of_kind, key=lambda i: (bounds[i].certified is not False, -bounds[i].upper))
         kept.update(order[:SHOWN])
     return [bounds[i] for i in sorted(kept)]
-
-
-def _html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f"<div>{html_table(header, rows, title)}<ul>{items}</ul></div>"
 
 
 # -- rows and units ----------------------------------------------------------------------------------------

@@ -362,7 +362,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         table = [] if self.units is None else [self.units.table]
-        return "\n".join([*table, *map(str, self.groups), self.summary])
+        return "\n".join([*table, *map(str, self.groups), self.standing, self.headline])
 
     @property
     def details(self) -> str:

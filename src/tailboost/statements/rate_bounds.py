@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tailboost._typing import Floats
 from tailboost._units import unit_name
 from tailboost.confidence import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates import Answered, Limit, Objective, Rate, Sample
-from tailboost.statements.recheck import Claim
+from tailboost.statements.recheck import VERDICTS, Claim, down, shown, up
 
 __all__ = ["RateBound", "limit_bounds", "rate_bounds"]
 
@@ -67,6 +67,11 @@ class RateBound:
         return bool(self.upper <= self.target if self.sense == "≤" else self.lower >= self.target)
 
     @property
+    def short(self) -> str:
+        """What is bounded, the unit first, by which bounds of one rate differ."""
+        return f"{self.unit_words}: {self.rate.words}"
+
+    @property
     def title(self) -> str:
         """What is bounded, in words."""
         return f"{self.rate}: {self.unit_words}"
@@ -79,6 +84,15 @@ class RateBound:
         if self.units:
             return Claim(self.unit, self.units, lower, upper)
         return Claim("mean", (self.unit,), lower, upper)
+
+    heads: ClassVar = ("rate", "unit", "rows", "seen", "at least", "at most", "by", "limit", "")
+
+    @property
+    def cells(self) -> list[str]:
+        """What it says, as cells under `heads`."""
+        target = "" if self.target is None else f"{self.sense} {self.target:g}"
+        found = [str(self.rate), self.unit_words, f"{self.n:,}", shown(self.estimate)]
+        return [*found, down(self.lower), up(self.upper), self.method, target, VERDICTS[self.certified]]
 
     @property
     def unit_words(self) -> str:

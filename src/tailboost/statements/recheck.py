@@ -17,7 +17,22 @@ from tailboost.rates import Sample
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
-NOT_KNOWN = "–"
+VERDICTS = {True: "certified", False: "not certified", None: ""}
+
+
+def shown(value: float | None) -> str:
+    """Return a number as it is printed, a dash where it is not known."""
+    return "–" if value is None else f"{value:.4f}"
+
+
+def up(value: float) -> str:
+    """Return an upper bound rounded up, so that what is printed holds."""
+    return f"{np.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
+
+
+def down(value: float) -> str:
+    """Return a lower bound rounded down, so that what is printed holds."""
+    return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
 
 
 class Bound(Protocol):
@@ -56,12 +71,9 @@ class Claim:
     upper: float | None = None
 
     def __str__(self) -> str:
-        # Rounded away from what was seen, so that what is printed holds.
-        low = None if self.lower is None else f"{np.floor(self.lower * 1e4 + 1e-9) / 1e4:.4f}"
-        high = None if self.upper is None else f"{np.ceil(self.upper * 1e4 - 1e-9) / 1e4:.4f}"
-        if low is None or high is None:
-            return f"≤ {high}" if low is None else f"≥ {low}"
-        return f"{low} to {high}"
+        if self.upper is None:
+            return f"≥ {down(self.lower or 0.0)}"
+        return f"≤ {up(self.upper)}" if self.lower is None else f"{down(self.lower)} to {up(self.upper)}"
 
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
         """Return numbers in [0, 1], and what their mean exceeds only if the claim is false, for each bet.
@@ -300,8 +312,8 @@ class Recheck:
         for j, r in enumerate(self.bounds):
             evidence = r.evidence if ever is None else ever[j]
             word = "contradicted" if evidence >= self.threshold else "stands" if r.n else "no rows"
-            of_last = [] if last is None else [_shown(last[j])]
-            cells = [r.bound.title, str(r.bound.claim), *of_last, f"{r.n:,}", _shown(r.estimate)]
+            of_last = [] if last is None else [shown(last[j])]
+            cells = [r.bound.title, str(r.bound.claim), *of_last, f"{r.n:,}", shown(r.estimate)]
             rows.append([*cells, f"{evidence:.3g}", word])
         heads = [
             "bound on",
@@ -329,7 +341,3 @@ class Recheck:
 
     def _repr_html_(self) -> str:
         return f"<div>{html_table(*self.cells(), self.title)}<p>{self.note}</p></div>"
-
-
-def _shown(value: float | None) -> str:
-    return NOT_KNOWN if value is None else f"{value:.4f}"

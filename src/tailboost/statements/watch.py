@@ -26,7 +26,7 @@ from tailboost.statements.certificates import (
 from tailboost.statements.drift import Drift, Reference, columns_of, level_of
 from tailboost.statements.known_rows import EqualRows
 from tailboost.statements.rate_bounds import RateBound
-from tailboost.statements.recheck import Bets, Recheck, RecheckedBound
+from tailboost.statements.recheck import Bets, Recheck, RecheckedBound, shown
 
 __all__ = ["Watch", "WatchedBatch"]
 
@@ -337,11 +337,16 @@ class Watch:
 
     def notes(self) -> list[str]:
         """Return what the table does not say."""
-        said = [
-            f"Contradicted: {alarm.bound.title}, {alarm.bound.claim}, was "
-            f"{'unknown' if alarm.estimate is None else f'{alarm.estimate:.4f}'} in {alarm.n:,} rows."
-            for alarm in self.alarms
-        ]
+        said = []
+        for j, (found, most) in enumerate(zip(self._found.bounds, self.ever, strict=True)):
+            if most < self.threshold:
+                continue
+            first = next(batch for batch in self.batches if batch.evidence[j] >= self.threshold)
+            n, error = first.errors[j]
+            said.append(
+                f"Contradicted since {first.name}: {found.bound.title}, {found.bound.claim}. It was "
+                f"{shown(error)} in {n:,} rows there, and {shown(found.estimate)} in all {found.n:,}."
+            )
         said.append(self._found.note)
         if late := sum(len(keys) for keys in self.waiting.values()):
             said.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
@@ -464,6 +469,12 @@ def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[RateBo
         tuple(columns.values()),
     )
     names, _ = strata.units(limit.rate.by)
+    if not limit.rate.needs_costs:
+        low, _ = limit.rate.range(strata)  # also checks that its classes are there
+        if limit.form == "ratio" and low < 0.0:
+            raise ValueError(
+                f"{limit!r}: what may be negative has no ratio that can be tested; limit the gap"
+            )
     sense, target = "≤" if limit.from_above else "≥", "limit"
     if limit.compares:
         ends = float(limit.bound), float(limit.bound)

@@ -56,10 +56,6 @@ def _content(value: Any, *beginnings: bytes) -> bytes:
 # -- XGBoost -----------------------------------------------------------------------------------------------
 
 
-def _booster_bytes(booster: Any) -> bytes:
-    return bytes(booster.save_raw("ubj"))
-
-
 def _booster(content: Any) -> Any:
     xgboost = importlib.import_module("xgboost")
     booster = xgboost.Booster()
@@ -78,13 +74,14 @@ def _xgb_state(model: Any) -> dict[str, Any]:
         "state": _checked(state, "XGBClassifier"),
         "given": _checked(given, "XGBClassifier"),
         "labels": labels,  # of any type, where the learner of the name "xgboost" was fitted
-        "booster": _booster_bytes(model.get_booster()) if "_Booster" in vars(model) else None,
+        "booster": bytes(model.get_booster().save_raw("ubj")) if "_Booster" in vars(model) else None,
     }
 
 
-def _xgb(new: Callable[[], Any]) -> Callable[[Any], Any]:
+def _xgb(module: str, new: str) -> Callable[[Any], Any]:
     def made(parts: Any) -> Any:
-        model, state, labels = new(), _checked(parts["state"], "XGBClassifier"), parts["labels"]
+        model = getattr(importlib.import_module(module), new)()
+        state, labels = _checked(parts["state"], "XGBClassifier"), parts["labels"]
         if stray := set(state) - set(vars(model)) - {"n_classes_"}:
             raise Refused(f"XGBClassifier with {str(sorted(stray))[:50]}")
         vars(model).update(state)
@@ -97,14 +94,6 @@ def _xgb(new: Callable[[], Any]) -> Callable[[Any], Any]:
         return model
 
     return made
-
-
-def _new_xgb() -> Any:
-    return importlib.import_module("xgboost").XGBClassifier()
-
-
-def _new_plain_xgb() -> Any:
-    return importlib.import_module("tailboost.learners.named").plain_xgboost()
 
 
 # -- LightGBM ----------------------------------------------------------------------------------------------
@@ -150,16 +139,11 @@ def _lgbm(parts: Any) -> Any:
     if not isinstance(labels["_classes"], np.ndarray) or not isinstance(labels["_class_map"], dict):
         raise Refused("LGBMClassifier without classes")
     vars(model).update(_checked(learned, "LGBMClassifier") | labels)
-    model._Booster = _lgbm_booster(text)
-    model._evals_result, model._best_score = {}, {}
-    return model
-
-
-def _lgbm_booster(text: Any) -> Any:
-    lightgbm = importlib.import_module("lightgbm")
     if not (isinstance(text, str) and text.startswith("tree\n")):
         raise Refused("a booster in another format than its project's own")
-    return lightgbm.Booster(model_str=text)
+    model._Booster = lightgbm.Booster(model_str=text)
+    model._evals_result, model._best_score = {}, {}
+    return model
 
 
 # -- CatBoost ----------------------------------------------------------------------------------------------
@@ -202,7 +186,7 @@ def _predictor_state(predictor: Any) -> list[Any]:
 
 
 def _predictor(parts: Any) -> Any:
-    """Return a tree of scikit-learn's boosting, of which the links and the bitsets are those of a tree."""
+    """Return a tree of scikit-learn's boosting, after checking that its links and bitsets are valid."""
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
@@ -263,8 +247,10 @@ def _bit_losses(parts: Any) -> BitLosses:
 
 
 MADE: dict[str, Made] = {
-    "xgboost.sklearn.XGBClassifier": Made(_xgb_state, _xgb(_new_xgb)),
-    "tailboost.learners.named.PlainXGBoost": Made(_xgb_state, _xgb(_new_plain_xgb)),
+    "xgboost.sklearn.XGBClassifier": Made(_xgb_state, _xgb("xgboost", "XGBClassifier")),
+    "tailboost.learners.named.PlainXGBoost": Made(
+        _xgb_state, _xgb("tailboost.learners.named", "plain_xgboost")
+    ),
     "lightgbm.sklearn.LGBMClassifier": Made(_lgbm_state, _lgbm),
     "catboost.core.CatBoostClassifier": Made(_catboost_state, _catboost),
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Made(_predictor_state, _predictor),

@@ -145,7 +145,8 @@ def save_model(
         ARRAYS: bytes(writer.arrays),
     }
     # A library that is not here can be no part of the model: binned trees by scikit-learn need no XGBoost.
-    versions = {name: number for name, number in _versions(_consists_of(writer.classes)).items() if number}
+    used = [name for name, marks in _WHERE_USED.items() if any(c.startswith(marks) for c in writer.classes)]
+    versions = {name: number for name, number in _versions([*_ALWAYS, *used]).items() if number}
     record: dict[str, Any] = {"versions": versions, "answers": _answered(model)}
     if notes is not None:
         record["notes"] = dict(notes)
@@ -160,12 +161,6 @@ def _checked_names(trusted: Any) -> list[str]:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
-
-
-def _consists_of(names: Iterable[str]) -> list[str]:
-    """Return the libraries whose versions matter for a model with parts of these types."""
-    used = [name for name, marks in _WHERE_USED.items() if any(n.startswith(marks) for n in names)]
-    return [*_ALWAYS, *used]
 
 
 def _versions(libraries: Iterable[str]) -> dict[str, str]:
@@ -294,7 +289,10 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     here = _versions(record["versions"])
     for name in (name for name, number in here.items() if not number):
         raise ImportError(f"{os.fspath(path)!r} holds a model that needs {name}, which cannot be imported")
-    changed = _changed(record["versions"], here)
+    then = record["versions"]
+    changed = ", ".join(
+        f"{name} {then[name]} (here {here[name]})" for name in here if then[name] != here[name]
+    )
     with reading(f"cannot be built{f'; it was saved with {changed}' if changed else ''}"):
         try:
             reader = Reader(json.loads(members[STRUCTURE]), members[ARRAYS], max_bytes, trusted)
@@ -309,11 +307,6 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     if check:
         _compare(model, record["answers"], changed)
     return model
-
-
-def _changed(then: dict[str, str], here: dict[str, str]) -> str:
-    """Return in words which versions differ; empty if none does."""
-    return ", ".join(f"{name} {then[name]} (here {here[name]})" for name in here if then[name] != here[name])
 
 
 def _compare(model: Any, kept: dict[str, Any] | None, changed: str) -> None:

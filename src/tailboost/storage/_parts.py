@@ -77,7 +77,7 @@ class Writer:
         self._begun: set[int] = set()
 
     def value(self, thing: Any) -> Any:
-        """Return what stands for a thing in a part: itself, if it is plain, or [number of its part]."""
+        """Return a plain value as it is, or a reference [number of its part] to anything else."""
         if thing is None or type(thing) in (bool, int, str, float):
             return thing
         if id(thing) in self._known:
@@ -166,7 +166,7 @@ class Writer:
         return ["object", self._class(name), [[k, v] for k, v in written.items()]]
 
     def _named(self, field: str, value: Any, spec: Reviewed) -> Any:
-        """Return what stands for the value of a field: also a type or function where the field may be one."""
+        """Return `value` of a field, or the name of a type or function where the field may hold one."""
         if isinstance(value, type) and field in DTYPE_FIELDS and TYPES.get(value.__name__) is value:
             return {"type": value.__name__}
         for name in spec.functions.get(field, ()):
@@ -249,7 +249,7 @@ class Reader:
         return self.value(self.structure["root"])
 
     def value(self, written: Any) -> Any:
-        """Return what a value stands for; parts stand after those that they refer to."""
+        """Return a plain value, or the object of a part that was built before."""
         if written is None or isinstance(written, (bool, int, float, str)):
             return written
         (number,) = written

@@ -43,19 +43,9 @@ class Reviewed:
 _UFUNCS = tuple(
     f"numpy.{name}"
     for name in (
-        "log",
-        "log1p",
-        "log2",
-        "log10",
-        "exp",
-        "expm1",
-        "sqrt",
-        "cbrt",
-        "square",
-        "absolute",
-        "sign",
+        "log", "log1p", "log2", "log10", "exp", "expm1", "sqrt", "cbrt", "square", "absolute", "sign",
     )
-)
+)  # fmt: skip
 # By it scikit-learn's boosting prepares numbers beside categories.
 _NUMBERS = "check_array of float64"
 # Functions with arguments, by the names that files have for them; others have their own.
@@ -123,28 +113,14 @@ SKLEARN: dict[str, Reviewed] = {
     # Parameters that say how rows are split; nothing that is loaded splits rows.
     **_names(
         "sklearn.model_selection._split",
-        "GroupKFold",
-        "GroupShuffleSplit",
-        "KFold",
-        "LeaveOneGroupOut",
-        "PredefinedSplit",
-        "ShuffleSplit",
-        "StratifiedGroupKFold",
-        "StratifiedKFold",
-        "StratifiedShuffleSplit",
-        "TimeSeriesSplit",
+        "GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "PredefinedSplit", "ShuffleSplit",
+        "StratifiedGroupKFold", "StratifiedKFold", "StratifiedShuffleSplit", "TimeSeriesSplit",
     ),
     **_names("sklearn.dummy", "DummyClassifier"),
     **_names(
         "sklearn.preprocessing._data",
-        "Binarizer",
-        "MaxAbsScaler",
-        "MinMaxScaler",
-        "Normalizer",
-        "PowerTransformer",
-        "QuantileTransformer",
-        "RobustScaler",
-        "StandardScaler",
+        "Binarizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer", "PowerTransformer",
+        "QuantileTransformer", "RobustScaler", "StandardScaler",
     ),
     **_names("sklearn.preprocessing._encoders", "OneHotEncoder", "OrdinalEncoder"),
     **_names("sklearn.preprocessing._target_encoder", "TargetEncoder"),
@@ -165,17 +141,12 @@ SKLEARN: dict[str, Reviewed] = {
     **_names("sklearn.feature_selection._from_model", "SelectFromModel"),
     **_names(
         "sklearn.feature_selection._univariate_selection",
-        "SelectFdr",
-        "SelectFpr",
-        "SelectKBest",
-        "SelectPercentile",
+        "SelectFdr", "SelectFpr", "SelectKBest", "SelectPercentile",
         functions=_SCORES,
     ),
     **_names(
         "sklearn.feature_extraction.text",
-        "CountVectorizer",
-        "HashingVectorizer",
-        "TfidfVectorizer",
+        "CountVectorizer", "HashingVectorizer", "TfidfVectorizer",
         held_at=_FROM_ROWS,
     ),
     **_names("sklearn.feature_extraction.text", "TfidfTransformer"),
@@ -204,17 +175,11 @@ SKLEARN: dict[str, Reviewed] = {
     ),
     **_names(
         "sklearn.tree._classes",
-        "DecisionTreeClassifier",
-        "DecisionTreeRegressor",
-        "ExtraTreeClassifier",
-        "ExtraTreeRegressor",
+        "DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor",
     ),
     **_names(
         "sklearn.ensemble._forest",
-        "ExtraTreesClassifier",
-        "ExtraTreesRegressor",
-        "RandomForestClassifier",
-        "RandomForestRegressor",
+        "ExtraTreesClassifier", "ExtraTreesRegressor", "RandomForestClassifier", "RandomForestRegressor",
     ),
     **_names("sklearn.ensemble._gb", "GradientBoostingClassifier", left_out=frozenset({"_rng"})),
     **_names(
@@ -231,7 +196,7 @@ SKLEARN: dict[str, Reviewed] = {
     **_names("sklearn.calibration", "CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
     **_names("sklearn.isotonic", "IsotonicRegression"),
     **_names("sklearn.multiclass", "OneVsRestClassifier", "_ConstantPredictor"),
-}
+}  # fmt: skip
 
 
 def _with_state_in_memory(member: Any) -> None:
@@ -299,10 +264,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.target_game", "Aims", "Outcome"),
     **_names(
         "tailboost.classifiers.cvar",
-        "AdaLPBoostClassifier",
-        "AverageBoostClassifier",
-        "CVaRBoostClassifier",
-        "LPBoostClassifier",
+        "AdaLPBoostClassifier", "AverageBoostClassifier", "CVaRBoostClassifier", "LPBoostClassifier",
         "RegularizedLPBoostClassifier",
         held_at=_FIT_ONLY,
     ),
@@ -311,10 +273,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.oco", "OCOBoostClassifier", held_at=_FIT_ONLY),
     **_names(
         "tailboost.classifiers.variance",
-        "AdaBoostClassifier",
-        "EBBoostClassifier",
-        "SoftMarginBoostClassifier",
-        "VadaBoostClassifier",
+        "AdaBoostClassifier", "EBBoostClassifier", "SoftMarginBoostClassifier", "VadaBoostClassifier",
         "VarianceBoostClassifier",
         held_at=_FIT_ONLY,
     ),
@@ -327,7 +286,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.two_fold", "TwoFoldEstimate", "UnitEstimates"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
-    **_names("tailboost.combiners.ledger", "Ledger", "Noise"),
+    **_names("tailboost.combiners.ledger", "Ledger"),
     **_names("tailboost.combiners.mixture", "Mixture"),
     **_names("tailboost.combiners.objective", "CVaR", "WorstRow", "WorstUnit"),
     **_names("tailboost.combiners.pool", "Pool"),
@@ -357,6 +316,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.baselines._plain", "CoinFlip"),
     **_names("tailboost.baselines._thresholds", "TunedThresholdClassifier"),
     **_names("tailboost.baselines._weights", "CellWeightedClassifier"),
-}
+}  # fmt: skip
 
 REVIEWED: dict[str, Reviewed] = SKLEARN | OURS

@@ -71,7 +71,7 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
         "rows": pack(_small(nodes["n_node_samples"][leaf])),
         "weights": pack(_small_floats(nodes["weighted_n_node_samples"][leaf])),
     }  # fmt: skip
-    of_leaves = _Filled.of(
+    of_leaves = _Nodes.of(
         left, right, inner, values, nodes["n_node_samples"], nodes["weighted_n_node_samples"]
     )
     # What does not come out the same is stored as it is.
@@ -88,15 +88,15 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
     return packed
 
 
-class _Filled:
-    """Values, rows and weights of all nodes, of which those of inner nodes come from their leaves."""
+class _Nodes:
+    """Values, rows and weights of all nodes; those of inner nodes are computed from their leaves."""
 
     def __init__(self, values: Floats, rows: Ints, weights: Floats) -> None:
         self.values, self.rows, self.weights = values, rows, weights
 
     @classmethod
-    def of(cls, left: Ints, right: Ints, inner: Mask, values: Floats, rows: Ints, weights: Floats) -> _Filled:
-        """Return them from nodes of which the leaves' are right."""
+    def of(cls, left: Ints, right: Ints, inner: Mask, values: Floats, rows: Ints, weights: Floats) -> _Nodes:
+        """Compute the inner nodes from arrays whose leaves are right."""
         out = cls(np.array(values, dtype=np.float64), np.array(rows), np.array(weights, dtype=np.float64))
         for level in reversed(_levels(left, right, inner)):
             a, b = left[level], right[level]
@@ -191,7 +191,7 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     nodes["n_node_samples"][leaf] = array("rows")
     nodes["weighted_n_node_samples"][leaf] = array("weights")
     levels_of = links["left"], links["right"], inner
-    filled = _Filled.of(*levels_of, values, nodes["n_node_samples"], nodes["weighted_n_node_samples"])
+    filled = _Nodes.of(*levels_of, values, nodes["n_node_samples"], nodes["weighted_n_node_samples"])
     nodes["n_node_samples"], nodes["weighted_n_node_samples"] = filled.rows, filled.weights
     values, impurity = filled.values, gini(filled.values)
     if "inner_values" in group:

@@ -165,7 +165,7 @@ class Checkpoints:
 
     def scheme(self, scheme: Scheme) -> Scheme:
         """Wrap the scheme for fits before the first round, so that their answers are kept like rounds."""
-        return scheme if self.folder is None else _Kept(scheme, self)
+        return scheme if self.folder is None else _RecordedScheme(scheme, self)
 
     def remember(self, question: bytes, ask: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """Return the answers to a question within a round (or probabilities), from its file if there is one.
@@ -301,7 +301,7 @@ def _to_answers(content: bytes) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _RecordedScheme:
     """A scheme whose answers are kept in files and read from there the next time."""
 
     scheme: Scheme

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,6 +57,7 @@ def play(
         Numbers of the members.
     """
     table, strata, rows = pool.table, program.strata, program.matrix[program.of == -1]
+    whole = replace(table, half=None)  # members do not depend on how rows are halved
     units = program.unit_prices
     mean = error().terms(strata).linear[0][: len(strata.mass)]
     scale = table.correction(source)[:, None] if corrected else 1.0
@@ -69,7 +71,7 @@ def play(
             w = _shares(scores, game, mass)
             charged = (1.0 - price) * np.tensordot(w, units, axes=1) + price * mean
             answers.append(Member.of(source, charged * scale))
-            values = rows @ table.counted(table.answers(answers[-1])).sum(axis=0).ravel()
+            values = rows @ whole.counted(table.answers(answers[-1])).sum(axis=0).ravel()
             scores += RATE * ((1.0 - doubt) * values + doubt * values.mean())
         places = np.unique(np.linspace(0, rounds - 1, kept).round().astype(np.intp))
         found += [pool.add(answers[i]) for i in places]

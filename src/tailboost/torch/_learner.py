@@ -135,7 +135,7 @@ class TorchSession:
         return Training(self.recipe, self._loss(rows), seed, index, weight[index], start, milestones)
 
     def _start(self, rows: Mask | None) -> Start:
-        """Return the warm ERM model of these rows: a fold's model may not have seen the rows held out."""
+        """Return the warmed-up model of these rows; each fold has one of its own training rows."""
         key = "all" if rows is None else fingerprint(rows)
         if key not in self.starts:
             path = self._start_file(key)

@@ -70,7 +70,7 @@ def small_cnn(input_shape: Shape, n_classes: int, channels: int = 8) -> nn.Modul
 
 
 def check_image(net: str, input_shape: Shape) -> None:
-    """Raise unless rows are images that a net's strides leave something of."""
+    """Raise ValueError unless rows are images of at least 8×8 pixels."""
     if len(input_shape) != 3 or min(input_shape[1:]) < 8:
         raise ValueError(
             f"{net} takes images of shape (channels, height, width) from 8×8 pixels on, "
