@@ -452,7 +452,7 @@ class TestInspect:
         guarantee = load_model(model)[-1].guarantee_
         assert guarantee.headline in short
         assert not set("ληγ") & set(short)
-        for words in ("noise", "symbols: "):
+        for words in ("noise", "symbols: K = "):
             assert words not in short
             assert words in text
 
