@@ -2,13 +2,15 @@
 
     python benchmarks/engines.py DIR CACHE fit [--splits N]        fit the default models once, kept in CACHE
     python benchmarks/engines.py DIR CACHE choose NAME [--rates]     choose with the library that is imported
+    python benchmarks/engines.py DIR CACHE faces NAME [--splits N]   fit WorstClassBoost() and GroupDROBoost()
     python benchmarks/engines.py DIR CACHE compare OLD NEW [--out FILE]
 
 DIR holds the tables of `experiments/_tables.py`, and field/ with acs_income, acs_coverage, law_school and
 diabetes130. What is measured is on test rows, which had no part in a fit or a choice: the largest error of a
 unit (of those with at least 30 test rows), the mean error, and processor seconds of the choice. Splits are
 stratified, 70/30, with at most 10,000 rows on each side. ``--rates`` has the choice made by tallies, as for
-any other rate, instead of by the errors of rows.
+any other rate, instead of by the errors of rows. ``faces`` fits the classifiers of papers without an
+estimator; its seconds are those of the fit, or of the choice where nothing is fitted.
 """
 
 from __future__ import annotations
@@ -112,6 +114,20 @@ def prepare(folder: Path, cache: Path, name: str, seed: int) -> dict[str, Any]:
     file = cache / f"{name.replace(' ', '_')}-{seed}.pkl"
     if file.exists():
         return pickle.loads(file.read_bytes())
+    kept = rows_of(folder, name, seed)
+    mix = tb.RobustMixtureClassifier(random_state=seed, cv=5, n_jobs=1).fit(kept["X"], kept["y"])
+    judged = mix._judged
+    kept |= {
+        "P": {n: np.exp(log) for n, log in zip(judged.models.names, judged.logs, strict=True)},
+        "P_test": {n: m.predict_proba(kept["X_test"]) for n, m in mix.named_estimators_.items()},
+    }
+    assert all(len(P) == len(kept["X"]) for P in kept["P"].values())
+    file.write_bytes(pickle.dumps(kept))
+    return kept
+
+
+def rows_of(folder: Path, name: str, seed: int) -> dict[str, Any]:
+    """Return a split of a table, test rows that equal a training row left out."""
     data = of_groups(folder, name) if name in GROUPS else load_all(folder, [name])[name]
     if name not in GROUPS:
         data = without_rare_classes(Data(data.X, data.y))
@@ -119,18 +135,38 @@ def prepare(folder: Path, cache: Path, name: str, seed: int) -> dict[str, Any]:
     X, X_test = (np.ascontiguousarray(part.X, dtype=np.float64) for part in (rows.train, rows.test))
     seen = set(map(bytes, X))
     fresh = np.array([bytes(row) not in seen for row in X_test])  # its probabilities are those of the fold
-    mix = tb.RobustMixtureClassifier(random_state=seed, cv=5, n_jobs=1).fit(X, rows.train.y)
-    judged = mix._judged
-    kept = {
-        "X": X, "y": rows.train.y, "X_test": X_test[fresh], "y_test": rows.test.y[fresh],
-        "P": {n: np.exp(log) for n, log in zip(judged.models.names, judged.logs, strict=True)},
-        "P_test": {n: m.predict_proba(X_test[fresh]) for n, m in mix.named_estimators_.items()},
-    }  # fmt: skip
-    assert all(len(P) == len(X) for P in kept["P"].values())
+    kept = {"X": X, "y": rows.train.y, "X_test": X_test[fresh], "y_test": rows.test.y[fresh]}
     if rows.train.groups:
         kept |= {"g": rows.train.groups["group"], "g_test": rows.test.groups["group"][fresh]}
-    file.write_bytes(pickle.dumps(kept))
     return kept
+
+
+def faces(kept: dict[str, Any]) -> Any:
+    """Yield what the classifiers of papers without an estimator reach on test rows."""
+    grouped = "g" in kept
+    for name, by in [("GroupDRO", "group"), ("WorstClass", "cell")] if grouped else [
+        ("WorstClass", "class"), ("GroupDRO", "class")
+    ]:  # fmt: skip
+        y, units = kept["y_test"], units_of(kept["y_test"], kept.get("g_test"), by)
+        names, sizes = np.unique(units, return_counts=True)
+        large = names[sizes >= FEWEST] if (sizes >= FEWEST).any() else names
+        units_given = {"units": by} if name == "WorstClass" else {}
+        classifier = getattr(tb, f"{name}BoostClassifier")(random_state=0, n_jobs=1, **units_given)
+        groups = {"groups": kept["g"]} if grouped else {}
+        found = None
+        for wish in (None, 0.02):
+            begin = time.process_time()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = classifier.fit(kept["X"], kept["y"], **groups) if found is None else found
+                chosen = found if wish is None else found.reweight(mean_budget=wish)
+            seconds = time.process_time() - begin
+            wrong = chosen.predict(kept["X_test"]) != y
+            errors = {str(u): float(wrong[units == u].mean()) for u in large}
+            yield {
+                "by": f"{name} {by}", "told": False, "wish": wish, "worst": max(errors.values()),
+                "mean": float(wrong.mean()), "seconds": round(seconds, 3),
+            }  # fmt: skip
 
 
 def units_of(y: Any, g: Any, by: str) -> Any:
@@ -211,7 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("cache", type=Path)
-    parser.add_argument("what", choices=["fit", "choose", "compare"])
+    parser.add_argument("what", choices=["fit", "choose", "faces", "compare"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--rates", action="store_true")
@@ -236,6 +272,13 @@ def main() -> None:
     for name in every:
         for seed in range(args.splits):
             begin = time.process_time()
+            if args.what == "faces":
+                found = list(faces(rows_of(args.folder, name, seed)))
+                rows += [{"table": name, "split": seed, **line} for line in found]
+                short = [(x["by"], x["wish"], round(x["worst"], 3), x["seconds"]) for x in found]
+                print(name, seed, short, flush=True)
+                (args.cache / f"{args.names[0]}.json").write_text(json.dumps(rows))
+                continue
             kept = prepare(args.folder, args.cache, name, seed)
             if args.what == "fit":
                 print(name, seed, kept["X"].shape, round(time.process_time() - begin, 1), flush=True)

@@ -41,10 +41,10 @@ from tailboost.solvers import minimize_cvar_mixture
 
 TREES = {
     "RobustMixtureClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
-    "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 5, "learning_rate": 0.2},
+    "WorstClassBoostClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
     "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
-    "GroupDROBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
-    "GroupDROBoostClassifier over classes": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
+    "GroupDROBoostClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
+    "GroupDROBoostClassifier over classes": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
 }
 # Where a sample of a fit belongs: the first of these functions, or files, that is on the stack.
 PHASES = {
@@ -52,7 +52,7 @@ PHASES = {
     "growing the forest": ("_forest.py:batches",),
     "learning averages": ("_average.py:averaging",),
     "making members": ("_pool.py:members_of",),
-    "asking the models": ("_adjusted.py:transform", "_hist.py:predict", "_hist.py:predict_table"),
+    "asking the models": ("_hist.py:predict", "_hist.py:predict_table"),
     "binning": ("_hist.py:__init__", "_table.py"),
     "mixture programs": ("minimize_cvar_mixture",),
 }

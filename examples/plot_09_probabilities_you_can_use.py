@@ -63,7 +63,7 @@ print(probability(X_test[few][:3]).round(2))
 # %%
 # A boosting classifier's members were trained on rows weighted by a game, and nothing calibrates their
 # average. scikit-learn's wrapper does.
-boosted = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0)
+boosted = tb.WorstClassBoostClassifier("tree", n_estimators=5, random_state=0)
 plain = boosted.fit(X, y).predict_proba(X_test)
 wrapped = CalibratedClassifierCV(boosted, method="sigmoid", cv=3).fit(X, y).predict_proba(X_test)
 print(f"log loss: {log_loss(y_test, plain):.3f} as it is, {log_loss(y_test, wrapped):.3f} calibrated")

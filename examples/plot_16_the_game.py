@@ -2,8 +2,8 @@
 Watching the game
 =================
 
-Every fit is a game between a weight player and a learner. The trace keeps what each round left: the
-player's weights on the classes, the losses, the value of the mixture.
+With a learner every fit is a game between a weight player and a learner. The trace keeps what each round
+left: the player's weights on the classes, the losses, the value of the mixture.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,7 @@ from sklearn.datasets import load_wine
 import tailboost as tb
 
 X, y = load_wine(return_X_y=True)
-clf = tb.WorstClassBoostClassifier(random_state=0, n_estimators=20).fit(X[:, :3], y)
+clf = tb.WorstClassBoostClassifier("tree", random_state=0, n_estimators=20).fit(X[:, :3], y)
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 tb.plotting.WeightTrajectoryDisplay.from_estimator(clf, ax=left)
 right.plot(range(1, clf.n_iter_ + 1), clf.trace_.value)

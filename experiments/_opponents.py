@@ -31,7 +31,6 @@ from tailboost.baselines import (
     weighted_xgboost,
     weights_of_rows,
 )
-from tailboost.learners import LogitAdjustedClassifier
 from tailboost.mixture import default_estimators
 
 FOLDS = 5
@@ -145,7 +144,6 @@ def single(bench: Bench) -> dict[str, Callable[[], Any]]:
             random_seed=bench.seed, thread_count=bench.n_jobs,
         ),
         **{title: partial(_seeded, own[name], common) for title, name in OF_MIXTURE.items() if name in own},
-        OF_BOOSTING: lambda: LogitAdjustedClassifier(**common),
     }  # fmt: skip
 
 
@@ -158,8 +156,6 @@ OF_MIXTURE = {
     "boosted trees": "boosted", "forest, leaves of 2": "forest", "extra trees": "extra",
     "XGBoost": "XGBoost", "LightGBM": "LightGBM",
 }  # fmt: skip
-#: The learner of worst-class boosting, alone: what it boosts, without boosting.
-OF_BOOSTING = "logit-adjusted trees"
 #: Averages of models by title: what many would take, and the very models of our mixture.
 AVERAGES = {
     "average": ("XGBoost", "LightGBM", "forest"),

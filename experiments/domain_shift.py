@@ -27,8 +27,8 @@ from experiments._experiment import (
     mean_and_half_width,
     plus_minus,
 )
+from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
 from tailboost.baselines import plain_xgboost
-from tailboost.classifiers import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
 from tailboost.io import TableEncoder
 from tailboost.report.results import interval, summarise
 from tailboost.robustness import Loss, row_losses

@@ -57,7 +57,7 @@ from experiments._image_tables import (
 )
 from experiments._nets import ALPHAS, STAGES, Sample, checkpoints, judge_game
 from experiments.post_processing import BUDGETS, after_training
-from tailboost import metrics
+from tailboost import WorstClassBoostClassifier, metrics
 from tailboost._near import did_you_mean
 from tailboost._steps import label_shares
 from tailboost.classifiers import (
@@ -65,7 +65,6 @@ from tailboost.classifiers import (
     BoundNotMetWarning,
     FitInterruptedWarning,
     OCOBoostClassifier,
-    WorstClassBoostClassifier,
 )
 
 # Rows that every class keeps, so that both parts of the training rows have some.

@@ -23,13 +23,8 @@ from experiments._experiment import (
     with_standard_error,
 )
 from experiments._tables import Data, Split, load_common_classes, split
-from tailboost import metrics
+from tailboost import AdaLPBoostClassifier, GroupDROBoostClassifier, WorstClassBoostClassifier, metrics
 from tailboost._steps import label_shares
-from tailboost.classifiers import (
-    AdaLPBoostClassifier,
-    GroupDROBoostClassifier,
-    WorstClassBoostClassifier,
-)
 from tailboost.confidence import clopper_pearson_interval
 
 # Cells by method and set.

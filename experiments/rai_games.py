@@ -26,7 +26,7 @@ from sklearn.base import clone
 
 from experiments._experiment import Experiment, Report, Settings, markdown, of_each, plus_minus
 from experiments._tables import LOADERS, Data, split
-from tailboost.classifiers import AdaLPBoostClassifier, GroupDROBoostClassifier
+from tailboost import AdaLPBoostClassifier, GroupDROBoostClassifier
 from tailboost.learners import HistTreeClassifier
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.report.results import summarise

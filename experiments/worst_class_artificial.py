@@ -33,7 +33,7 @@ from experiments._experiment import (
     vote_shares,
 )
 from experiments._generators import make_discs, make_squares
-from tailboost.classifiers import OCOBoostClassifier, WorstClassBoostClassifier
+from tailboost import OCOBoostClassifier, WorstClassBoostClassifier
 from tailboost.report.results import summarise
 from tailboost.solvers import minimize_cvar_mixture
 

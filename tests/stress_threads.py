@@ -16,13 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost.learners import (
     HistBoostClassifier,
     HistTreeClassifier,
-    LogitAdjustedClassifier,
     StumpClassifier,
 )
 
@@ -49,7 +47,6 @@ def models() -> dict[str, tuple[Any, Any]]:
             THREE,
         ),
         "Stump": (StumpClassifier(), BINARY),
-        "LogitAdjusted": (LogitAdjustedClassifier([TREES, LogisticRegression()]), THREE),
     }
     for name in sorted(name for name in tb.__all__ if name.endswith("BoostClassifier")):
         clf = getattr(tb, name)(random_state=0)

@@ -118,7 +118,7 @@ def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
     assert "'gender'" in said
     CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex", "--drop", "gender"])
     said = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "400"}).output
-    assert said.count("answers do not look at it") == 2  # beside the groups, and in the guarantee
+    assert "answers do not look at it" in said
 
 
 def test_the_page_says_it(table):

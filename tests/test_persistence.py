@@ -1,5 +1,6 @@
 """Model files: round trips, shared parts once, versions and probe rows, damage, forgery and bombs."""
 
+import copy
 import hashlib
 import io
 import json
@@ -25,7 +26,7 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost.io import TableEncoder
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.forest import TableForest  # frames need a forest that reads them
 from tailboost.storage import ModelVersionWarning, load_model, save_model
 
@@ -52,10 +53,14 @@ def adalp(**params):
 
 def worst_class():
     """Members that share boosted trees and a forest, as by default; smaller ones."""
-    learner = LogitAdjustedClassifier(
-        [HistBoostClassifier(n_estimators=5, n_jobs=1), TableForest(n_jobs=1, random_state=0)]
+    return tb.RobustMixtureClassifier(
+        [
+            ("boosted", HistBoostClassifier(n_estimators=5, n_jobs=1)),
+            ("forest", TableForest(n_jobs=1, random_state=0)),
+        ],
+        n_jobs=1,
+        random_state=0,
     )
-    return tb.WorstClassBoostClassifier(learner, n_estimators=4, n_jobs=1, random_state=0)
 
 
 @pytest.fixture
@@ -153,26 +158,24 @@ class TestShared:
     def test_members_that_share_a_fit_store_it_once(self, path):
         model = worst_class().fit(X, Y)
         save_model(model, path)
-        one = len(pickle.dumps(next(m for m in model.estimators_ if hasattr(m, "table_"))))
+        one = len(pickle.dumps(model.ensemble_.members[0].table_))
         assert len(parts(path.read_bytes())["arrays.bin"]) < 2 * one
 
     def test_sharing_survives(self, path):
         model = worst_class().fit(X, Y)
         save_model(model, path)
         again = load_model(path)
-        shared = [m.table_ for m in model.estimators_ if hasattr(m, "table_")]
-        loaded = [m.table_ for m in again.estimators_ if hasattr(m, "table_")]
+        shared = [m.table_ for m in model.ensemble_.members]
+        loaded = [m.table_ for m in again.ensemble_.members]
         assert len(shared) > 1
         assert [t is shared[0] for t in shared] == [t is loaded[0] for t in loaded]
 
     def test_a_pickle_and_a_copy_share_too(self):
         model = worst_class().fit(X, Y)
-        one = len(pickle.dumps(next(m for m in model.estimators_ if hasattr(m, "table_"))))
+        one = len(pickle.dumps(model.ensemble_.members[0].table_))
         assert len(pickle.dumps(model)) < 2 * one
-        again = pickle.loads(pickle.dumps(model))
-        assert len({id(m.table_) for m in again.estimators_ if hasattr(m, "table_")}) == len(
-            {id(m.table_) for m in model.estimators_ if hasattr(m, "table_")}
-        )
+        for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+            assert len({id(m.table_) for m in other.ensemble_.members}) == 1
 
     def test_any_nesting_of_shared_containers(self, path):
         inner = {"a": [1, 2.5, None, "text", (True, b"\x00bytes")], 3: np.arange(3)}

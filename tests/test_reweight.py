@@ -294,7 +294,6 @@ def test_importances_are_the_weighted_mean_of_the_members(clf):
         tb.learners.HistTreeClassifier(max_depth=3),
         tb.learners.HistBoostClassifier(n_estimators=5),
         tb.learners.StumpClassifier(),
-        tb.learners.LogitAdjustedClassifier(tb.learners.HistBoostClassifier(n_estimators=5)),
     ],
     ids=lambda learner: type(learner).__name__,
 )

@@ -9,13 +9,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 from sparse_layouts import content, layouts, locked
 
 import tailboost as tb
 from tailboost._rows import hash_rows
 from tailboost.baselines import CellWeightedClassifier
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 RNG = np.random.default_rng(0)
 Z = RNG.integers(1, 9, size=(120, 4)) * (RNG.random((120, 4)) < 0.6) / 4
@@ -41,7 +40,6 @@ MODELS = {
     "HistBoost": TREES,
     "HistBoost, scikit-learn": HistBoostClassifier(n_estimators=4, max_depth=2, backend="sklearn"),
     "HistTree": HistTreeClassifier(max_depth=2),
-    "LogitAdjusted": LogitAdjustedClassifier([TREES, LogisticRegression()]),
     "CellWeighted": CellWeightedClassifier(TREES),
 }
 

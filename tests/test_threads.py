@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier, LogitAdjustedClassifier
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners import _threads as threads  # the size from which threads are used is no parameter
 
 SCRIPT = Path(__file__).with_name("stress_threads.py")
-FEW = "Hist,Stump,LogitAdjusted,AdaBoost,AdaLPBoostClassifier,VadaBoost,GroupDRO"
+FEW = "Hist,Stump,AdaBoost,AdaLPBoostClassifier,VadaBoost,GroupDRO"
 
 
 def count(*args, timeout):
@@ -56,7 +56,6 @@ LEARNERS = {
     "tree": HistTreeClassifier(),
     "boost": HistBoostClassifier(n_estimators=5),
     "scikit-learn's": HistBoostClassifier(n_estimators=5, backend="sklearn"),
-    "adjusted": LogitAdjustedClassifier(),
 }
 
 

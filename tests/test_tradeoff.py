@@ -12,9 +12,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
+from tailboost.learners import HistBoostClassifier
 from tailboost.metrics import class_errors, cvar, expected_class_errors, expected_group_errors
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
+BOOST = HistBoostClassifier(n_estimators=5)
 SMALL = {"random_state": 0, "n_estimators": 8}
 
 
@@ -33,7 +35,7 @@ G = np.array(["north", "south", "west"])[np.random.default_rng(3).integers(0, 3,
 
 @pytest.fixture(scope="module")
 def free():
-    return tb.WorstClassBoostClassifier(**SMALL).fit(X, Y)
+    return tb.WorstClassBoostClassifier(BOOST, **SMALL).fit(X, Y)
 
 
 def losses_kept(clf):
@@ -128,7 +130,7 @@ def test_a_point_by_every_road_is_the_same(free, budget):
 
 
 def test_the_budget_of_a_fit(free):
-    clf = tb.WorstClassBoostClassifier(mean_budget=0.02, **SMALL).fit(X, Y)
+    clf = tb.WorstClassBoostClassifier(BOOST, mean_budget=0.02, **SMALL).fit(X, Y)
     budget = clf.guarantee_.budget
     assert budget.mean <= budget.least_mean + 0.02 + 1e-9
     assert free.guarantee_.achieved < clf.guarantee_.achieved  # it costs something here
@@ -351,7 +353,7 @@ def test_the_curve_of_a_held_out_set_and_of_another_model():
 @pytest.mark.parametrize("budget", [None, 0.02])
 def test_one_member_alone_promises_what_predict_does(budget):
     """By brute force: `predict` is the promised point, and no other member within the budget is better."""
-    clf = tb.WorstClassBoostClassifier(randomized=False, mean_budget=budget, **SMALL).fit(X, Y)
+    clf = tb.WorstClassBoostClassifier(BOOST, randomized=False, mean_budget=budget, **SMALL).fit(X, Y)
     wrong, y = losses_kept(clf)
     assert np.count_nonzero(clf.estimator_weights_) == 1
     chosen = int(clf.estimator_weights_.argmax())
@@ -367,7 +369,7 @@ def test_one_member_alone_promises_what_predict_does(budget):
     points = curve.predicted()
     np.testing.assert_allclose([points.mean, points.worst], [curve.mean, curve.worst], atol=1e-9)
     tail = clf.reweight(objective="cvar", alpha=0.3)
-    shared = tb.WorstClassBoostClassifier(mean_budget=budget, **SMALL).fit(X, Y)
+    shared = tb.WorstClassBoostClassifier(BOOST, mean_budget=budget, **SMALL).fit(X, Y)
     expected = shared.reweight(objective="cvar", alpha=0.3).estimator_weights_
     assert np.array_equal(tail.estimator_weights_, expected)  # for a tail members share
     assert shared.gap_ < 1e-6 <= clf.gap_ + 1e-6
@@ -376,7 +378,7 @@ def test_one_member_alone_promises_what_predict_does(budget):
 def test_one_member_alone_says_what_it_can_reach():
     with pytest.warns(tb.BoundNotMetWarning, match="predict meets them there with mean_budget="):
         tb.WorstClassBoostClassifier(
-            max_error=0.6, class_loss="error", randomized=False, mean_budget=0.0, **SMALL
+            BOOST, max_error=0.6, class_loss="error", randomized=False, mean_budget=0.0, **SMALL
         ).fit(X, Y)
     with pytest.raises(ValueError, match="randomized=False needs combine='mixture'"):
         tb.WorstClassBoostClassifier(randomized=False, combine="vote").fit(X, Y)

@@ -15,7 +15,6 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners._cells import AdjustedCells
 from tailboost.rules.hedge import theory_rounds
 from tailboost.targets import MAX_ERRORS, SHRINKAGE, edge_from_share
 
@@ -674,33 +673,12 @@ def test_displays():
 
 
 @quiet
-def test_by_default_the_error_game_is_played_with_shared_fits():
+def test_a_stated_edge_asks_for_the_game():
     X, y = rare(21)
-    clf = WorstClassBoostClassifier(random_state=0).fit(X, y)
-    assert clf.gamma_ is None
-    assert clf.n_iter_ == 30
-    assert clf.max_error_[0] in MAX_ERRORS
-    tables = {id(m.table_) for m in clf.estimators_[:31]}
-    assert len(tables) == 1  # all rounds and plain ERM rest on one fit
-    with_target = WorstClassBoostClassifier(max_error=0.6, random_state=0, max_time=1e-9).fit(X, y)
-    assert with_target.gamma_ is None
+    assert WorstClassBoostClassifier(max_error=0.6, random_state=0).fit(X, y).mixture_.max_error == 0.6
     with_edge = WorstClassBoostClassifier(max_error=0.6, gamma=0.2, random_state=0, max_time=1e-9).fit(X, y)
     assert with_edge.gamma_ == 0.2
     assert isinstance(with_edge.estimators_[0], HistBoostClassifier)
-    by_group = WorstClassBoostClassifier(random_state=0, max_time=1e-9).fit(X, y, groups=y % 2)
-    assert isinstance(by_group.estimators_[0], AdjustedCells)
-
-
-@quiet
-@pytest.mark.parametrize("seed", range(4))
-def test_weight_is_repetition_by_default(seed):
-    X, y = rare(30 + seed, n=200, K=3)
-    weight = np.random.default_rng(seed).integers(1, 4, len(y))
-    twice = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(y)), weight))
-    one = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X, y, sample_weight=weight)
-    two = WorstClassBoostClassifier(random_state=0, n_estimators=5).fit(X[twice], y[twice])
-    np.testing.assert_allclose(one.unit_weights_, two.unit_weights_, atol=1e-9)
-    np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
 @quiet
@@ -746,14 +724,3 @@ def test_data_frames_pass_without_a_word():
         warnings.simplefilter("error")
         fitted = WorstClassBoostClassifier(random_state=0).fit(frame, y)
         assert fitted.predict(frame[::-1]).tolist() == fitted.predict(frame)[::-1].tolist()
-
-
-def test_no_budget_is_said_to_meet_targets_that_nothing_misses():
-    """Without a budget to spend no better than constants; no class misses what "auto" allows."""
-    rng, y = np.random.default_rng(0), np.repeat([0, 1], [210, 90])
-    X = rng.normal(size=(300, 3)) + y[:, None] * [1.0, 0.4, 0.0]
-    clf = WorstClassBoostClassifier(randomized=False, mean_budget=0.0, random_state=0)
-    with pytest.warns(BoundNotMetWarning, match="blind to the features") as said:
-        clf.fit(X, y)
-    assert not clf.bound_met_
-    assert not any("mean_budget=" in str(warning.message) for warning in said)

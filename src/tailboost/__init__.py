@@ -40,6 +40,8 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from tailboost.mixture import RulePart as RulePart
     from tailboost.mixture import tune as tune
     from tailboost.onnx import export_onnx as export_onnx
+    from tailboost.presets import GroupDROBoostClassifier as GroupDROBoostClassifier
+    from tailboost.presets import WorstClassBoostClassifier as WorstClassBoostClassifier
     from tailboost.report import Card as Card
     from tailboost.report import Results as Results
     from tailboost.report import compare as compare
@@ -69,10 +71,10 @@ _MODULES = {
     "statements.recheck": "Recheck RecheckedBound",
     "statements.rate_bounds": "RateBound",
     "classifiers": "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier BoundNotMetWarning"
-    " CVaRBoostClassifier DROBoostClassifier EBBoostClassifier FitInterruptedWarning GroupDROBoostClassifier"
+    " CVaRBoostClassifier DROBoostClassifier EBBoostClassifier FitInterruptedWarning"
     " LPBoostClassifier LimitBelowNoiseWarning OCOBoostClassifier RegularizedLPBoostClassifier"
     " ResubstitutionWarning SeenRowsError SmallUnitsWarning SoftMarginBoostClassifier TradeOff"
-    " VadaBoostClassifier VarianceBoostClassifier WorstClassBoostClassifier",
+    " VadaBoostClassifier VarianceBoostClassifier",
     "combiners": "AdditiveEnsemble CVaR MixtureEnsemble WorstRow WorstUnit",
     "statements.additive_guarantee": "AdditiveGuarantee",
     "statements.guarantee": "Bound Guarantee",
@@ -81,6 +83,7 @@ _MODULES = {
     "game": "Stop StopKind Trace",
     "groups": "GroupColumns",
     "mixture": "InfeasibleLimitsError RobustMixtureClassifier Rule RulePart tune",
+    "presets": "GroupDROBoostClassifier WorstClassBoostClassifier",
     "storage": "load_model save_model",
     "report": "Card Results compare render",
     "statements.watch": "Watch WatchedBatch",

@@ -30,16 +30,15 @@ from tailboost.classifiers import (
     AverageBoostClassifier,
     DROBoostClassifier,
     EBBoostClassifier,
-    GroupDROBoostClassifier,
     LPBoostClassifier,
     OCOBoostClassifier,
     RegularizedLPBoostClassifier,
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
-    WorstClassBoostClassifier,
 )
 from tailboost.learners.named import LEARNERS
 from tailboost.mixture import RobustMixtureClassifier
+from tailboost.presets import GroupDROBoostClassifier, WorstClassBoostClassifier
 
 
 @dataclass(frozen=True)

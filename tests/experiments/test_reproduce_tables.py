@@ -140,7 +140,7 @@ def test_tables(tmp_path, monkeypatch, toys):
 def test_worst_class_tables(tmp_path, monkeypatch, toys):
     """Beside errors counted here; the cells of the trade-off serve, and who is chosen never saw test rows."""
 
-    def two_opponents(bench):
+    def two_opponents(bench, only=()):
         y = bench.rows.train.y
         for k, title in enumerate((worst_class_tables.SAME_POOL, worst_class_tables.AVERAGE)):
             yield title, Answers(np.full(len(bench.rows.test.y), k), np.where(y == 2, 2, k), 0.5)

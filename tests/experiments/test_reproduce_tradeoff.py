@@ -15,7 +15,6 @@ from experiments import Settings, _tables, get_experiment, tradeoff
 from experiments._opponents import (
     AVERAGES,
     FOR_GROUPS,
-    OF_BOOSTING,
     OF_MIXTURE,
     Answers,
     opponents,
@@ -66,7 +65,7 @@ class StandIn:
         return self.model.predict_proba(X)
 
 
-def two_opponents(bench):
+def two_opponents(bench, only=()):
     """Constants: always class 0 and always class 1."""
     n, m = len(bench.rows.test.y), len(bench.rows.train.y)
     for k, title in enumerate(("always 0", "average, tuned")):
@@ -221,7 +220,7 @@ def test_opponents_answer_class_numbers_in_and_out_of_fold():
         assert answers.out_of_fold.shape == bench.rows.train.y.shape
         assert set(np.unique([*answers.test, *answers.out_of_fold])) <= {0, 1}
         assert np.mean(answers.out_of_fold != bench.rows.train.y) < 0.6
-    assert {*AVERAGES, *OF_MIXTURE, OF_BOOSTING, *FOR_GROUPS} <= {*titles}
+    assert {*AVERAGES, *OF_MIXTURE, *FOR_GROUPS} <= {*titles}
     # Everyone has the thresholds that ours has.
     models = [title for title in titles if not tradeoff.is_tuned(title) and title not in FOR_GROUPS]
     assert len(models) == len(single(bench)) + len(AVERAGES)

@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 import tailboost as tb
-from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.learners import HistBoostClassifier
 from tailboost.storage import save_model
 
 pytestmark = pytest.mark.fuzz
@@ -22,8 +22,8 @@ PART = "model files"
 def worst_class():
     """Members that share boosted trees and a small forest: a file with a hundred trees takes long to load."""
     forest = ExtraTreesClassifier(5, random_state=0)
-    learner = LogitAdjustedClassifier([HistBoostClassifier(n_estimators=5, n_jobs=1), forest])
-    return tb.WorstClassBoostClassifier(learner, n_estimators=4, n_jobs=1, random_state=0)
+    models = [("boosted", HistBoostClassifier(n_estimators=5, n_jobs=1)), ("forest", forest)]
+    return tb.RobustMixtureClassifier(models, n_jobs=1, random_state=0)
 
 
 MODELS = {

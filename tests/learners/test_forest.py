@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 import tailboost as tb
-from tailboost.learners import LogitAdjustedClassifier
 from tailboost.learners import forest as forests  # the sizes of samples and trees are no parameters
 from tailboost.learners.forest import ForestSession, TableForest
 from tailboost.learners.table import BinnedReader, OpenTable, cuts
@@ -238,12 +237,5 @@ def test_a_cross_fit_grows_one_forest(monkeypatch):
         ExtraTreesClassifier, "fit", lambda self, *args: grown.append(self.n_estimators) or fit(self, *args)
     )
     X, y = rows(6)
-    tb.WorstClassBoostClassifier(n_estimators=3, validation="cv", random_state=0).fit(X, y)
+    tb.RobustMixtureClassifier([("forest", TableForest())], cv=5, random_state=0).fit(X, y)
     assert sum(grown) == forests.N_TREES
-    grown.clear()
-    LogitAdjustedClassifier().fit(X, y)
-    assert sum(grown) == forests.N_TREES
-    grown.clear()
-    monkeypatch.setattr("tailboost.learners._adjusted.FOREST_UP_TO", 100)  # as 5,000 rows take long
-    LogitAdjustedClassifier().fit(X, y)
-    assert not grown

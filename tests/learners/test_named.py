@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
+from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import LEARNERS, named_learner
 from tailboost.registry import METHODS
 
@@ -121,23 +121,10 @@ class TestFittedModels:
             with pytest.raises(ValueError, match=f"(?s)^estimator=.*is frozen.*{self.points_on}"):
                 cls(learner).fit(X, LABELS)
 
-    def test_in_logit_adjustment(self, forest):
-        for given in (FrozenEstimator(forest), [FrozenEstimator(forest)]):
-            with pytest.raises(ValueError, match=f"(?s)^estimators: .*is frozen.*{self.points_on}"):
-                LogitAdjustedClassifier(given).fit(X, LABELS)
-            with pytest.raises(ValueError, match=self.points_on):
-                tb.WorstClassBoostClassifier(LogitAdjustedClassifier(given)).fit(X, LABELS)
-
     def test_what_the_message_says_works(self, forest):
         mix = tb.RobustMixtureClassifier([("name", FrozenEstimator(forest))])
         mix.fit(X[::3], LABELS[::3], X_val=X[1::3], y_val=LABELS[1::3])
         assert mix.score(X[2::3], LABELS[2::3]) > 0.85
-
-    def test_a_single_estimator_is_a_list_of_one(self):
-        forest = RandomForestClassifier(20, random_state=0)
-        alone, listed = (LogitAdjustedClassifier(e).fit(X, LABELS) for e in (forest, [forest]))
-        np.testing.assert_array_equal(alone.predict_proba(X), listed.predict_proba(X))
-        assert tb.WorstClassBoostClassifier(LogitAdjustedClassifier(forest), n_estimators=2).fit(X, LABELS)
 
 
 class ColumnOfAnswers(DecisionTreeClassifier):

@@ -182,7 +182,7 @@ def test_copies_that_are_said_to_be_natural_are_refused(how):
     r = np.random.default_rng(0)
     X, y = r.integers(0, 3, size=(800, 5)).astype(float), r.integers(0, 2, 800)
     rows = r.integers(0, 800, 800) if how == "bootstrap" else np.arange(800)
-    boosted = tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(X[rows], y[rows])
+    boosted = tb.WorstClassBoostClassifier("tree", n_estimators=2, random_state=0).fit(X[rows], y[rows])
     given = X, y
     if how == "half of them":
         given = np.r_[X[:400], r.integers(0, 3, size=(400, 5))], np.r_[y[:400], r.integers(0, 2, 400)]

@@ -330,7 +330,7 @@ def test_an_even_mixture_may_be_worse_than_its_first_member():
 def test_what_is_allowed_is_on_both_sides():
     X, y = noisy(5, n=400, d=3, K=3)
     clf = tb.WorstClassBoostClassifier(
-        max_error={0: 0.1, None: 0.8}, class_loss="error", random_state=0, n_estimators=5
+        TREE, max_error={0: 0.1, None: 0.8}, class_loss="error", random_state=0, n_estimators=5
     ).fit(X, y)
     found = clf.guarantee_
     allowed = np.array([0.1, 0.8, 0.8])
@@ -342,7 +342,9 @@ def test_what_is_allowed_is_on_both_sides():
     assert measured.achieved == pytest.approx((clf.unit_errors_ - clf.max_error_).max())
     assert measured.bound == 0
     assert f"the largest error is {clf.unit_errors_.max():.4g}" in measured.note
-    even = tb.WorstClassBoostClassifier(max_error=0.5, class_loss="error", random_state=0, n_estimators=3)
+    even = tb.WorstClassBoostClassifier(
+        TREE, max_error=0.5, class_loss="error", random_state=0, n_estimators=3
+    )
     (measured,) = [b for b in even.fit(X, y).guarantee_.observed if "predict" in b.name]
     assert measured.achieved == pytest.approx(even.unit_errors_.max())
 

@@ -9,8 +9,11 @@ import pytest
 from sklearn.datasets import make_classification
 
 import tailboost as tb
+from tailboost.learners import HistTreeClassifier
 from tailboost.statements.guarantee import Bound
 from tailboost.statements.units import MOST_LINES, UnitTable
+
+TREE = HistTreeClassifier(max_depth=3)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,7 @@ def worst_class(data):
     allowed = {"a": 0.1, "b": 0.5, "<c>": 0.3}
     with warnings.catch_warnings():  # a target that is missed is part of the picture
         warnings.simplefilter("ignore")
-        return tb.WorstClassBoostClassifier(max_error=allowed, n_estimators=6, random_state=0).fit(X, y)
+        return tb.WorstClassBoostClassifier(TREE, max_error=allowed, n_estimators=6, random_state=0).fit(X, y)
 
 
 def test_lines_are_the_fitted_errors(data, worst_class):
@@ -75,7 +78,7 @@ def test_dict_is_json(worst_class):
 
 def test_groups_and_cells(data):
     X, y, groups = data
-    dro = tb.GroupDROBoostClassifier(n_estimators=4, random_state=0).fit(X, y, groups=groups)
+    dro = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0).fit(X, y, groups=groups)
     table = dro.guarantee_.units
     assert {line.name: line.rows for line in table.lines} == {g: int((groups == g).sum()) for g in "uv"}
     assert max(line.randomised for line in table.lines) == pytest.approx(dro.guarantee_.achieved)
@@ -91,7 +94,7 @@ def test_groups_and_cells(data):
 def test_no_table_where_the_errors_are_not_known(data, worst_class):
     X, y, groups = data
     assert tb.AdaLPBoostClassifier(n_estimators=2, random_state=0).fit(X, y).guarantee_.units is None
-    dro = tb.GroupDROBoostClassifier(n_estimators=3, random_state=0).fit(X, y, groups=groups)
+    dro = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, y, groups=groups)
     for other in (dro.reweight(alpha=0.3), dro.reweight(objective="worst_class")):
         assert other.guarantee_.units is None
 

@@ -29,7 +29,7 @@ def data():
 
 
 def worst_class(**settings):
-    return tb.WorstClassBoostClassifier(n_estimators=5, random_state=0, **settings)
+    return tb.WorstClassBoostClassifier(GaussianNB(), n_estimators=5, random_state=0, **settings)
 
 
 def tree_game(**settings):

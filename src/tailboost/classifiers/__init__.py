@@ -12,7 +12,6 @@ from tailboost.classifiers.cvar import (
     RegularizedLPBoostClassifier,
 )
 from tailboost.classifiers.dro import DROBoostClassifier
-from tailboost.classifiers.group import GroupDROBoostClassifier
 from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.plan import BoundNotMetWarning, LimitBelowNoiseWarning, SmallUnitsWarning
 from tailboost.classifiers.tradeoff import TradeOff
@@ -23,7 +22,6 @@ from tailboost.classifiers.variance import (
     VadaBoostClassifier,
     VarianceBoostClassifier,
 )
-from tailboost.classifiers.worst_class import WorstClassBoostClassifier
 from tailboost.statements.known_rows import ResubstitutionWarning, SeenRowsError
 
 __all__ = [
@@ -35,7 +33,6 @@ __all__ = [
     "DROBoostClassifier",
     "EBBoostClassifier",
     "FitInterruptedWarning",
-    "GroupDROBoostClassifier",
     "LPBoostClassifier",
     "LimitBelowNoiseWarning",
     "OCOBoostClassifier",
@@ -47,5 +44,4 @@ __all__ = [
     "TradeOff",
     "VadaBoostClassifier",
     "VarianceBoostClassifier",
-    "WorstClassBoostClassifier",
 ]

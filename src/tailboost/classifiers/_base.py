@@ -70,6 +70,20 @@ class FitInterruptedWarning(UserWarning):
     """A fit was ended early, by Ctrl-C or a time limit, and keeps the rounds it has."""
 
 
+def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """Return what else `fit` was given for the learner, by metadata routing; raise where it takes none."""
+    if "sensitive_features" in fit_params:
+        raise TypeError(
+            f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a classifier "
+            "that trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
+        )
+    _raise_for_params(fit_params, classifier, "fit")
+    if not fit_params:
+        return {}
+    routed: dict[str, Any] = process_routing(classifier, "fit", **fit_params).estimator.fit
+    return routed
+
+
 # Parameters that may change when a fit is continued.
 FREE = frozenset(
     {"n_jobs", "verbose", "checkpoint_dir", "warm_start", "max_time", "until_met", "tol", "n_iter_no_change"}
@@ -179,10 +193,6 @@ class BaseBoostClassifier(
     def _watch(self, scheme: Scheme, problem: Problem) -> Scheme:
         """Return the scheme with the rows on which this classifier judges members."""
         return scheme
-
-    def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
-        """Yield the densities of the rows for which members join the pool beside the game; None is ERM."""
-        yield None
 
     def _tied_to_rounds(self) -> str:
         """Return the parameter that depends on the number of rounds, so that none can be added; or ""."""
@@ -311,13 +321,7 @@ class BaseBoostClassifier(
         validation: ValidationRows,
         fit_params: dict[str, Any],
     ) -> Problem:
-        if "sensitive_features" in fit_params:
-            raise TypeError(
-                f"{type(self).__name__}.fit() takes no sensitive_features: use groups=, in a classifier that "
-                "trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
-            )
-        _raise_for_params(fit_params, self, "fit")
-        routed = process_routing(self, "fit", **fit_params).estimator.fit if fit_params else {}
+        routed = routed_params(self, fit_params)
         context = None
         if hasattr(self, "_init_callback_context"):
             # "auto" is not known before the data are.
@@ -385,10 +389,9 @@ class BaseBoostClassifier(
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
         def extras() -> Iterator[Response]:
-            for density in self._extra_densities(plan):
-                response = scheme(np.ones(len(problem.y)) if density is None else density, entropy)
-                keep(response.member, self.checkpoint_dir)
-                yield response
+            response = scheme(np.ones(len(problem.y)), entropy)  # plain ERM
+            keep(response.member, self.checkpoint_dir)
+            yield response
 
         plan.combiner.open(scheme.judged, extras)
         return Run(plan, Game.new(plan.rule, plan.units), identity)

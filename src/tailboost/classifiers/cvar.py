@@ -10,9 +10,9 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost.classifiers._base import Run, with_callbacks
-from tailboost.classifiers._mixture import ValidatedMixtureClassifier
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.mixture import ValidatedMixtureClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
 from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import CVaR, Mixture, WorstRow

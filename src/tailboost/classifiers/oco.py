@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost._warn import warn_user
 from tailboost.classifiers._base import with_callbacks
-from tailboost.classifiers._mixture import MixtureClassifier
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.mixture import MixtureClassifier
 from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import BoundNotMetWarning, Demand, Plan, Schedule, tied_by
 from tailboost.combiners import Vote, WorstRow

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
-
-from sklearn.utils._param_validation import Interval
 
 from tailboost._typing import Floats
 from tailboost.combiners import Combiner
@@ -137,10 +134,6 @@ class Schedule:
         """Return the schedule of this many rounds, or fewer if the objective no longer falls."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
         return cls(n_rounds, n_rounds, stopping, watched=patience is not None or bool(verbose))
-
-
-# The limit on the mean error, for the classifiers that have one.
-BUDGET_CONSTRAINTS: dict[str, list[Any]] = {"mean_budget": [Interval(Real, 0, 1, closed="both"), None]}
 
 
 def tied_by(eta: float | str) -> str:

@@ -55,11 +55,11 @@ from tailboost.report.verdict import verdict
 
 # Chosen so that the demo ends within three minutes on two cores.
 WITHOUT_GROUPS = (
-    "worstclassboost", "robustmixture",
+    "robustmixture",
     "forest", "forest-balanced", "forest-tuned", "xgboost", "xgboost-balanced", "xgboost-tuned",
 )  # fmt: skip
 WITH_GROUPS = (
-    "worstclassboost", "robustmixture", "groupdroboost", "adalpboost",
+    "robustmixture", "groupdroboost", "adalpboost",
     "forest", "forest-balanced", "average-tuned",
     "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip

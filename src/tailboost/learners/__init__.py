@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from tailboost.learners._adjusted import LogitAdjustedClassifier
 from tailboost.learners._hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners._stumps import StumpClassifier
 
-__all__ = ["HistBoostClassifier", "HistTreeClassifier", "LogitAdjustedClassifier", "StumpClassifier"]
+__all__ = ["HistBoostClassifier", "HistTreeClassifier", "StumpClassifier"]

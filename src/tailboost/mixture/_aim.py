@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost._typing import Floats, Ints, Mask
-from tailboost.classifiers._target_game import (
+from tailboost.classifiers.target_game import (
     beyond_by_estimate,
     reachable,
     warn_of_missed,

@@ -272,6 +272,13 @@ class Priced:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Mean of those of the models whose probabilities it reads, shape (d,); none of a constant."""
+        asked = [self.table_.fitted[i].feature_importances_ for i in self.score]
+        found: Floats = np.mean([each / each.sum() for each in asked], axis=0)
+        return np.zeros_like(found) if self.rule.is_constant else found
+
     def words(self, classes: Any) -> str:
         """Say what it is, for people."""
         K, prices = len(classes), self.rule.prices

@@ -417,7 +417,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             given = judged_on.given
             n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
             costs = costs_of(costs_val, n, len(self.classes_), used, "costs_val")
-        if stated is not None:  # what is not there is found before anything is fitted
+        # What is not there is found before anything is fitted.
+        if stated is None:
+            self._aimed(judged_on)
+        else:
             names = None if groups is None else names
             strata = stated.strata(judged_on, self.classes_, names, costs, told=self.by_group)[0]
             stated.check(strata)

@@ -298,17 +298,10 @@ class Recheck:
             evidence = r.evidence if ever is None else ever[j]
             word = "contradicted" if evidence >= self.threshold else "stands" if r.n else "no rows"
             of_last = [] if last is None else [shown(last[j])]
-            cells = [r.bound.title, str(r.bound.claim), *of_last, f"{r.n:,}", shown(r.estimate)]
-            rows.append([*cells, f"{evidence:.3g}", word])
-        heads = [
-            "bound on",
-            "",
-            *([] if last is None else ["last batch"]),
-            "new rows",
-            "seen",
-            "evidence",
-            "",
-        ]
+            cells = [r.bound.title, word, str(r.bound.claim), *of_last, f"{r.n:,}", shown(r.estimate)]
+            rows.append([*cells, f"{evidence:.3g}"])
+        before = [] if last is None else ["last batch"]
+        heads = ["bound on", "", "said", *before, "new rows", "seen", "evidence"]
         return heads, rows
 
     @property
@@ -322,7 +315,7 @@ class Recheck:
 
     def __str__(self) -> str:
         heads, rows = self.cells()
-        return "\n".join([self.title, "", text_table(heads, rows, left=(0, 6)), "", self.note])
+        return "\n".join([self.title, "", text_table(heads, rows, left=(0, 1)), "", self.note])
 
     def _repr_html_(self) -> str:
         return f"<div>{html_table(*self.cells(), self.title)}<p>{self.note}</p></div>"

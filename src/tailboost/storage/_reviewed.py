@@ -220,8 +220,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.solvers.bits", "DenseLosses"),
     **_names("tailboost.solvers.patterns", "Patterns"),
     # -- learners
-    **_names("tailboost.learners._adjusted", "Adjusted", "LogProbabilities", "LogitAdjustedClassifier"),
-    **_names("tailboost.learners._cells", "AdjustedCells", "CellAdjustedClassifier", "CellProbabilities"),
     **_names("tailboost.learners.forest", "TableForest"),
     **_names(
         "tailboost.learners._hist",
@@ -263,7 +261,7 @@ OURS: dict[str, Reviewed] = {
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
-    **_names("tailboost.classifiers._target_game", "Aims", "Outcome"),
+    **_names("tailboost.classifiers.target_game", "Aims", "Outcome"),
     **_names(
         "tailboost.classifiers.cvar",
         "AdaLPBoostClassifier", "AverageBoostClassifier", "CVaRBoostClassifier", "LPBoostClassifier",
@@ -271,7 +269,7 @@ OURS: dict[str, Reviewed] = {
         held_at=_FIT_ONLY,
     ),
     **_names("tailboost.classifiers.dro", "DROBoostClassifier", held_at=_FIT_ONLY),
-    **_names("tailboost.classifiers.group", "GroupDROBoostClassifier", held_at=_FIT_ONLY),
+    **_names("tailboost.presets.group", "GroupDROBoostClassifier", held_at=_FIT_ONLY),
     **_names("tailboost.classifiers.oco", "OCOBoostClassifier", held_at=_FIT_ONLY),
     **_names(
         "tailboost.classifiers.variance",
@@ -279,7 +277,7 @@ OURS: dict[str, Reviewed] = {
         "VarianceBoostClassifier",
         held_at=_FIT_ONLY,
     ),
-    **_names("tailboost.classifiers.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
+    **_names("tailboost.presets.worst_class", "WorstClassBoostClassifier", held_at=_FIT_ONLY),
     # -- what a fit found
     **_names("tailboost.statements.certificates", "Certificate", "CertifiedBound"),
     **_names("tailboost.statements.rate_bounds", "RateBound"),

@@ -126,10 +126,13 @@ class Tally:
         As counted in each half of the rows; W is S, or 2 S with costs of rows.
     expected : ndarray of shape (W, A)
         As the member's own belief expects of all rows, scaled to the true masses of the strata.
+    of_folds : Tally, optional
+        Where counts are corrected, see `Table.corrected`, those that are not.
     """
 
     halves: Floats
     expected: Floats
+    of_folds: Tally | None = None
 
     @cached_property
     def counted(self) -> Floats:
@@ -344,7 +347,12 @@ class Table:
     def tally(self, member: Member, actions: Ints | None = None) -> Tally:
         """Return what a member does."""
         actions = self.answers(member) if actions is None else actions
-        return Tally(self.counted(actions), self.expected(member.source, actions))
+        expected, of_folds = self.expected(member.source, actions), None
+        if (n := self.n_judged) < len(self.stratum):
+            alone = replace(self, stratum=self.stratum[:n], share=self.share[:n], half=None, judged=None)
+            alone = alone if self.costs is None else replace(alone, costs=self.costs[:n])
+            of_folds = Tally(alone.counted(actions[:n]), expected)
+        return Tally(self.counted(actions), expected, of_folds)
 
     def reading(self, pseudo_rows: float) -> Reading:
         """Return the reading in which a stratum of n rows is read as ``n + s``, s of them as expected.

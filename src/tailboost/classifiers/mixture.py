@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,13 @@ from tailboost._typing import Floats, Ints
 from tailboost._units import group_uses
 from tailboost._warn import warn_user
 from tailboost.classifiers._base import BaseBoostClassifier
-from tailboost.classifiers._target_game import warn_of_targets
+from tailboost.classifiers._base import routed_params as routed_params
+from tailboost.classifiers._base import with_callbacks as with_callbacks
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
-from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
+from tailboost.classifiers.target_game import warn_of_targets
 from tailboost.classifiers.tradeoff import Source, TradeOff, checked_budget, trace
 from tailboost.combiners import Mixture, MixtureEnsemble, Objective, Vote
 from tailboost.combiners.objective import WorstUnit, objective_named
@@ -354,13 +355,6 @@ class ValidatedMixtureClassifier(MixtureClassifier):
     tol: float
     validation: Any
     include_constants: bool
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
-        **{
-            name: CONSTRAINTS[name] for name in ("include_constants", "n_iter_no_change", "tol", "validation")
-        },
-    }
 
     def _schedule(self, plan: Plan) -> Schedule:
         return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)

@@ -1,30 +1,29 @@
-"""Boosting for the worst class (group, cell) by targets: Saito et al. 2024, and what is bounded."""
+"""The worst class (group, cell) by targets: the boosting of Saito et al. 2024, or else a mixture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from tailboost._typing import Floats
-from tailboost.classifiers._grouped import GroupedBoostClassifier
-from tailboost.classifiers._target_game import (
+from tailboost.classifiers.docs import documented
+from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
+from tailboost.classifiers.plan import Plan, Schedule, tied_by
+from tailboost.classifiers.target_game import (
     Aims,
     GameKind,
     about_voters,
-    between,
+    least_error_met,
     target_units,
     with_least_allowed,
 )
-from tailboost.classifiers.docs import documented
-from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.combiners import Ledger, MixtureEnsemble, WorstUnit
 from tailboost.data import Problem, Rows
 from tailboost.game import Stopping
-from tailboost.learners import LogitAdjustedClassifier
+from tailboost.mixture import RobustMixtureClassifier
+from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.statements.two_fold import TwoFoldEstimate
@@ -46,12 +45,20 @@ PATIENCE = 10
 TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
+@with_constructor
 @documented
 class WorstClassBoostClassifier(GroupedBoostClassifier):
-    """Boosting towards a target for the error of every class: "no class more than 20 % wrong".
+    """A target for the error of every class: "no class more than 20 % wrong".
 
-    The player weighs classes (or groups, or class × group cells). The learner is grown only until its
-    weighted loss is good enough, on rows it was not fitted on. Two games and two ways to combine:
+    Without an ``estimator`` nothing is boosted: a `RobustMixtureClassifier` with the same wishes (units,
+    ``max_error``, ``mean_budget``, …) is fitted, is kept as ``mixture_`` and answers by thresholds on its
+    models' probabilities. `reweight` and `tradeoff` are its own and return such. What belongs to rounds
+    (``n_estimators``, ``eta``, ``n_iter_no_change``, ``checkpoint_dir``, …) then has no part.
+
+    With an ``estimator`` a game is played, and so it is where the published one, a vote or
+    ``validation="train"`` is asked for. The player weighs classes (or groups, or class × group cells). The
+    learner is grown only until its weighted loss is good enough, on rows it was not fitted on. Two games and
+    two ways to combine:
 
     * ``class_loss="indicator"`` [1]_: the loss of a class is 1 where its error is at least ``max_error`` (in
       the paper 1 − θ), and the learner must have ``Σ_k w_k ℓ_k ≤ ½ − γ`` in every round. Then each class is
@@ -71,10 +78,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     estimator : classifier or str, optional
         The base learner or its name (see `tailboost.learners.named`); one that can grow
         (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …) is grown only as far as asked. None
-        is `HistBoostClassifier` in the indicator game. In the error game an argmax answers a round instead
-        of a fit: over classes and cells by `LogitAdjustedClassifier`, over groups by `HistBoostClassifier`,
-        over cells and groups with a forest of p(group | x, class) beside it (up to 60 combinations of class
-        and groups).
+        takes the mixture, or `HistBoostClassifier` where a game is played.
     max_error : float in (0, 1], dict or "auto", default="auto"
         The error allowed, a limit: of the combinations that keep it, on the rows of the choice and by the
         estimate on halves of them, the one of least mean error answers, and where none does the one that is
@@ -107,24 +111,25 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         the validation rows or, with ``max_error`` in the error game, the least mean error of those that keep
         it; "mixture" is the optimal λ. "auto" is "vote" in the indicator game without a
         ``mean_budget``, else "mixture".
-    randomized : bool, default=True
+    randomized : bool or "auto", default="auto"
         Whether members may share λ. False gives all of it to one member, the best within the budget, so that
         what is promised is what `predict` does and `tradeoff` is a staircase; ``gap_`` says what sharing
-        would gain. A vote cannot; where `reweight` is asked for a CVaR members share.
+        would gain. A vote cannot; where `reweight` is asked for a CVaR members share. "auto" shares in a
+        game; without one, one member answers, as in `RobustMixtureClassifier`.
     {{mean_budget}}
         A vote cannot keep one.
     units : {"auto", "class", "group", "cell"}, default="auto"
         What has targets: "cell" is class × group; "auto" is "group" where `fit` is given groups, else
         "class".
     {{min_unit_rows}}
+        Without a game each is doubted instead, as by the `shrinkage` of `RobustMixtureClassifier`.
     {{validation}}
     {{include_constants}}
         A vote has neither them nor plain ERM.
     {{class_weight}}
     n_iter_no_change : int, None or "auto", default="auto"
         Stop when this many rounds together lowered the largest class error of the combination by no more
-        than ``tol``; None plays all rounds. "auto" is None with the default learner of the error game, whose
-        rounds cost next to nothing, and 10 otherwise.
+        than ``tol``; None plays all rounds. "auto" is 10.
     {{tol … verbose}}
 
     Attributes
@@ -148,12 +153,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         on the rows of the choice; `unit_estimates_` says what to expect on others.
     class_errors_ : ndarray of shape (K,)
         `unit_errors_` where the units are the classes.
-    bound_met_ : bool
+    bound_met_ : bool or None
         Whether `predict` meets every target on the validation rows, by `unit_errors_` or, where small units
         were pooled, by the error on the pool, and by the estimate by which the choice was made. It is a point
-        estimate. Never true where `predict` answers one class to all rows or, with ``max_error="auto"``, is
-        no better than the best mixture of constants. In the indicator game an error
-        of ``max_error`` does not meet it, as its loss is 1 there; in the error game it does.
+        estimate. Of a game it is never true where `predict` answers one class to all rows or, with
+        ``max_error="auto"``, is no better than the best mixture of constants; without a game it is None with
+        ``max_error="auto"``. In the indicator game an error of ``max_error`` does not meet it, as its loss is
+        1 there.
     bound_met_randomized_ : bool
         Whether the randomised classifier meets every target, by `expected_unit_errors_`; a coin may (see
         ``guarantee_.verdict``).
@@ -165,9 +171,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     unit_weights_ : ndarray of shape (T, m)
         Those of ``trace_``; None with more than 1,000 units.
     {{ensemble_}}
+    mixture_ : RobustMixtureClassifier
+        Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
         The boosted hypotheses in order, the first of which is the balanced model; for a mixture also plain
-        ERM, where an argmax answers seven members between it and the balanced model, and the constants.
+        ERM and the constants. Without a game the members of the mixture's pool.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
     {{n_iter_ … guarantee_}}
@@ -180,6 +188,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     See Also
     --------
+    RobustMixtureClassifier : Who answers without an estimator; for any models and any rates.
     GroupDROBoostClassifier : The same game over groups, without targets.
 
     References
@@ -191,60 +200,28 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     >>> from sklearn.datasets import load_wine
     >>> from tailboost import WorstClassBoostClassifier
     >>> X, y = load_wine(return_X_y=True)
-    >>> clf = WorstClassBoostClassifier(max_error={0: 0.1, None: 0.3}, class_loss="error", random_state=0)
+    >>> clf = WorstClassBoostClassifier("tree", max_error={0: 0.1, None: 0.3}, random_state=0)
     >>> clf.fit(X, y).max_error_
     array([0.1, 0.3, 0.3])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupedBoostClassifier._parameter_constraints,
-        "max_error": [Interval(Real, 0, 1, closed="right"), dict, StrOptions({"auto"})],
-        "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
-        "q": [Interval(Real, 0, 1, closed="right")],
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "until_met": ["boolean"],
-        "class_loss": [StrOptions({"auto", "indicator", "error"})],
-        "combine": [StrOptions({"auto", "vote", "mixture"})],
-        "randomized": ["boolean"],
-        "units": [StrOptions({"auto", "class", "group", "cell"})],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-    }
+    max_error: Any = "auto"
+    gamma: float | str = "auto"
+    q: float = 0.8
+    n_estimators: int | str = "auto"
+    until_met: bool = False
+    eta: float | str = "theory"
+    class_loss: str = "auto"
+    combine: str = "auto"
+    randomized: bool | str = "auto"
+    units: str = "auto"
+    n_iter_no_change: int | str | None = "auto"
 
-    def __init__(
-        self, estimator: Any = None, *, max_error: Any = "auto", gamma: float | str = "auto", q: float = 0.8,
-        n_estimators: int | str = "auto", until_met: bool = False, eta: float | str = "theory",
-        class_loss: str = "auto", combine: str = "auto", randomized: bool = True,
-        mean_budget: float | None = None,
-        units: str = "auto", min_unit_rows: int = 10,
-        validation: Any = "auto", include_constants: bool = True, class_weight: Any = None,
-        n_iter_no_change: int | str | None = "auto", tol: float = 1e-3, max_time: float | None = None,
-        checkpoint_dir: Any = None, warm_start: bool = False, n_jobs: int | None = None,
-        random_state: Any = None, verbose: int = 0,
-    ) -> None:  # fmt: skip
-        self.estimator = estimator
-        self.max_error = max_error
-        self.gamma = gamma
-        self.q = q
-        self.n_estimators = n_estimators
-        self.until_met = until_met
-        self.eta = eta
-        self.class_loss = class_loss
-        self.combine = combine
-        self.randomized = randomized
-        self.mean_budget = mean_budget
-        self.units = units
-        self.min_unit_rows = min_unit_rows
-        self.validation = validation
-        self.include_constants = include_constants
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
+        "combine": [StrOptions({"auto", "vote", "mixture"})],
+        "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], StrOptions({"auto"})],
+    }
 
     def _check_arguments(self, groups: Any) -> None:
         if groups is None and self.units in ("group", "cell"):
@@ -264,6 +241,33 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
+    # -- without a game ------------------------------------------------------------------------------
+
+    @property
+    def _plays(self) -> bool:
+        published = self.gamma != "auto" and self.class_loss == "auto" and not self._limited
+        return super()._plays or published or self.class_loss == "indicator" or self.combine == "vote"
+
+    @property
+    def _limited(self) -> bool:
+        """Whether a limit on the mean error is asked, or one member, which only a mixture can keep."""
+        return self.mean_budget is not None or not self.randomized
+
+    def _mixture(self, groups: Any) -> RobustMixtureClassifier:
+        unit = ("class" if groups is None else "group") if self.units == "auto" else self.units
+        target = None if self.max_error == "auto" else self.max_error
+        return self._mixture_for(unit, max_error=target, randomized=self.randomized)
+
+    def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
+        super()._answer_by(mixture)
+        if self.max_error == "auto":
+            largest = least_error_met(float(np.nanmax(self.unit_errors_)))
+            self.max_error_, self.bound_met_randomized_ = np.full(len(self.units_), largest), None
+            return
+        self.max_error_ = allowed_errors(self.max_error, self.units_.tolist(), mixture.objective_.unit)
+        beyond = np.nan_to_num(self.expected_unit_errors_ - self.max_error_).round(DECIMALS)
+        self.bound_met_randomized_ = bool((beyond <= 0).all())
+
     # -- which game ----------------------------------------------------------------------------------
 
     @property
@@ -274,30 +278,14 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             edge_asked=self.gamma != "auto",
             class_loss=self.class_loss,
             combine=self.combine,
-            limited=self.mean_budget is not None or not self.randomized,
-            randomized=self.randomized,
+            limited=self._limited,
+            randomized=bool(self.randomized),
         )
-
-    @property
-    def units_(self) -> NDArray[Any]:
-        """Names of the units."""
-        return self._named.names
-
-    @property
-    def _by_argmax(self) -> bool:
-        """Whether the default learner answers the weights of units without a new fit."""
-        return self.estimator is None and self._few_cells and not self._kind.indicator
-
-    def _learner(self, problem: Problem | None = None) -> Any:
-        if problem is None or not self._by_argmax:
-            return super()._learner(problem)
-        if self._named.kind == "class":
-            return LogitAdjustedClassifier(n_jobs=self.n_jobs)
-        return self._joint_learner(problem)
 
     def _name_units(self, problem: Problem) -> Problem:
         kind = ("class" if problem.groups is None else "group") if self.units == "auto" else self.units
         self._name(kind, problem)
+        self.units_ = self._named.names
         problem.groups = self._named.number(problem.rows).groups
         if problem.validation is not None:
             X_val, rows = problem.validation
@@ -335,23 +323,19 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         demand = game.demand(units, T, stated)
         return Plan(units, Hedge(eta_for(self.eta, float(self._pools.count), T)), combiner, demand)
 
-    def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
-        yield from super()._extra_densities(plan)
-        if self._by_argmax:  # from plain ERM to the balanced model, where the curve of budgets lies
-            yield from between(plan.units)
-
     def _rounds(self) -> int:
         return self._kind.rounds(self.n_estimators, self._pools.count)
 
     def _schedule(self, plan: Plan) -> Schedule:
         T = self._rounds()
-        patience, target = self.n_iter_no_change, None
+        patience: Any = self.n_iter_no_change
+        target = None
         assert isinstance(plan.units, TargetUnits)
         if self.until_met:
             patience, target = None, plan.units.limit
             target += -TOLERANCE if plan.units.indicator else TOLERANCE
         elif patience == "auto":
-            patience = None if self._by_argmax else PATIENCE
+            patience = PATIENCE
         who = "the vote" if self._kind.votes else "the randomised classifier"
         words = f"{who} meets all targets on the validation rows"
         # Errors less what they are allowed are least where all of them are 0.
@@ -403,8 +387,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     @property
     def class_errors_(self) -> Floats:
         """Error of `predict` on each class, where the units are the classes."""
-        if self._named.kind != "class":
-            raise AttributeError(f"the units are {self._named.kind}s, not classes; see unit_errors_")
+        if self.objective_.unit != "class":
+            raise AttributeError(f"the units are {self.objective_.unit}s, not classes; see unit_errors_")
         return self.unit_errors_
 
     def _warn(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from tailboost._warn import warn_user
 from tailboost.classifiers.plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
 from tailboost.data import Problem, Rows
-from tailboost.game import Units
 from tailboost.rules.hedge import theory_rounds
 from tailboost.statements.guarantee import Bound
 from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
@@ -26,10 +25,6 @@ from tailboost.validation import Scheme
 
 # Rounds of the error game, where no γ says how many.
 ERROR_ROUNDS = 30
-# Members between plain ERM and the balanced model, where one costs an argmax. On six tables × 3 splits they
-# lowered the largest test error at small budgets (.462 to .444 at .005 above the least mean error, .452 to
-# .422 at .01, .390 to .372 at .02; no difference from .03 on); 15 or 31 of them hardly did more.
-BETWEEN = 7
 # The most classes that a warning names.
 NAMED = 5
 # The most small units that a warning lists.
@@ -145,13 +140,6 @@ def target_units(
         measured=measured,
         shrinkage=SHRINKAGE / (size + SHRINKAGE) if SHRINKAGE else None,
     )
-
-
-def between(units: Units) -> Iterator[Floats]:
-    """Yield densities of the rows on the way from plain ERM to the balanced model."""
-    for share in np.arange(BETWEEN, 0, -1) / (BETWEEN + 1):
-        w = units.base ** (1.0 - share) * units.mass**share
-        yield units.density(w / w.sum())
 
 
 def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: float) -> TargetUnits:

@@ -1,25 +1,21 @@
-"""Boosting for the worst group: Hedge over groups, minimax mixture of the hypotheses."""
+"""The worst group: Hedge over groups and the minimax mixture of the hypotheses, or else thresholds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
-from tailboost._typing import Floats
-from tailboost.classifiers._grouped import GroupedBoostClassifier
-from tailboost.classifiers._target_game import between
 from tailboost.classifiers.docs import documented
 from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.parameters import with_constructor
 from tailboost.classifiers.plan import Plan, tied_by
 from tailboost.combiners import Mixture, WorstUnit
 from tailboost.data import Problem, Rows
 from tailboost.game import Units
-from tailboost.learners import HistBoostClassifier, LogitAdjustedClassifier
-from tailboost.learners._adjusted import FOREST_UP_TO
+from tailboost.mixture import RobustMixtureClassifier
+from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
@@ -27,13 +23,17 @@ from tailboost.statements.units import UnitTable
 from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
 
-# Beyond so many distinct rows the game over groups cross-fits in three folds.
-FIVE_FOLDS_UP_TO = 5_000
 
-
+@with_constructor
 @documented
 class GroupDROBoostClassifier(GroupedBoostClassifier):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
+
+    Without an ``estimator`` nothing is boosted: a `RobustMixtureClassifier` for the worst group (the worst
+    class, where `fit` is given no groups) is fitted, is kept as ``mixture_`` and answers by thresholds on its
+    models' probabilities. `reweight` and `tradeoff` are its own and return such. What belongs to rounds
+    (``n_estimators``, ``eta``, ``n_iter_no_change``, ``checkpoint_dir``, …) then has no part. With an
+    ``estimator``, ``combine="average"`` or ``validation="train"`` a game is played.
 
     Round 1 is the balanced model (every group weighs the same); plain ERM joins the pool of the mixture, and
     so do the constants. Group losses are measured on the validation rows, and drive both the player and λ.
@@ -42,12 +42,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     Parameters
     ----------
     {{estimator}}
-        With None an argmax answers a round instead of a fit. Over groups the answer to weights q_g is
-        ``argmax_k Σ_g q_g/p_g p(k, g | x)``, p_g the share of group g: the one above is fitted once, with
-        a small forest of p(group | x, class) beside it (up to 60 combinations of class and groups; with more
-        it is fitted in every round, as ``HistBoostClassifier()`` is). Over the classes None is
-        `LogitAdjustedClassifier` of that one, or up to 5,000 distinct rows of its own default, which has a
-        forest too.
+        That is where a game is played; else None takes the mixture.
     n_estimators : int, default=30
         Largest number of rounds; on bank marketing the objective still fell after ten rounds.
     eta : float or "theory", default=1.0
@@ -58,7 +53,6 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     {{mean_budget}}
     {{min_unit_rows}}
     {{validation}}
-        Where an argmax answers over groups, "auto" takes three folds beyond 5,000 distinct rows.
     {{include_constants}}
     {{class_weight}}
     {{n_iter_no_change … verbose}}
@@ -72,9 +66,11 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     {{expected_unit_estimates_}}
     {{expected_unit_intervals_}}
     {{ensemble_}}
+    mixture_ : RobustMixtureClassifier
+        Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
-        The boosted hypotheses in order, then (for "mixture") plain ERM, where an argmax answers seven members
-        between it and the balanced model, and the constants.
+        The boosted hypotheses in order, then (for "mixture") plain ERM and the constants. Without a game the
+        members of the mixture's pool.
     {{estimator_weights_ … trace_}}
         ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
         pooled.
@@ -97,54 +93,15 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     >>> from tailboost import GroupDROBoostClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> site = np.arange(len(y)) % 3
-    >>> clf = GroupDROBoostClassifier(n_estimators=3, random_state=0).fit(X, y, groups=site)
+    >>> clf = GroupDROBoostClassifier("tree", n_estimators=3, random_state=0).fit(X, y, groups=site)
     >>> clf.trace_.weights.shape[1]
     3
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 30,
-        eta: float | str = 1.0,
-        combine: str = "mixture",
-        mean_budget: float | None = None,
-        min_unit_rows: int = 10,
-        validation: Any = "auto",
-        include_constants: bool = True,
-        class_weight: Any = None,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.combine = combine
-        self.mean_budget = mean_budget
-        self.min_unit_rows = min_unit_rows
-        self.validation = validation
-        self.include_constants = include_constants
-        self.class_weight = class_weight
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupedBoostClassifier._parameter_constraints,
-        "combine": [StrOptions({"mixture", "average"})],
-    }
+    n_estimators: int = 30
+    eta: float | str = 1.0
+    combine: str = "mixture"
+    n_iter_no_change: int | None = 3
 
     def _check_arguments(self, groups: Any) -> None:
         if self.mean_budget is not None and self.combine == "average":
@@ -156,24 +113,15 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         return y, validation if validation.X is None else replace(validation, groups=validation.y)
 
     @property
-    def _by_argmax(self) -> bool:
-        """Whether the default learner answers the weights of groups without a new fit."""
-        return self.estimator is None and self._few_cells
+    def _plays(self) -> bool:
+        return super()._plays or self.combine == "average"
 
-    @property
-    def _five_folds_up_to(self) -> float:
-        """Over the classes three folds cost more on rare ones than they save."""
-        return FIVE_FOLDS_UP_TO if self._by_argmax and self._named.kind == "group" else np.inf
+    def _mixture(self, groups: Any) -> RobustMixtureClassifier:
+        return self._mixture_for("class" if groups is None else "group")
 
-    def _learner(self, problem: Problem | None = None) -> Any:
-        if problem is None or not self._by_argmax:
-            return super()._learner(problem)
-        if self._named.kind == "group":
-            return self._joint_learner(problem)
-        # The own default takes twice as long, and is no better where there are many rows.
-        few = len(problem.sketch.kept) <= FOREST_UP_TO
-        boosted = HistBoostClassifier(n_jobs=self.n_jobs)
-        return LogitAdjustedClassifier(None if few else boosted, n_jobs=self.n_jobs)
+    def _answer_by(self, mixture: RobustMixtureClassifier) -> None:
+        super()._answer_by(mixture)
+        self.groups_ = self.units_
 
     def _name_units(self, problem: Problem) -> Problem:
         assert problem.groups is not None
@@ -203,11 +151,6 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             mean_budget=self.mean_budget,
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
-
-    def _extra_densities(self, plan: Plan) -> Iterator[Floats | None]:
-        yield from super()._extra_densities(plan)
-        if self._by_argmax:
-            yield from between(plan.units)
 
     def _own_groups(self, rows: Rows) -> Rows:
         # Another one after reweight, or groups that were given.
