@@ -542,7 +542,6 @@ SETTINGS = {
         "where .8 was asked",
         "a worst cell ≤ .477 at ≥ .8165",
         "a limit of .02 on the gap",
-        "a gap of .01 is asked",
         "accuracy .795 at recall .634 (GBM), .765 at .684 with a ratio of .776 (monotone GBM), .869 at .594 "
         "with .743 (XNN)",
         "an accuracy of .907 with .525 and .107",
