@@ -6,7 +6,7 @@ DIR holds adult.csv.gz, taiwan_credit.csv.gz, letter.csv.gz, winequality_red.csv
 and field/acs_income.validation.parquet, field/acs_income.test.parquet. Parts: "adult" (equalised odds and
 the four-fifths rule over sex, blind and told), "acs" (worst cell of nine races and two classes; equalised
 odds over four), "credit" (a cost matrix, alone and within limits), "classes" (parity of each of many
-classes).
+classes), "speed" (the engine alone on made-up probabilities, by rows, classes and units).
 
 The score is one model of boosted trees, out of fold by five-fold cross-fitting. Everything reported is of
 rows that had no part in a fit or a choice. Seconds are of the processor, for one choice after the fit.
@@ -17,7 +17,9 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import multiprocessing
 import platform
+import resource
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 import tailboost as tb
-from tailboost import rates
+from tailboost import rates, thresholds
 from tailboost.learners import HistBoostClassifier
 from tailboost.mixture import InfeasibleLimitsError
 
@@ -264,7 +266,72 @@ def classes(folder: Path, seed: int) -> Iterator[Found]:
             yield from task.chosen(what, {"error": _error, "gap": _gap(*families)}, **params)
 
 
-PARTS = {"adult": adult, "acs": acs, "credit": credit, "classes": classes}
+# By name: classes, groups (1 for none), and what is asked of the K × G strata.
+SPEEDS = {
+    "2 classes, 2 units": (2, 1, "class"),
+    "2 classes, 10 units": (2, 10, "group"),
+    "2 classes, 50 units": (2, 50, "group"),
+    "10 classes, 10 units": (10, 1, "class"),
+    "10 classes, 50 units": (10, 5, "cell"),
+    "2 classes, equalised odds of 10 groups": (2, 10, "odds"),
+}
+ROWS = (50_000, 200_000, 1_000_000)
+
+
+def made_up(n: int, K: int, G: int, seed: int) -> Any:
+    """Rows whose strata follow the belief, group by group equally well told apart."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(K * G, n)).astype(np.float32)
+    logits[:K] += 0.5 * rng.normal(size=(min(K, K * G), n)).astype(np.float32)
+    belief = np.exp(1.5 * logits)
+    belief /= belief.sum(axis=0)
+    drawn = rng.random(n, dtype=np.float32)
+    s = np.minimum((belief.cumsum(axis=0) < drawn).sum(axis=0), K * G - 1)
+    y, g = s // G, s % G
+    groups, columns = (g[:, None], (("group",), (tuple(range(G)),))) if G > 1 else (None, ((), ()))
+    strata, stratum = rates.Strata.of(y, groups, np.ones(n), np.arange(K), *columns)
+    return thresholds.Table(strata, stratum, np.full(n, 1 / n), (belief,), None, rng.random(n) < 0.5)
+
+
+def timed(n: int, name: str, seed: int, queue: Any) -> None:
+    """Grow a pool and choose, in a process of its own."""
+    K, G, what = SPEEDS[name]
+    table = made_up(n, K, G, seed)
+    objective: Any = rates.largest(rates.error(by=what)) if what != "odds" else rates.error()
+    limits = [rates.gap(family) <= 0.02 for family in _odds(1, "group")] if what == "odds" else []
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+    program = thresholds.Program.of_rates(table.strata, rates.Objective.of(objective), limits)
+    pool = thresholds.Pool(table)
+    _, growth = thresholds.grow(pool, program, [0], 0.0)
+    grown = time.process_time()
+    reading = table.reading(0.0)
+    drawn = thresholds.shared(pool, growth, reading)
+    alone = thresholds.single(pool, growth, reading)
+    found = {
+        "what": name, "rows": n, "seed": seed, "growth, s": round(grown - began, 2),
+        "one rule, s": round(time.process_time() - grown, 2), "members": len(pool.members),
+        "drawn": round(drawn.value, 5), "one rule": round(alone.value, 5), "kept": alone.keeps,
+        "table, MB": round(before / 1024),
+        "peak, MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }  # fmt: skip
+    queue.put(found)
+
+
+def speed(_: Path, seed: int) -> Iterator[Found]:
+    spawn = multiprocessing.get_context("spawn")
+    for n in ROWS:
+        for name in SPEEDS:
+            if n > 200_000 and name == "10 classes, 50 units":
+                continue  # a belief of 200 MB, and minutes
+            queue = spawn.Queue()
+            child = spawn.Process(target=timed, args=(n, name, seed, queue))
+            child.start()
+            yield queue.get()
+            child.join()
+
+
+PARTS = {"adult": adult, "acs": acs, "credit": credit, "classes": classes, "speed": speed}
 
 
 def main() -> None:

@@ -2,10 +2,10 @@
 What randomised means
 =====================
 
-A mixture may draw one of its members, if it is asked to share. Drawn anew at every call, people could retry until they like the answer;
-``RandomizedDecision`` draws once per person, by a secret key, and an auditor can check it. Where drawing is
-not acceptable, ``predict`` gives the label with the largest share, and the picture shows what that gives
-up.
+A mixture may draw one of its members, if it is asked to share. Drawn anew at every call, people could retry
+until they like the answer; ``RandomizedDecision`` draws once per person, by a secret key, and an auditor can
+check it. Where drawing is not acceptable, ``predict`` gives the label with the largest share, and the picture
+shows what that gives up.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Watching the game
 =================
 
-With a learner every fit is a game between a weight player and a learner. The trace keeps what each round left: the
-player's weights on the classes, the losses, the value of the mixture.
+With a learner every fit is a game between a weight player and a learner. The trace keeps what each round
+left: the player's weights on the classes, the losses, the value of the mixture.
 """
 
 import matplotlib.pyplot as plt

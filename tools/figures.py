@@ -227,8 +227,8 @@ def of_readme() -> Iterator[Claim]:
     theirs = [field["published"][name] for name in ("eg_2", "gt_46")]
     yield Claim(
         page,
-        "one fit that is told the race has an accuracy of {} with a worst cell (a race, and a class in it) of "
-        "{}; published methods have {} with {}, and {} with {}.",
+        "one fit that is told the race has an accuracy of {} with a worst cell (a race, and a class in it) "
+        "of {}; published methods have {} with {}, and {} with {}.",
         tuple(x for run in (told, *theirs) for x in (share(1 - run["error"], 4), share(run["cell"]))),
     )
 
@@ -378,37 +378,6 @@ def of_tradeoff() -> Iterator[Claim]:
             percent(credit["0.02"][1]),
         ),
     )
-    page = "docs/curve.md"
-    off = np.mean([x["predict_off_the_curve"] for x in _between("7 between")], axis=0)[1:]
-    yield Claim(
-        page, "{} to {} away from the randomised one's on average", (share(off.min()), share(off.max()))
-    )
-    game, seven, unit = (_of_pool(pool, "worst") for pool in ("game alone", "7 between", "mean is a unit"))
-    yield Claim(
-        page,
-        "test rows from {} to {} at .005 above the least mean error, from {} to {} at .01, from {} "
-        "to {} at .02",
-        tuple(share(pool[b]) for b in (0.005, 0.01, 0.02) for pool in (game, seven)),
-    )
-    yield Claim(
-        page,
-        "was as good ({}, {} and {}; {} against {} at .03)",
-        (*(share(unit[b]) for b in (0.005, 0.01, 0.02, 0.03)), share(seven[0.03])),
-    )
-    chosen = [_of_pool(pool, "chosen")[0.05] for pool in ("mean is a unit", "7 between")]
-    yield Claim(
-        page, "left the far end higher on the rows of the choice ({} against {})", tuple(map(share, chosen))
-    )
-
-
-def _between(pool: str) -> list[Any]:
-    return [x for x in read("benchmarks/tradeoff.json")["between"] if x["pool"] == pool]
-
-
-def _of_pool(pool: str, what: str) -> dict[float, float]:
-    """Return the mean over tables of a figure at each budget."""
-    means = np.mean([x[what] for x in _between(pool)], axis=0)
-    return dict(zip(read("benchmarks/tradeoff.json")["budgets"], means.tolist(), strict=True))
 
 
 def of_mixture() -> Iterator[Claim]:
@@ -566,7 +535,6 @@ CLAIMS: tuple[Callable[[], Iterator[Claim]], ...] = (
 SETTINGS = {
     "docs/deferral.md": ("where 5 % of the rows may be passed on",),
     "docs/tradeoff.md": ("at most that plus .02",),
-    "docs/curve.md": ("budgets of .005 to .05", "no difference from .03 on"),
     "docs/field.md": (
         "a worst cell ≤ .40 at an accuracy ≥ .8165, and ≤ .31 at ≥ .8107",
         "ratio ≥ .8 at ≥ .80",

@@ -138,12 +138,12 @@ def play(settings: Settings, name: str) -> Report:
     # "new": the tables on which nothing was chosen.
     of_new = {case: splits for case, splits in found.items() if case[0] in NEW}
     sides = {
-        f"{side}, {which}": preferences(cases, OURS, tradeoff.SIDES[side]).to_dict()
-        for which, cases in (("every table", found), ("new tables", of_new))
+        f"{side}{which}": preferences(cases, OURS, tradeoff.SIDES[side]).to_dict()
+        for which, cases in (("", found), (", new tables", of_new))
         for side in ("all", "as they are", "tuned")
         if cases
     }
-    costs = sides["all, every table"]["cases"]
+    costs = sides["all"]["cases"]
     tables = {
         title: {"regret": costs[tradeoff.case_of(title, kind)]} | _summary(splits)
         for (title, kind), splits in found.items()

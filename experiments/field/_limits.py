@@ -22,13 +22,15 @@ TRAIN_ROWS, TEST_ROWS = 40_000, 60_000
 GOALS = (
     *(Goal("odds", level) for level in (0.05, 0.02, 0.01)), Goal("parity", 0.02), Goal("ratio", 0.8),
 )  # fmt: skip
+# What is asked where .8 is to be had on fresh rows too: the smallest group has some 400 rows to choose on.
+ROOM = Goal("ratio", 0.86)
 CELLS = tuple(Goal("cell", budget) for budget in (0.002, 0.005, 0.01, 0.02))
 # By title: the table, its column of groups, the columns that the score does not see, and what is asked.
 CASES: dict[str, tuple[str, str, tuple[str, ...], tuple[Goal, ...]]] = {
     "adult, sex": ("adult", "sex", ("sex",), GOALS),
     "acs income, 4 races": ("acs income", "race of 4", ("RAC1P",), GOALS),
     "acs income, sex": ("acs income", "sex", ("SEX",), GOALS),
-    "acs income, 6 races": ("acs income", "race of 6", ("RAC1P",), GOALS),
+    "acs income, 6 races": ("acs income", "race of 6", ("RAC1P",), (*GOALS, ROOM)),
     "acs income, 9 races": ("acs income", "race", ("RAC1P",), CELLS),
 }
 # Which rate a kind of goal is about.
@@ -164,7 +166,7 @@ def _text(found: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> str:
         parts.append(f"## {title}\n\nThe score at one half: {', '.join(says)}; {plain['splits']} splits.")
         goals = dict.fromkeys(key.split(" | ")[1] for key in of if " | " in key)
         for goal in goals:
-            kind = next(g.kind for g in (*GOALS, *CELLS) if g.title == goal)
+            kind = next(g.kind for g in (*GOALS, ROOM, *CELLS) if g.title == goal)
             rows = []
             for key, run in of.items():
                 who, _, asked = key.partition(" | ")

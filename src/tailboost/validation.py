@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -247,14 +247,13 @@ class Fold:
             yield self.scheme.session.predict(model, self.rows)
 
 
-@dataclass
+@dataclass(frozen=True)
 class CrossFitted:
     """Out-of-fold losses for player and λ.
 
     The member that stays is the mean of the folds' models where the learner knows one and rounds answer
-    alone, else fitted to all rows. ``memory`` records what is known of each fold
-    that is fitted without growth; ``together`` says that responses hold class probabilities where the learner
-    knows them.
+    alone, else fitted to all rows. ``memory`` records what is known of each fold that is fitted without
+    growth; ``together`` says that responses hold class probabilities where the learner knows them.
     """
 
     session: Session
@@ -264,7 +263,7 @@ class CrossFitted:
     n_jobs: int | None
     memory: Memory = ask_anew
     together: bool = False
-    begun: tuple[Floats, int, list[Fold]] | None = field(default=None, init=False, repr=False)
+    folds: list[Fold] | None = None  # of one round, where it has begun
 
     player_rows = None
 
@@ -281,13 +280,17 @@ class CrossFitted:
         """The session, where the models of the folds stay as a member."""
         return self.session if isinstance(self.session, Averaging) and self.accumulating is None else None
 
-    def looks(self, u: Floats, seed: int) -> Iterator[tuple[Mask, NDArray[Any]]]:
+    def round(self, u: Floats, seed: int) -> CrossFitted:
+        """Return the scheme of one round, whose folds' models serve to look first and to answer then."""
+        return replace(self, folds=self._folds(u, seed))
+
+    def looks(self) -> Iterator[tuple[Mask, NDArray[Any]]]:
         """Yield (rows, answers) of the first fold, and then of all rows, before a member is fitted.
 
-        Class probabilities in place of answers where rounds add these up. Calling the scheme with the same
-        ``u`` and ``seed`` afterwards uses the models that were fitted here.
+        Class probabilities in place of answers where rounds add these up. For a scheme of one `round`.
         """
-        folds = self._folds(u, seed)
+        assert self.folds is not None
+        folds = self.folds
         yield folds[0].rows, folds[0].known
         with self._threads() as parallel:
             parallel(delayed(getattr)(fold, "known") for fold in folds)
@@ -298,8 +301,8 @@ class CrossFitted:
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit one model per fold for the losses, and keep one of all rows for the ensemble."""
-        folds, grow = self._folds(u, seed), goal is not None and isinstance(self.session, Growing)
-        self.begun = None
+        folds = self._folds(u, seed) if self.folds is None else self.folds
+        grow = goal is not None and isinstance(self.session, Growing)
         growing = [(fold.rows, fold.stages(grow)) for fold in folds]
         predicted = np.empty(len(self.fold), dtype=np.intp)
 
@@ -327,11 +330,8 @@ class CrossFitted:
         return Response(member, stage.losses, stage.answers, probabilities=joined(folds))
 
     def _folds(self, u: Floats, seed: int) -> list[Fold]:
-        if self.begun is None or self.begun[0] is not u or self.begun[1] != seed:
-            weight = self.train.weight * round_significant(u)
-            held = [self.fold == j for j in range(self.fold.max() + 1)]
-            self.begun = u, seed, [Fold(self, rows, weight, seed) for rows in held]
-        return self.begun[2]
+        weight = self.train.weight * round_significant(u)
+        return [Fold(self, self.fold == j, weight, seed) for j in range(self.fold.max() + 1)]
 
 
 def joined(folds: list[Fold]) -> NDArray[Any]:

@@ -129,7 +129,7 @@ def test_one_rule_that_cannot_keep_a_limit_says_so():
     y = np.repeat([0, 1], 200)
     coarse = {"m": np.where(np.arange(400) % 2, 0.7, 0.3)}
     limits = [rates.selected(1) <= 0.25, rates.selected(1) >= 0.2]
-    with pytest.warns(BoundNotMetWarning, match=r"but the best rule reaches .* a draw among") as caught:
+    with pytest.warns(BoundNotMetWarning, match=r"but the best rule found reaches .* a draw among") as caught:
         mix = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits)
     assert mix.limits_met_ is False
     drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=limits, randomized=True)

@@ -1149,3 +1149,18 @@ def test_the_default_models_take_text_and_categories(tmp_path, weighted):
     strange = table[150:].assign(text=["z", "x", None, "x", "y"] * 10)
     again = tb.load_model(tmp_path / "m.model").predict(strange)
     np.testing.assert_array_equal(again, mix.predict(strange))
+
+
+def test_a_model_that_is_no_classifier_of_scikit_learn_is_named():
+    class Duck:
+        def fit(self, X, y):
+            return self
+
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    with pytest.raises(
+        TypeError, match=r"'quack' is a Duck, which is no scikit-learn classifier; let its class"
+    ):
+        tb.RobustMixtureClassifier([("quack", Duck())]).fit(X, y)

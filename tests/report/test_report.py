@@ -674,11 +674,6 @@ class TestFindings:
             "Plain: something else",
         ]
 
-    def test_seconds_are_written_out(self):
-        document = made_up([0.1] * 3, [0.2] * 3)
-        document["methods"][0]["figures"]["fit_seconds"]["mean"] = 297.3
-        assert "297 s with Ours" in self.said(document, "time")
-
     def test_no_difference_to_three_decimals_is_none(self):
         document = made_up([0.2001, 0.3001, 0.4001], [0.2003, 0.3003, 0.4003])
         assert self.kinds(document) == {"not shown"}
@@ -906,26 +901,6 @@ def test_nobody_is_ahead_on_noise():
                 break
     assert false == 0
     assert single >= 4  # tables on which an interval of one pair alone leaves out 0
-
-
-def test_who_carries_the_worst_case(data):
-    from tailboost.registry import get_method
-    from tailboost.report import render
-
-    X, y, groups = data
-    frame = pd.DataFrame(X, columns=["income", "age", "debt"])
-    document = compare(
-        frame, y, groups, methods=[get_method("droboost"), PLAIN], repeats=2, random_state=0, n_jobs=1
-    ).document
-    robust, plain = document["methods"][:2]
-    worst = robust["repeats"][0]["worst_case"]
-    assert worst["radius"] > 0
-    assert 0.1 < worst["heaviest_tenth"] < 1
-    named = {(c["kind"], c["name"]) for c in worst["carriers"]}
-    assert {("class", "no"), ("group", "sex = f"), ("feature", "debt")} <= named
-    assert "worst_case" not in plain["repeats"][0]
-    assert "worst_case" not in robust["figures"]
-    assert "Who carries the worst case" in render(document)
 
 
 class Page(HTMLParser):

@@ -179,7 +179,8 @@ class CVaRBoostClassifier(ValidatedMixtureClassifier):
         may_end = turn.t > 1 and self.n_iter_no_change is not None
         if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, Averaging):
             # Where there is much noise, the weights are on rows that nobody can tell.
-            for rows, known in scheme.looks(turn.u, turn.seed):
+            scheme = scheme.round(turn.u, turn.seed)
+            for rows, known in scheme.looks():
                 alone = scheme.accumulating is None
                 answers = known if alone else combiner.pool.summed(known, rows).argmax(axis=1)
                 if combiner.gains_nothing(rows, answers, self.tol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -12,6 +12,8 @@ from tailboost.cli._models import StoredModel
 from tailboost.cli._shared import (
     BadInput,
     Cluster,
+    Confidence,
+    EqualRows,
     Groups,
     Labels,
     Model,
@@ -43,12 +45,8 @@ def card(
     group: Groups = None,
     cluster: Cluster = None,
     max_error: MaxError = None,
-    confidence: Annotated[
-        float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")
-    ] = 0.95,
-    equal_rows: Annotated[
-        Literal["copies", "natural"], typer.Option(help="As in `tailboost certify`.")
-    ] = "copies",
+    confidence: Confidence = 0.95,
+    equal_rows: EqualRows = "copies",
     sep: Sep = ",",
     quiet: Quiet = False,
     verbose: Verbose = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,9 @@ from tailboost.cli._rates import Costs, Rates, TableOfCosts, read_rates, spelled
 from tailboost.cli._shared import (
     BadInput,
     Cluster,
+    Confidence,
     Data,
+    EqualRows,
     Groups,
     Json,
     Labels,
@@ -35,9 +37,7 @@ def certify(
     data: Data,
     target: Labels = None,
     group: Groups = None,
-    confidence: Annotated[
-        float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")
-    ] = 0.95,
+    confidence: Confidence = 0.95,
     max_error: MaxError = None,
     rate: Rates = None,
     costs: Costs = None,
@@ -48,13 +48,7 @@ def certify(
             help="With costs of rows: between which the cost of any answer to any row lies, as 0,50000.",
         ),
     ] = None,
-    equal_rows: Annotated[
-        Literal["copies", "natural"],
-        typer.Option(
-            help="What rows equal to some fitted on are: copies, which are refused, or natural, where "
-            "columns take few values and nobody copied a row."
-        ),
-    ] = "copies",
+    equal_rows: EqualRows = "copies",
     cluster: Cluster = None,
     sep: Sep = ",",
     as_json: Json = False,

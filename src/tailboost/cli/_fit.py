@@ -164,7 +164,7 @@ def fit(
         elif not is_quiet():
             _print_kept_errors(pipeline[-1])
         if not is_quiet():
-            _describe(pipeline[-1], model)
+            _describe(pipeline[-1], model, measured=test is not None)
 
 
 def _fit_here(
@@ -330,13 +330,16 @@ def literal(text: str) -> Any:
     return text
 
 
-def _describe(classifier: Any, model: Path) -> None:
-    """Print what the guarantee comes to; if this fails, the model that is already stored stays."""
+def _describe(classifier: Any, model: Path, *, measured: bool) -> None:
+    """Print what the guarantee comes to, or where other rows were measured where it is to be found.
+
+    If this fails, the model that is already stored stays.
+    """
     try:
         if hasattr(classifier, "guarantee_"):
             said = classifier.guarantee_.standing, classifier.guarantee_.headline
             say(f"Bounds, columns and versions: tailboost inspect {model} --details")
-            for line in said:
+            for line in () if measured else said:
                 say(line)
     except Exception as error:  # the model is stored: a fault in describing it must not fail the command
         warn(f"no guarantee can be given ({type(error).__name__}: {error})")

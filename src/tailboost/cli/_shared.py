@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -76,6 +76,14 @@ Groups = Annotated[
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="COL", help="Whose rows these are: persons who have several get one vote each."),
+]
+Confidence = Annotated[float, typer.Option(metavar="P", help="Probability that all bounds hold, in (0, 1).")]
+EqualRows = Annotated[
+    Literal["copies", "natural"],
+    typer.Option(
+        help="What rows equal to some fitted on are: copies, which are refused, or natural, where columns "
+        "take few values and nobody copied a row."
+    ),
 ]
 Drop = Annotated[
     list[str] | None,

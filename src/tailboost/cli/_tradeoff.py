@@ -128,18 +128,13 @@ def tradeoff(
                 raise BadInput(
                     "[DATA]: a curve of two rates is on the rows of the choice; `evaluate` measures"
                 )
-            if passed_on:
-                curves = _rate_curve(stored, asked, other, passed_on=passed_on)
-                _show_deferral(curves, as_json)
-                if out is not None:
-                    with bad_input("--out: "):
-                        write_output(out, _rendered_deferral(curves, out.suffix))
-                    say(f"Curves: {out}")
-                return
-            rate_curve = _rate_curve(stored, asked, other)
-            _show_rates(rate_curve, as_json)
+            rate_curve = _rate_curve(stored, asked, other, **({"passed_on": passed_on} if passed_on else {}))
+            curves = list(rate_curve) if passed_on else [(None, rate_curve)]
+            _show_rates(curves, as_json)
             if out is not None:
-                _write_rates(rate_curve, out)
+                with bad_input("--out: "):
+                    write_output(out, _rendered_rates(curves, out.suffix))
+                say(f"Curve{'s' if passed_on else ''}: {out}")
             if pick is not None and picked is not None:
                 _write_point(stored, rate_curve, pick, picked, "limit", f"{limited} within {pick:g}")
             return
@@ -174,64 +169,53 @@ def _rate_curve(stored: StoredModel, limited: Any, objective: Any, **more: Any) 
         return stored.classifier.tradeoff(one, other, **more)
 
 
-def _show_rates(curve: Any, as_json: bool) -> None:
+def _show_rates(curves: list[Any], as_json: bool) -> None:
+    """Show curves of two rates, each after the share that may be passed on, if that is limited."""
     if as_json:
-        tell_json(_rate_table(curve))
+        tell_json(_rate_tables(curves))
         return
-    rows = [[f"{point.limited:.4f}", f"{point.value:.4f}"] for point in curve]
-    plain_table([str(curve.limited), str(curve.objective)], rows, left=0)
-    tell(
-        "Both are counted on the rows of the choice; fresh rows differ. --pick X writes the model at a limit."
-    )
+    limits = curves[0][0] is not None
+    one = curves[0][1]
+    rows = [
+        [*([f"{share:g}"] if limits else []), f"{p.limited:.4f}", f"{p.value:.4f}"]
+        for share, curve in curves
+        for p in curve
+    ]
+    plain_table([*["passed on at most"] * limits, str(one.limited), str(one.objective)], rows, left=0)
+    hint = "" if limits else " --pick X writes the model at a limit."
+    tell(f"All are counted on the rows of the choice; fresh rows differ.{hint}")
 
 
-def _rate_table(curve: Any) -> dict[str, Any]:
-    return {
-        "limited": str(curve.limited),
-        "objective": str(curve.objective),
-        "curve": {
-            "limited": [point.limited for point in curve],
-            "objective": [point.value for point in curve],
-        },
-    }
+def _rate_tables(curves: list[Any]) -> Any:
+    tables = [
+        ({} if share is None else {"passed_on": share})
+        | {
+            "limited": str(curve.limited),
+            "objective": str(curve.objective),
+            "curve": {
+                "limited": [point.limited for point in curve],
+                "objective": [point.value for point in curve],
+            },
+        }
+        for share, curve in curves
+    ]
+    return tables if curves[0][0] is not None else tables[0]
 
 
-def _write_rates(curve: Any, out: Path) -> None:
-    table = _rate_table(curve)
-    columns = table["curve"].values()
-    lines = ["limited,objective", *(",".join(map(repr, row)) for row in zip(*columns, strict=True))]
-    text = "\n".join(lines) if out.suffix == ".csv" else json.dumps(table, indent=1)
-    with bad_input("--out: "):
-        write_output(out, text + "\n")
-    say(f"Curve: {out}")
-
-
-def _show_deferral(curves: Any, as_json: bool) -> None:
-    if as_json:
-        tell_json(_deferral_table(curves))
-        return
-    rows = [[f"{share:g}", f"{p.limited:.4f}", f"{p.value:.4f}"] for share, curve in curves for p in curve]
-    one = curves.curves[0]
-    plain_table(["passed on at most", str(one.limited), str(one.objective)], rows, left=0)
-    tell("All are counted on the rows of the choice; fresh rows differ.")
-
-
-def _deferral_table(curves: Any) -> list[dict[str, Any]]:
-    return [{"passed_on": share, **_rate_table(curve)} for share, curve in curves]
-
-
-def _rendered_deferral(curves: Any, suffix: str) -> str | bytes:
+def _rendered_rates(curves: list[Any], suffix: str) -> str | bytes:
+    limits, one = curves[0][0] is not None, curves[0][1]
     if suffix == ".json":
-        return json.dumps(_deferral_table(curves), indent=1) + "\n"
+        return json.dumps(_rate_tables(curves), indent=1) + "\n"
     if suffix == ".csv":
-        rows = [(share, p.limited, p.value) for share, curve in curves for p in curve]
-        return "\n".join(["passed_on,limited,objective", *(",".join(map(repr, row)) for row in rows)]) + "\n"
+        rows = [(*([share] if limits else []), p.limited, p.value) for share, curve in curves for p in curve]
+        head = [*["passed_on"] * limits, "limited", "objective"]
+        return "\n".join([",".join(head), *(",".join(map(repr, row)) for row in rows)]) + "\n"
     from tailboost.plotting import DeferralDisplay
 
     pairs = [([p.value for p in curve], [p.limited for p in curve]) for _, curve in curves]
-    one = curves.curves[0]
+    shares = [share for share, _ in curves]
     return _picture(
-        DeferralDisplay(curves.shares, pairs, value=str(one.objective), limited=str(one.limited)), suffix
+        DeferralDisplay(shares, pairs, value=str(one.objective), limited=str(one.limited)), suffix
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
@@ -18,6 +18,7 @@ from tailboost.cli._shared import (
     BadInput,
     Cluster,
     Data,
+    EqualRows,
     Groups,
     Json,
     Labels,
@@ -69,9 +70,7 @@ def watch(
     page: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the evidence by batch into an HTML page.")
     ] = None,
-    equal_rows: Annotated[
-        Literal["copies", "natural"], typer.Option(help="As in `tailboost certify`.")
-    ] = "copies",
+    equal_rows: EqualRows = "copies",
     cluster: Cluster = None,
     sep: Sep = ",",
     as_json: Json = False,

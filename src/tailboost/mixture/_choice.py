@@ -242,13 +242,13 @@ class ProbabilityMixture(MixtureAnswers):
                 else ""
             )
             warn_user(
-                f"limit not kept on {self._rated.words}: {limit}, but the best rule reaches "
+                f"limit not kept on {self._rated.words}: {limit}, but the best rule found reaches "
                 f"{limit.said_of(values):.4g}{way}",
                 BoundNotMetWarning,
             )
         if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
             warn_user(
-                f"the best rule that keeps the limits on {self._rated.words} has "
+                f"the best rule found that keeps the limits on {self._rated.words} has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
             )

@@ -40,8 +40,19 @@ class OfMixture:
         return self.own.__get__(instance, owner) if mixture is None else getattr(mixture, self.name)
 
 
+class Found:
+    """What a fit over units finds."""
+
+    mixture_: RobustMixtureClassifier
+    units_: Any
+    unit_errors_: Any
+    expected_unit_errors_: Any
+    _named: NamedUnits
+    _pools: Pools
+
+
 @with_constructor
-class GroupedBoostClassifier(ValidatedMixtureClassifier):
+class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     """A mixture from a game over classes, groups or cells, of which small ones steer together.
 
     Where nothing asks for a game, a `RobustMixtureClassifier` for the same units answers instead.
@@ -52,13 +63,6 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier):
     validation: Any = "auto"
     include_constants: bool = True
     tol: float = 1e-3
-
-    mixture_: RobustMixtureClassifier
-    units_: Any
-    unit_errors_: Any
-    expected_unit_errors_: Any
-    _named: NamedUnits
-    _pools: Pools
 
     _checked = OfMixture(ValidatedMixtureClassifier._checked)
     _rows_kept = OfMixture(ValidatedMixtureClassifier._rows_kept)

@@ -23,7 +23,7 @@ from tailboost.datasets import TableChangedWarning
 from tailboost.io import TableEncoder, takes_missing
 from tailboost.registry import METHODS, Method, get_method
 from tailboost.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
-from tailboost.robustness import empirical_bernstein_bound, worst_case_profile
+from tailboost.robustness import empirical_bernstein_bound
 
 __all__ = ["CURVE_ALPHAS", "checked_alphas", "compare", "joint_groups"]
 
@@ -33,8 +33,6 @@ COIN_FLIP = "coinflip"
 MOST_CONFUSED = 20
 # Mean errors above the least of a member, at which a trade-off is measured; 1 sets no limit.
 BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
-# The most classes, groups and features listed as carriers of a worst case.
-CARRIERS = 8
 
 
 def compare(
@@ -326,7 +324,7 @@ def _split(
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a record that are summarised over repeats: all but text, counts and the number."""
-    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "worst_case", "confusion")}
+    figures = {k: v for k, v in record.items() if k not in ("repeat", "guarantee", "confusion")}
     if "at_alpha" in figures:
         figures["at_alpha"] = {a: _figures(r) for a, r in figures["at_alpha"].items()}
     return figures
@@ -385,8 +383,6 @@ def _fit_and_measure(method: Method, split: _Split, settings: dict[str, Any], se
         record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
     if hasattr(classifier, "tradeoff") and not method.uses_alpha:
         record["tradeoff"] = _tradeoff(classifier, split)
-    if hasattr(classifier, "worst_case_weights_"):
-        record["worst_case"] = _worst_case(classifier, split)
     if method.uses_alpha:
         record["at_alpha"] = {f"{a:g}": _errors(method, models[a], shares[a], split) for a in alphas}
     return record
@@ -425,28 +421,6 @@ def _filled(split: _Split) -> _Split:
     return dataclasses.replace(
         split, X_train=fill.transform(split.X_train), X_test=fill.transform(split.X_test)
     )
-
-
-def _worst_case(classifier: Any, split: _Split) -> dict[str, Any]:
-    """Return who carries the weight in the worst case a robust classifier was fitted against."""
-    weights = np.sort(classifier.worst_case_weights_)[::-1]
-    profile = worst_case_profile(
-        classifier.worst_case_weights_,
-        split.X_train,
-        split.y_train,
-        groups=split.columns_train,
-        feature_names=split.feature_names,
-    )
-    carriers = [
-        dataclasses.asdict(share)
-        for kind in ("class", "group", "feature")
-        for share in [share for share in profile if share.kind == kind][:CARRIERS]
-    ]
-    return {
-        "radius": classifier.radius_,
-        "heaviest_tenth": float(weights[: max(1, len(weights) // 10)].sum()),
-        "carriers": carriers,
-    }
 
 
 def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Split) -> dict[str, Any]:

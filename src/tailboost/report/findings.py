@@ -17,8 +17,6 @@ from tailboost.report.reading import (
     count,
     is_coin,
     joined,
-    mean,
-    seconds,
     spoken,
 )
 
@@ -58,7 +56,7 @@ class Finding:
     """One sentence.
 
     ``kind`` is "what", "trouble", "warning", "ahead", "behind", "not shown", "once" (one split),
-    "coin" or "time".
+    or "coin".
     """
 
     kind: str
@@ -126,7 +124,6 @@ def findings(reading: Reading) -> list[Finding]:
         *_warnings(reading),
         *_verdicts(reading),
         *_coin(reading),
-        *_time(reading),
     ]
 
 
@@ -249,22 +246,3 @@ def _coin(reading: Reading) -> Iterator[Finding]:
         elif column.path[0] == "cvar":
             names = "every method" if len(better) == len(learned) else joined(better)
             yield Finding("coin", f"{spoken(column)}: clearly better than a coin flip ({coin:.3f}): {names}.")
-
-
-def _time(reading: Reading) -> Iterator[Finding]:
-    learned = reading.learned
-    if not learned:
-        return
-    took = {m["title"]: mean(m, ("fit_seconds",)) for m in learned}
-    fast, slow = min(took, key=took.__getitem__), max(took, key=took.__getitem__)
-    text = f"One fit took {seconds(took[fast])} with {fast}"
-    if fast != slow:
-        text += f" and {seconds(took[slow])} with {slow}"
-    weighed = [m for m in learned if m["figures"]["reweight_seconds"]]
-    if weighed:
-        longest = max(weighed, key=lambda m: mean(m, ("reweight_seconds",)))
-        text += (
-            f"; re-weighting a trained model to {len(reading.settings['curve_alphas'])} values of α took "
-            f"at most {seconds(mean(longest, ('reweight_seconds',)))} ({longest['title']})"
-        )
-    yield Finding("time", text + ".")

@@ -66,12 +66,6 @@ def render(results: Results | Mapping[str, Any]) -> str:
         group_uses=_group_uses(reading),
         confusions=_confusions(reading),
         guarantees=guarantees(reading),
-        worst_cases=[
-            (m["title"], r["worst_case"])
-            for m in reading.document["methods"]
-            for r in m["repeats"][:1]
-            if "worst_case" in r
-        ],
         styles=styles,
         charts={name: markupsafe.Markup(svg) for name, svg in _charts(reading, styles, drawn).items()},
         group_charts={

@@ -24,7 +24,6 @@ __all__ = [
     "is_coin",
     "joined",
     "mean",
-    "seconds",
     "spoken",
 ]
 
@@ -358,11 +357,6 @@ def spoken(column: Column) -> str:
         "worst_group_errors": f"worst-group error by {' '.join(rest)}",
         "cvar": f"CVaR at α = {' '.join(rest)}",
     }[kind]
-
-
-def seconds(value: float) -> str:
-    """Write seconds with two digits, and whole ones from ten on."""
-    return f"{value:,.0f} s" if value >= 9.95 else f"{value:.2g} s"
 
 
 def count(n: int, noun: str) -> str:

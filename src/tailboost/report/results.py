@@ -26,9 +26,7 @@ A record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together)
 {column: value}, ``worst_group_error``, and ``error_bound``, which the expected error of this one fit exceeds
 with a probability of at most 5 % (`tailboost.robustness.empirical_bernstein_bound` of the rows held out). For
 randomised rules ``expected`` holds the same errors in expectation over the draw, and ``guarantee`` what the
-fit promised. ``worst_case`` says who carries the weight in the worst case a robust classifier was fitted
-against: its ``radius``, the weight of the ``heaviest_tenth`` of the rows, and the ``carriers``, see
-`tailboost.robustness.WeightShare`. ``confusion``, for up to 20 classes, counts the held-out rows by true
+fit promised. ``confusion``, for up to 20 classes, counts the held-out rows by true
 class (rows) and answer of ``predict`` (columns). ``tradeoff``, for methods that have one, lists
 ``mean_budget`` and the ``error``, ``class_errors``, ``worst_class_error`` and ``worst_group_error`` of
 ``predict`` on the rows held out, for the same fitted model at each budget. ``at_alpha`` {α: errors, expected,

@@ -729,23 +729,19 @@ def _samples_of_rates(
     place = np.argsort(_lots(positions(scored.y, scored.classes, "y"), scored.hashes), kind="stable")
     rank = np.empty_like(place)
     rank[place] = np.arange(len(place))
-    known: dict[Rate, dict[Any, Sample]] = {}
-    found: list[list[Sample] | None] = []
-    for bound in bounds:
-        if bound.rate not in known:
-            known[bound.rate] = {s.name: s.ordered(rank) for s in answered.samples(bound.rate)}
-        of = known[bound.rate]
-        there = [of.get(unit) for unit in bound.claim.units]
-        some = next((sample for sample in there if sample is not None), None)
-        found.append(
-            None
-            if some is None
-            else [
-                some.without_rows(unit) if sample is None else sample
-                for unit, sample in zip(bound.claim.units, there, strict=True)
-            ]
-        )
-    return found
+    of_rate = {
+        rate: {sample.name: sample.ordered(rank) for sample in answered.samples(rate)}
+        for rate in {bound.rate for bound in bounds}
+    }
+
+    def rows(bound: RateBound) -> list[Sample] | None:
+        of, units = of_rate[bound.rate], bound.claim.units
+        if not any(unit in of for unit in units):
+            return None
+        empty = next(iter(of.values())).without_rows
+        return [of[unit] if unit in of else empty(unit) for unit in units]
+
+    return [rows(bound) for bound in bounds]
 
 
 # -- certify -----------------------------------------------------------------------------------------------

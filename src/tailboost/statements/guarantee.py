@@ -324,14 +324,18 @@ class Guarantee:
     def standing(self) -> str:
         """One sentence: what the headline rests on, or that no better than a coin is shown."""
         member = f"; “without tailboost” is {self.alone} alone, on the same rows" if self._without else ""
-        blind = f"the best answer that ignores the features ({self.constants_value:.3f})"
+        # With targets these are excesses, not errors.
+        excess = "" if self.largest_error is None else " beyond what is allowed"
+        blind = f"the best answer that ignores the features ({self.constants_value:.3f}{excess})"
         if self.beats_coin:
             rests = "An estimate" if self.estimate is not None else f"Measured on {self.judged_on}"
             return f"{rests}, better than any answer without the features, and no certificate{member}."
         if min(self.coin_flip_value, self.constants_value) - COIN_TOLERANCE <= self.achieved:
             return f"No better than {blind}: {self._why}{member}."
         most = (
-            "no rows were left for an estimate" if self.upper is None else f"at most {self.upper:.3f} (95 %)"
+            "no rows were left for an estimate"
+            if self.upper is None
+            else f"at most {self.upper:.3f}{excess} (95 %)"
         )
         return f"Not shown to be better than {blind}: {most}{member}."
 

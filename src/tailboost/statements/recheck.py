@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,21 +33,6 @@ def up(value: float) -> str:
 def down(value: float) -> str:
     """Return a lower bound rounded down, so that what is printed holds."""
     return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
-
-
-class Bound(Protocol):
-    """A statement on rates of new rows."""
-
-    @property
-    def title(self) -> str:
-        """What is bounded, in words."""
-
-    @property
-    def claim(self) -> Claim:
-        """What is said of it."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
 
 
 @dataclass(frozen=True)
@@ -313,17 +298,10 @@ class Recheck:
             evidence = r.evidence if ever is None else ever[j]
             word = "contradicted" if evidence >= self.threshold else "stands" if r.n else "no rows"
             of_last = [] if last is None else [shown(last[j])]
-            cells = [r.bound.title, str(r.bound.claim), *of_last, f"{r.n:,}", shown(r.estimate)]
-            rows.append([*cells, f"{evidence:.3g}", word])
-        heads = [
-            "bound on",
-            "",
-            *([] if last is None else ["last batch"]),
-            "new rows",
-            "seen",
-            "evidence",
-            "",
-        ]
+            cells = [r.bound.title, word, str(r.bound.claim), *of_last, f"{r.n:,}", shown(r.estimate)]
+            rows.append([*cells, f"{evidence:.3g}"])
+        before = [] if last is None else ["last batch"]
+        heads = ["bound on", "", "said", *before, "new rows", "seen", "evidence"]
         return heads, rows
 
     @property
@@ -337,7 +315,7 @@ class Recheck:
 
     def __str__(self) -> str:
         heads, rows = self.cells()
-        return "\n".join([self.title, "", text_table(heads, rows, left=(0, 6)), "", self.note])
+        return "\n".join([self.title, "", text_table(heads, rows, left=(0, 1)), "", self.note])
 
     def _repr_html_(self) -> str:
         return f"<div>{html_table(*self.cells(), self.title)}<p>{self.note}</p></div>"

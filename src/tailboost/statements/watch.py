@@ -319,7 +319,7 @@ class Watch:
     # -- words ---------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return "\n".join([self.verdict, "", text_table(*self.cells(), left=(0, 6)), "", *self.notes()])
+        return "\n".join([self.verdict, "", text_table(*self.cells(), left=(0, 1)), "", *self.notes()])
 
     @property
     def verdict(self) -> str:

@@ -12,7 +12,7 @@ from tailboost.thresholds._members import Pool
 from tailboost.thresholds._pool import Growth
 from tailboost.thresholds._program import Program, mixed
 from tailboost.thresholds._search import LINES, Judge, by_thresholds, searched
-from tailboost.thresholds._tally import Member, Reading, Table, charges
+from tailboost.thresholds._tally import Member, Reading, Table, Tally, charges
 
 # Members with less share have none.
 LEAST_SHARE = 1e-6
@@ -105,14 +105,19 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
     """
     program, best = growth.program, shared(pool, growth, reading)
     judge = _judge(program, growth, reading)
-    keys = [float(judge(reading.of(tally))) for tally in pool.tallies]
+
+    def key(tally: Tally) -> float:
+        """Judge a member by what answers and by models of folds, as the worse of both has it."""
+        return max(float(judge(reading.of(each))) for each in (tally, tally.of_folds) if each is not None)
+
+    keys = [key(tally) for tally in pool.tallies]
     chosen = int(np.argmin(keys))
     if repair:
         between = [pool.add(member) for member in _between(pool, best)]
         if len(program.caps[1]):
             for number in [*np.argsort(keys)[:ENDS].tolist(), *best.numbers.tolist(), *between]:
                 pool.add(_filled(pool.table, program, pool.members[number]))
-        keys += [float(judge(reading.of(tally))) for tally in pool.tallies[len(keys) :]]
+        keys += [key(tally) for tally in pool.tallies[len(keys) :]]
         # Earlier members win ties.
         chosen = int(np.argmin(keys))
         broken = float(program.excesses(reading.of(pool.tallies[chosen])[1]).max(initial=0.0)) > SLIGHT
@@ -122,8 +127,9 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
         if (broken or short) and (best.excesses <= SOLVED).all():
             starts = dict.fromkeys([*between[:1], *np.argsort(keys).tolist()])
             found = _nearby(pool, growth, reading, best, list(starts)[:STARTS])
-            if _better(pool, growth, reading, chosen, found):
-                chosen = pool.add(found)
+            number = pool.add(found)
+            if _better(pool, growth, reading, chosen, found) and key(pool.tallies[number]) <= keys[chosen]:
+                chosen = number
     # Limits on rows passed on, which the order of the belief keeps, leave the choice as free as none.
     if not program.objective.worst and all(limit.rate.needs_deferral for limit in program.limits):
         chosen = _beyond_chance(pool, program, chosen)

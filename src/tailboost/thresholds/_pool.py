@@ -27,6 +27,8 @@ COUNTED_ROWS, LAST_ROUNDS, CARRIED = 100_000, 3, 40
 POLISHED, FACTORS = 12, (0.5, 0.8, 1.25, 2.0)
 # Rounds without a better member after which growth by counting ends, and random looks in each of them.
 IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 3, 0.25
+# Rounds in which the value has to fall by the gap, while all limits are kept.
+SLOW_ROUNDS = 8
 # Levels of a ratio that are tried, and how near the next one ends the trials.
 LEVELS, SAME_LEVEL = 8, 1e-5
 # Rounds of the player whose iterates seed the pool, and the prices of the mean error beside it.
@@ -286,9 +288,12 @@ class _Growing:
 
     def by_counting(self, rounds: int) -> Growth:
         """Grow where tallies are counted: the belief only guesses the best answer, so look around it."""
-        idle = 0
+        idle, values = 0, list[float]()
         solved = self.master.solve()
         for _ in range(rounds):
+            values = [*values, solved.value] if solved.slack <= SLACK else []
+            if len(values) > SLOW_ROUNDS and values[-1 - SLOW_ROUNDS] - values[-1] < TOLERANCE:
+                break
             before = len(self.numbers)
             value, _ = self._answer(solved.duals)
             polished = self.pool.add(self._polished(solved.duals))

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from tailboost._typing import Floats, Ints, Mask
 from tailboost.rates import Strata
 
+# Actions up to which a row's cheapest is found one after the other.
+FEW_ACTIONS = 255
+
 Singles = NDArray[np.float32]
 """Probabilities p(s | x), shape (S, n): a row of numbers for each stratum."""
 
@@ -86,9 +89,17 @@ def charges(belief: Singles, prices: Floats) -> Floats:
 
 
 def decide(charged: Floats) -> Ints:
-    """Return the cheapest action of each row from its charges, shape (n,)."""
-    cheapest: Ints = (charged[0] < 0).astype(np.intp) if len(charged) == 1 else charged.argmin(axis=0)
-    return cheapest
+    """Return the cheapest action of each row from its charges, shape (n,); of equal ones the first."""
+    if len(charged) == 1:
+        return (charged[0] < 0).astype(np.intp)
+    if len(charged) > FEW_ACTIONS:
+        return charged.argmin(axis=0).astype(np.intp)
+    # Four times as fast as argmin over the first axis.
+    cheapest, least = np.zeros(charged.shape[1], dtype=np.uint8), charged[0].copy()
+    for action, own in enumerate(charged[1:], 1):
+        np.maximum(cheapest, (own < least).view(np.uint8) * np.uint8(action), out=cheapest)
+        np.minimum(own, least, out=least)
+    return cheapest.astype(np.intp)
 
 
 def spread(stratum: Ints, most: int) -> Ints:
@@ -115,10 +126,13 @@ class Tally:
         As counted in each half of the rows; W is S, or 2 S with costs of rows.
     expected : ndarray of shape (W, A)
         As the member's own belief expects of all rows, scaled to the true masses of the strata.
+    of_folds : Tally, optional
+        Where counts are corrected, see `Table.corrected`, those that are not.
     """
 
     halves: Floats
     expected: Floats
+    of_folds: Tally | None = None
 
     @cached_property
     def counted(self) -> Floats:
@@ -333,7 +347,12 @@ class Table:
     def tally(self, member: Member, actions: Ints | None = None) -> Tally:
         """Return what a member does."""
         actions = self.answers(member) if actions is None else actions
-        return Tally(self.counted(actions), self.expected(member.source, actions))
+        expected, of_folds = self.expected(member.source, actions), None
+        if (n := self.n_judged) < len(self.stratum):
+            alone = replace(self, stratum=self.stratum[:n], share=self.share[:n], half=None, judged=None)
+            alone = alone if self.costs is None else replace(alone, costs=self.costs[:n])
+            of_folds = Tally(alone.counted(actions[:n]), expected)
+        return Tally(self.counted(actions), expected, of_folds)
 
     def reading(self, pseudo_rows: float) -> Reading:
         """Return the reading in which a stratum of n rows is read as ``n + s``, s of them as expected.
