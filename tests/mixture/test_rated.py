@@ -401,3 +401,16 @@ def test_limits_hold_for_what_answers_and_not_for_models_of_folds_alone(coarse):
     found = rates.measure(rate, y, clf.predict(X), groups={"sex": sex})
     # Four standard errors of 2,000 rows beyond the limit; by tallies out of fold alone it was .17.
     assert max(found.values()) - min(found.values()) < 0.1
+
+
+def test_the_trade_off_of_what_was_stated_and_in_either_order():
+    mix = judged(limits=[rates.precision("yes") >= 0.1, rates.miss("yes") <= 0.5, PARITY])
+    curve = mix.tradeoff(n_points=3)
+    assert (str(curve.limited), str(curve.objective)) == (str(rates.miss("yes")), "error")
+    curve = mix.tradeoff(rates.error(), rates.gap(SELECTED), n_points=3)
+    other = mix.tradeoff(rates.gap(SELECTED), rates.error(), n_points=3)
+    assert [(p.limited, p.value) for p in curve] == [(p.limited, p.value) for p in other]
+    curve = judged(objective="error").tradeoff(n_points=3)
+    assert str(curve.limited) == str(rates.largest(rates.error(by="class")))
+    with pytest.raises(ValueError, match="limits the rate of the first limit"):
+        mix.tradeoff([0.01])
