@@ -124,7 +124,9 @@ def tradeoff(
         other = read_limited("--objective", objective or "error()")
         stored = StoredModel.read(model)
         if passed_on and data is not None:
-            raise BadInput("[DATA]: curves of --passed-on are on the rows of the choice; `evaluate` measures")
+            raise BadInput(
+                "[DATA]: curves of --passed-on are on the rows they were chosen on; `evaluate` measures"
+            )
         if asked is not None:
             curve = _rate_curve(stored, asked, other, **({"passed_on": passed_on} if passed_on else {}))
         else:
@@ -192,7 +194,7 @@ def _show_rates(curves: list[Any], seen: Any, data: Path | None, as_json: bool) 
     plain_table([names[name] for name in tables[0]], rows, left=0)
     hint = "" if curves[0][0] is not None else " --pick X writes the model at a limit."
     what = "All are" if data is None else "The first two columns are"
-    tell(f"{what} counted on the rows of the choice; fresh rows differ.{hint}")
+    tell(f"{what} counted on the rows the model was chosen on; fresh rows differ.{hint}")
     if data is not None:
         tell(f"predict: the same two rates on the rows of {data.name}.")
 
@@ -234,7 +236,7 @@ def _rendered_rates(curves: list[Any], seen: Any, suffix: str) -> str | bytes:
         return _picture(lambda ax: display.plot(ax=ax), suffix)
 
     def draw(ax: Any) -> None:
-        ax.plot(*pairs[0], marker=".", label="the rows of the choice")
+        ax.plot(*pairs[0], marker=".", label="rows it was chosen on")
         if seen is not None:
             ax.plot(seen[1], seen[0], marker=".", label="predict on other rows")
         ax.set(xlabel=names["value"], ylabel=names["limited"])

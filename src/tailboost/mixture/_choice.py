@@ -125,6 +125,12 @@ class ProbabilityMixture(MixtureAnswers):
         return Stated.of(self.objective, self.limits, self.max_error)
 
     @property
+    def weighs_groups(self) -> bool:
+        """Whether answers weigh p(group | x, y), learned from the other columns: rates are by group."""
+        rated = self._rated if self._outcome is not None else None
+        return rated is not None and rated.belief.infers
+
+    @property
     def _objective_name(self) -> str:
         return name_of(self.objective)
 
@@ -633,9 +639,10 @@ class ProbabilityMixture(MixtureAnswers):
         """Where rates were stated, each by unit; None without any."""
         check_is_fitted(self)
         if (outcome := self._outcome) is not None:
-            return RateTable.of(
+            chosen = RateTable.of(
                 outcome.program, outcome.tally, outcome.elsewhere, self._rated.words, outcome.worth
             )
+            return replace(chosen, notes=tuple(map(str, group_uses(self))))
         by_name = self.objective is None or isinstance(self.objective, str)
         table = None if by_name else self.guarantee_.units
         if table is None:
