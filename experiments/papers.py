@@ -154,7 +154,7 @@ def _on_a_gpu(name: str) -> str:
 
 ITEMS = (
     Item(ZHAI, "Figures 1, 2 and 4, COMPAS", REPRODUCED,
-         "CVaR by α and the mean loss beside it, by T, and bounds on new rows: one seed, beside it the tables "
+         "CVaR by α and the mean loss beside it, by T, and bounds on new rows: one seed, beside it the table "
          "of five seeds of the first edition",
          ("compas", "compas-mlp"), compared=_of_compas),
     Item(ZHAI, "Figures 1, 2 and 4, CIFAR-10", PARTLY,
