@@ -105,8 +105,8 @@ CURVES = {
 NET = {"ERM": [0.005] * 6, "AdaBoost + average": [0.012, *[0.005] * 5], "AdaLPBoost": [0.03, *[0.005] * 5],
        "uniform weights + LP": [0.006] * 6}  # fmt: skip
 # A perceptron that is fitted afresh every round, by weighted losses: its average is worse in the tail, and
-# freshly drawn networks differ more than ones that share a warm-up, so that their mixture is better at .3. Our
-# seed errs on .306 of the rows, the re-run on .310: the CVaR of ERM is that over α.
+# freshly drawn networks differ more than ones that share a warm-up, so that their mixture is better at .3.
+# Our seed errs on .306 of the rows, the re-run on .310: the CVaR of ERM is that over α.
 PERCEPTRON = {"ERM": [0.005, 0.005, 0.005, 0.009, 0.007, 0.005],
               "AdaBoost + average": [0.05, 0.02, 0.012, 0.01, 0.005, 0.005],
               "AdaLPBoost": [0.03, 0.005, 0.005, 0.005, 0.007, 0.005],
