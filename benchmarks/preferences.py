@@ -96,7 +96,10 @@ def ours_of(file: Path) -> dict[str, Any]:
         of = of.get("ours", of)
         found[key_of(**({"units": CLASSES} | of_rows))] = of | {
             "points": predicted(of["points"]),
-            "asked": {name.removeprefix("mean_budget="): p for name, p in predicted(of["asked"]).items()},
+            "asked": {
+                "1" if name == "no budget" else name.removeprefix("mean_budget="): p
+                for name, p in predicted(of["asked"]).items()
+            },
         }
     return found
 

@@ -69,8 +69,9 @@ class Case:
         Cases of one table share its rows.
     splits : sequence of (Points, Points)
         Ours and theirs, for each split.
-    scale : float > 0
+    scale : float
         What the difference is divided by: what is between the coin flip and the best single model, at w = ½.
+        Where that model is no better than the coin there is no such unit, and the case counts unscaled alone.
     test_to_train : float > 0
         Test rows for one training row.
     """
@@ -95,7 +96,7 @@ class Regret:
         The same three where nothing is divided: hard tables then count no more than easy ones.
     cases : dict of str to (float, float)
         By case the mean over its splits and half the width of its 95 % interval, corrected for splits that
-        share rows (see `corrected_half_width`); nan for a single split.
+        share rows (see `corrected_half_width`); nan for a single split, both nan without a scale > 0.
     """
 
     mean: float
@@ -127,18 +128,22 @@ def regret(cases: Mapping[str, Case], *, draws: int = DRAWS, seed: int = 0) -> R
     -------
     Regret
     """
-    found, plain = {}, []
+    found: dict[str, tuple[float, float]] = {}
+    plain = []
     for name, case in cases.items():
         less = np.array([cost(ours) - cost(theirs) for ours, theirs in case.splits])
         plain.append(float(less.mean()))
-        scaled = less / case.scale
+        scaled = less / case.scale if case.scale > 0 else np.full(len(less), np.nan)
         found[name] = float(scaled.mean()), corrected_half_width(scaled, case.test_to_train)
-    tables = sorted({case.table for case in cases.values()})
-    of = np.array([tables.index(case.table) for case in cases.values()])
-    drawn = np.random.default_rng(seed).integers(0, len(tables), size=(draws, len(tables)))
 
     def over_tables(values: Floats) -> tuple[float, float, float]:
+        known = np.isfinite(values)
+        if not known.any():
+            return (float("nan"),) * 3
+        values, titles = values[known], np.array([case.table for case in cases.values()])[known]
+        of = np.unique(titles, return_inverse=True)[1]
         totals, counts = np.bincount(of, weights=values), np.bincount(of)
+        drawn = np.random.default_rng(seed).integers(0, len(counts), size=(draws, len(counts)))
         resampled = totals[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
         low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return float(values.mean()), float(low), float(high)

@@ -447,12 +447,45 @@ def _of_other_tables() -> Iterator[Claim]:
     found = read("results/field-classes.json")
     names = ("ours, no budget", "theirs for the worst class", "ours, mean_budget=0", "theirs for the mean")
     for table, of in found["tables"].items():
-        figures = tuple(share(x) for name in names for x in of[name][::-1])
-        yield Claim(page, f"| {table} |" + " {} / {} |" * len(names), figures)
-    for words, side in (("all their points", "all"), ("their tuned points", "tuned")):
-        regret = found["regret"][side]
-        figures = tuple(signed(regret[x]) for x in ("mean", "low", "high"))
-        yield Claim(page, f"regret against {words} {{}} (95 % {{}} to {{}})", figures)
+        figures = (*(share(x) for name in names for x in of[name][::-1]), *map(signed, _known(of["regret"])))
+        regret = " {} |" if _known(of["regret"]) else " – |"
+        yield Claim(page, f"| {table} |" + " {} / {} |" * len(names) + regret, figures)
+    new = found["regret"]["all, new tables"]
+    yield Claim(page, "On the {} tables on which nothing of ours was chosen", (str(len(new["cases"])),))
+    yield Claim(page, f"regret against all their points {_TRIPLE}, unscaled {_TRIPLE}", _both(new))
+    yield from _of_editions_further(page)
+
+
+def _known(regret: Sequence[float | None]) -> list[float]:
+    """Return the mean of a regret, if there is a unit for it."""
+    return [x for x in regret[:1] if x is not None]
+
+
+_TRIPLE = "{} (95 % {} to {})"
+
+
+def _both(regret: dict[str, Any]) -> tuple[str, ...]:
+    """Return the mean of a regret and its interval, and the same unscaled."""
+    return _interval(regret) + tuple(signed(x, 4) for x in regret["unscaled"])
+
+
+def _interval(regret: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(signed(regret[x]) for x in ("mean", "low", "high"))
+
+
+def _of_editions_further(page: str) -> Iterator[Claim]:
+    found = read("benchmarks/preferences-further.json")["further, classes"]
+    before, after = (
+        (*_interval(found["all"][edition]), percent(found["dominated"]["all"][edition]["within .005"]))
+        for edition in ("before", "after")
+    )
+    pairs = str(found["dominated"]["all"]["before"]["pairs"])
+    text = f"the edition before this one has {_TRIPLE} and dominates {{}} % of {{}} pairs"
+    yield Claim(page, text, (*before, pairs))
+    yield Claim(page, f"this one has {_TRIPLE} and dominates {{}} %", after)
+    yield Claim(
+        page, f"their difference is {_TRIPLE}, unscaled {_TRIPLE}", _both(found["all"]["after less before"])
+    )
 
 
 CLAIMS: tuple[Callable[[], Iterator[Claim]], ...] = (

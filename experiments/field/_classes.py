@@ -180,6 +180,10 @@ def _summary(splits: list[Measured]) -> dict[str, Any]:
     }
 
 
+def _regret(mean: float, half: float) -> str:
+    return tradeoff.signed(mean, half) if np.isfinite(mean) else "–"
+
+
 def _text(sides: dict[str, Any], tables: dict[str, Any]) -> str:
     body = [
         [side, f"{of['mean']:+.3f}", f"{of['low']:+.3f} to {of['high']:+.3f}",
@@ -189,24 +193,28 @@ def _text(sides: dict[str, Any], tables: dict[str, Any]) -> str:
     header = ["points of theirs", "regret", "95 %, bootstrap over tables", "unscaled", "95 %"]
     parts = ["Regret over preferences: below 0 ours costs less.\n\n" + markdown(header, body)]
     names = ("ours, no budget", "theirs for the worst class", "ours, mean_budget=0", "theirs for the mean")
+    # Tables without a unit come last.
+    worst_first = sorted(tables.items(), key=lambda item: -np.nan_to_num(item[1]["regret"][0], nan=-np.inf))
     body = [
         [title, str(of["classes"]), str(of["rows"]), str(of["least rows of a class"]),
-         tradeoff.signed(*of["regret"]), *("{1:.3f} / {0:.3f}".format(*of[name]) for name in names),
+         _regret(*of["regret"]), *("{1:.3f} / {0:.3f}".format(*of[name]) for name in names),
          "{:.1f} / {:.1f}".format(*of["seconds"]), str(of["splits"])]
-        for title, of in sorted(tables.items(), key=lambda item: -item[1]["regret"][0])
+        for title, of in worst_first
     ]  # fmt: skip
     header = ["table", "classes", "training rows", "least test rows of a class", "regret", *names,
               "seconds, ours / theirs", "splits"]  # fmt: skip
     parts.append(
         "Where we lose comes first. Regret against all their points, ± half the 95 % interval where there "
-        "are two splits; worst class / mean error on test rows, theirs chosen on training rows among all "
+        "are two splits, – where no single model of theirs beats the coin, so that there is no unit; worst "
+        "class / mean error on test rows, theirs chosen on training rows among all "
         "points; seconds of the processor for all fits.\n\n" + markdown(header, body)
     )
-    lost = [of for of in tables.values() if round(of["regret"][0], 3) > 0]
+    known = [of for of in tables.values() if np.isfinite(of["regret"][0])]
+    lost = [of for of in known if round(of["regret"][0], 3) > 0]
     higher = [of for of in tables.values() if of[names[0]][1] > of[names[1]][1]]
     parts.append(
-        f"Of {len(tables)} tables the regret is above 0 on {len(lost)}; without a budget our worst class is "
-        f"above that of theirs chosen for it on {len(higher)}."
+        f"Of {len(known)} tables the regret is above 0 on {len(lost)}; of {len(tables)}, without a budget "
+        f"our worst class is above that of theirs chosen for it on {len(higher)}."
     )
     return "\n\n".join(parts)
 

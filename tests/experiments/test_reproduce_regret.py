@@ -51,6 +51,17 @@ def case(table, less, scale=0.5):
     return Case(table, [(Points.of([[0, 0]], [[0.5 + d, 0.5 + d]]), theirs) for d in less], scale, 3 / 7)
 
 
+@pytest.mark.parametrize("scale", [0.0, -0.01])
+def test_where_no_single_model_beats_the_coin_there_is_no_unit(scale):
+    """Divided by a scale below 0 a loss would count as a gain."""
+    found = regret({"a": case("a", [0.1]), "b": case("b", [0.3], scale)})
+    alone = regret({"a": case("a", [0.1])})
+    assert (found.mean, found.low, found.high) == (alone.mean, alone.low, alone.high)
+    assert np.isnan(found.cases["b"]).all()
+    assert found.unscaled == pytest.approx((0.2, 0.1, 0.3))
+    assert np.isnan(regret({"b": case("b", [0.3], scale)}).mean)
+
+
 def test_cases_are_averaged_and_tables_drawn():
     found = regret({"a": case("a", [0.1, 0.3]), "a, cells": case("a", [0.1]), "b": case("b", [-0.1, -0.1])})
     assert found.mean == pytest.approx((0.4 + 0.2 - 0.2) / 3)
