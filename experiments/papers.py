@@ -154,8 +154,8 @@ def _on_a_gpu(name: str) -> str:
 
 ITEMS = (
     Item(ZHAI, "Figures 1, 2 and 4, COMPAS", REPRODUCED,
-         "CVaR by α and the mean loss beside it; by T, and with bounds on new rows, of one seed of today's "
-         "code, the rest being older",
+         "CVaR by α and the mean loss beside it, by T, and bounds on new rows: one seed, beside it the table "
+         "of five seeds of the first edition",
          ("compas", "compas-mlp"), compared=_of_compas),
     Item(ZHAI, "Figures 1, 2 and 4, CIFAR-10", PARTLY,
          "CVaR by α, cut to minutes on a CPU; the paper's net and rounds need a GPU; a table by T comes with "

@@ -112,6 +112,7 @@ def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
     data, model = tmp_path / "t.csv", tmp_path / "m.model"
     X.assign(gender=X["sex"], y=y).to_csv(data, index=False)
     fit = ["fit", str(data), "--target", "y", "--model", str(model), "--group", "sex"]
+    fit += ["--method", "worstclassboost-groups"]
     said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2"], env={"COLUMNS": "400"}).output
     assert "--drop sex --drop gender" in said
     said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex"]).output

@@ -206,7 +206,7 @@ def test_no_rate_is_above_one_and_nothing_is_allowed_unasked():
 def test_the_estimate_is_printed_first():
     clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, Y)
     head = clf.guarantee_.details.splitlines()[1]
-    assert head.index("predict: estimate") < head.index("on the rows of the choice")
+    assert head.index("predict: estimate") < head.index("on the rows it was chosen on")
     text = clf.guarantee_.details
     assert text.index("estimate on rows not used") < text.index("achieved:")
 

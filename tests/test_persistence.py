@@ -267,6 +267,15 @@ class TestVersions:
             load_model(path)
         assert load_model(path, check=False).n_iter_ == 3
 
+    def test_a_class_that_was_renamed_since_is_of_another_version(self, content, path):
+        versions = json.loads(parts(content)["tailboost.json"])["versions"] | {"tailboost": "0.0.1"}
+        files = parts(with_record(content, versions=versions))
+        path.write_bytes(
+            sealed({n: d.replace(b"AdaLPBoostClassifier", b"LPAdaBoost") for n, d in files.items()})
+        )
+        with pytest.raises(ValueError, match=r"written by another version \(tailboost 0\.0\.1.*fit again"):
+            load_model(path)
+
     def test_other_shares_are_an_error(self, content, path):
         record = json.loads(parts(content)["tailboost.json"])
         near, far = (

@@ -131,11 +131,6 @@ def mean_and_half(values: Sequence[float]) -> tuple[str, str]:
     return share(mean), share(high - mean)
 
 
-def average(title: str, column: int, case: str = "credit default, classes") -> float:
-    """Return the mean over splits, as a number."""
-    return float(np.mean([s[column] for s in read("results/tradeoff.json")["points"][case][title]]))
-
-
 # -- the pages' own examples -----------------------------------------------------------------------------
 
 
@@ -181,9 +176,6 @@ def _errors(model: Any, X: Any, y: Any) -> list[float]:
 
 # -- the claims ------------------------------------------------------------------------------------------
 
-OURS = "Robust mixture"
-CASE = "credit default, classes"
-
 
 def of_readme() -> Iterator[Claim]:
     """Yield what the README says."""
@@ -192,18 +184,21 @@ def of_readme() -> Iterator[Claim]:
     def points_of(title: str) -> Any:
         return np.array([split["errors"][title] for split in record])[:, :2].T
 
-    plain, paid = (points_of(title).mean(axis=1) for title in ("XGBoost", "ours, 0.02"))
+    titles = ("XGBoost", "ours, 0.02", "ours, 0.0")
+    plain, paid, least = (points_of(title).mean(axis=1) for title in titles)
     seconds = np.mean([split["seconds"]["ours"] for split in record])
     yield Claim(
         page,
-        "**With {} points more error overall than XGBoost, defaulters missed fall from {} to {} of 100**: "
-        "credit default, 15,000 clients to fit on, default settings, {} s of one processor, a file of {} MB.",
+        "**With {} points more error overall than XGBoost as it comes, defaulters missed fall from {} to {} "
+        "of 100**: credit default, 15,000 clients to fit on, default settings, {} s of one processor, a file "
+        "of {} MB. Against our own most accurate point that costs {} points;",
         (
             f"{100 * (round(paid[0], 3) - round(plain[0], 3)):.1f}",
             percent(plain[1]),
             percent(paid[1]),
             f"{seconds:.1f}",
             f"{np.mean([split['MB'] for split in record]):.1f}",
+            f"{100 * (round(paid[0], 3) - round(least[0], 3)):.1f}",
         ),
     )
     forest, own = "XGBoost and a forest averaged, tuned", "our two models averaged, tuned"
@@ -215,8 +210,6 @@ def of_readme() -> Iterator[Claim]:
         "our two models averaged evenly, tuned, budget .02": f"{own}, 0.02",
         "XGBoost + forest averaged, tuned, budget .02": f"{forest}, 0.02",
         "**ours, no budget**": "ours, None",
-        "our two models averaged evenly, tuned, no budget": f"{own}, None",
-        "XGBoost + forest averaged, tuned, no budget": f"{forest}, None",
         "scikit-learn's tuned threshold on XGBoost": "XGBoost, scikit-learn's tuned threshold",
     }
     for row, title in rows.items():
@@ -231,62 +224,6 @@ def of_readme() -> Iterator[Claim]:
         "of {}; published methods have {} with {}, and {} with {}.",
         tuple(x for run in (told, *theirs) for x in (share(1 - run["error"], 4), share(run["cell"]))),
     )
-
-
-def of_credit(page: str, text: str) -> Iterator[Claim]:
-    """Yield what a budget of .02 buys beside none."""
-    free, paid = (f"{OURS}, mean_budget={b}" for b in ("0", "0.02"))
-    points_more = 100 * (round(average(paid, 0), 3) - round(average(free, 0), 3))  # of the digits shown
-    yield Claim(page, text, (f"{points_more:.1f}", percent(average(free, 3)), percent(average(paid, 3))))
-
-
-def _regret(side: str) -> tuple[str, ...]:
-    regret = read("results/tradeoff.json")["regret"][OURS][side]
-    return tuple(signed(regret[x]) for x in ("mean", "low", "high"))
-
-
-def of_regret_alone(page: str) -> Iterator[Claim]:
-    """Yield the regret over preferences."""
-    tables = {case.rsplit(", ", 1)[0] for case in read("results/tradeoff.json")["splits"]}
-    yield Claim(
-        page,
-        "On {} tables it is {} (95 % {} to {}) against all their points",
-        (str(len(tables)), *_regret("all")),
-    )
-
-
-def of_regret(page: str) -> Iterator[Claim]:
-    """Yield the regret over preferences, and dominance beside a twin's."""
-    found = read("results/tradeoff.json")
-    twin = found["twin"][OURS]
-    yield from of_regret_alone(page)
-    yield Claim(
-        page,
-        "{} ({} to {}) against our own five models",
-        _regret("our five models, as they are, averaged, tuned"),
-    )
-    pairs, dominated, *_ = found[f"{OURS}, predict"]["all"]
-    yield Claim(
-        page,
-        "as good in both numbers, within .005, in {} % of {} pairs of a case and an opponent; a twin "
-        "of ours, with the "
-        "same true errors, would be in {} to {} %",
-        (dominated.rstrip("%"), str(pairs), percent(twin["0"]), percent(twin["0.9"])),
-    )
-
-
-def of_editions(page: str) -> Iterator[Claim]:
-    """Yield the regret over preferences and dominance of two editions on the same rows."""
-    found = read("benchmarks/preferences.json")["seventeen, classes"]
-    figures = []
-    for edition in ("before", "after"):
-        regret, dominated = found["all"][edition], found["dominated"]["all"][edition]
-        share_of_pairs = percent(dominated["within .005"])
-        figures.append((*(signed(regret[x]) for x in ("mean", "low", "high")), share_of_pairs))
-    pairs = str(found["dominated"]["all"]["before"]["pairs"])
-    text = "it had {} ({} to {}) and dominated {} % of {} pairs"
-    yield Claim(page, text, (*figures[0], pairs))
-    yield Claim(page, "has {} ({} to {}) and dominates {} %", figures[1])
 
 
 def of_twelve_tables(page: str) -> Iterator[Claim]:
@@ -308,16 +245,6 @@ def of_twelve_tables(page: str) -> Iterator[Claim]:
 def of_which() -> Iterator[Claim]:
     """Yield what the page on methods says."""
     page = "docs/which.md"
-    yield from of_credit(page, "for {} points more error overall missed defaulters fall from {} % to {} %")
-    free, paid = (average(f"{OURS}, mean_budget={b}", 0) for b in ("0", "0.02"))
-    yield Claim(page, "({} to {}, `mean_budget=0.02`)", (share(free), share(paid)))
-    yield Claim(
-        page,
-        "XGBoost, with a mean error of {}, misses {} %",
-        (share(average("XGBoost", 0)), percent(average("XGBoost", 3))),
-    )
-    yield from of_regret(page)
-    yield from of_editions(page)
     yield from of_twelve_tables(page)
 
 

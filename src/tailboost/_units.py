@@ -84,11 +84,14 @@ class GroupUse:
     features : tuple or None
         Names, or numbers, of the features that tell the group, or that the group tells, row by row: the same
         column, bands of it, one of the columns it was joined from. None where that is not known.
+    weighed : bool
+        Whether answers weigh a model of the group, learned from the other columns.
     """
 
     column: Any
     told: bool
     features: tuple[Any, ...] | None
+    weighed: bool = False
 
     @property
     def may_depend(self) -> bool | None:
@@ -102,7 +105,10 @@ class GroupUse:
         if self.features:
             what = f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"
             said.append(f"answers may depend on it by {what}; leave that out and it is a group alone")
-        if not said:
+        if self.weighed:
+            column = "answers do not look at its column, but" if self.features == () else "answers also"
+            said.append(f"{column} weigh what the features say of it, by a learned p(group | x, y)")
+        elif not said:
             said.append(
                 "whether a feature tells it was not looked at"
                 if self.features is None
@@ -113,8 +119,8 @@ class GroupUse:
 
 def group_uses(classifier: Any) -> tuple[GroupUse, ...]:
     """Return what is known of each column of groups of a fitted classifier; empty without groups."""
-    told = answers_by_group(classifier)
-    return tuple(GroupUse(name, told, of) for name, of in getattr(classifier, "group_features_", ()))
+    told, weighed = answers_by_group(classifier), bool(getattr(classifier, "weighs_groups", False))
+    return tuple(GroupUse(name, told, of, weighed) for name, of in getattr(classifier, "group_features_", ()))
 
 
 def telling_features(X: Any, groups: Ints) -> list[tuple[Any, ...] | None]:

@@ -77,6 +77,7 @@ def model(csv):
     done(
         "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--weight", "w",
         "--max-error", "yes=.3,*=.4", "--set", "n_estimators=2", "--model", path,
+        "--method", "worstclassboost",
     )  # fmt: skip
     return path
 
@@ -134,6 +135,7 @@ class TestFitOptions:
         done(
             "fit", csv, "--target", "outcome", "--drop", "person", "--drop", "born", "--max-error", ".3",
             "--set", "class_loss=indicator", "--set", "gamma=.1", "--set", "n_estimators=2", "--model", game,
+            "--method", "worstclassboost",
         )  # fmt: skip
         assert load_model(game)[-1].gamma_ == 0.1
 
@@ -163,6 +165,8 @@ class TestFitOptions:
             "y",
             "--max-error",
             "1=.3,*=.4",
+            "--method",
+            "worstclassboost",
             "--set",
             "n_estimators=1",
             "--model",
@@ -177,7 +181,7 @@ class TestFitOptions:
         result = done(
             "fit", csv, "--target", "outcome", "--id", "person", "--drop", "born", "--group", "city",
             "--group", "w", "--max-error", "city=Rome=.3,*=.4", "--mean-budget", ".05",
-            "--set", "n_estimators=2", "--model", path,
+            "--method", "worstclassboost-groups", "--set", "n_estimators=2", "--model", path,
         )  # fmt: skip
         clf = load_model(path)[-1]
         assert clf.max_error == {("city", "Rome"): 0.3, None: 0.4}
@@ -965,7 +969,7 @@ class TestWhatAFileMayHold:
 def test_shares_may_be_written_in_percent(written, read, csv, tmp_path):
     result = call(
         "fit", csv, "--target", "outcome", "--drop", "born", "--model", tmp_path / "m.model",
-        "--mean-budget", written, "--set", "n_estimators=1",
+        "--mean-budget", written, "--set", 'estimators=[("one", "tree")]',
     )  # fmt: skip
     if written == "130%":
         assert result.exit_code == 2

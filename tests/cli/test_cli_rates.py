@@ -189,6 +189,21 @@ def test_the_trade_off_of_two_rates(files, model):
     assert "only with --limited" in refused("tradeoff", model, "--objective", "error()")
 
 
+def test_the_trade_off_after_a_limit_needs_no_words(files, model):
+    """The rate of the first limit against the mean error, with what predict does on the rows of a file."""
+    args = ["tradeoff", model, files / "fresh.csv"]
+    found = json.loads(done(*args, "--json").stdout)
+    assert found["objective"] == "error"
+    assert found["limited"].endswith("gap")
+    clf, rows = load_model(model), pd.read_csv(files / "fresh.csv", dtype=str)
+    curve = clf[-1].tradeoff(rates.gap(rates.selected("yes", by="sex")))
+    answers = curve.points[0].classifier.predict(clf[:-1].transform(rows))
+    assert found["curve"]["predict_objective"][0] == pytest.approx(np.mean(answers != rows["repaid"]))
+    pytest.importorskip("matplotlib")
+    assert "predict: the same two rates" in done(*args, "--out", files / "c.png").stdout
+    assert (files / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_file_is_predicted_and_decided_on(files, model):
     done("predict", model, files / "fresh.csv", "--out", files / "a.csv")
     assert set(pd.read_csv(files / "a.csv").prediction) == {"yes", "no"}

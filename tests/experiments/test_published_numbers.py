@@ -100,14 +100,17 @@ CURVES = {
     "AdaLPBoost": ("λ from training", "AdaLPBoost"),
     "uniform weights + LP": ("uniform weights", "AdaLPBoost"),
 }
-# Largest difference at the α shown. At α = .01 the tail is 22 rows, and with λ from training rows two of our
-# five seeds over-fit.
+# Largest difference at the α shown, of a seed of ours from the mean of five. At α = .01 the tail is 22 rows,
+# and with λ from training rows two of five seeds of the first edition over-fitted.
 NET = {"ERM": [0.005] * 6, "AdaBoost + average": [0.012, *[0.005] * 5], "AdaLPBoost": [0.03, *[0.005] * 5],
        "uniform weights + LP": [0.006] * 6}  # fmt: skip
 # A perceptron that is fitted afresh every round, by weighted losses: its average is worse in the tail, and
 # freshly drawn networks differ more than ones that share a warm-up, so that their mixture is better at .3.
-PERCEPTRON = NET | {"AdaBoost + average": [0.045, 0.02, 0.01, 0.01, 0.005, 0.005],
-                    "uniform weights + LP": [0.005, 0.005, 0.08, 0.005, 0.005, 0.005]}  # fmt: skip
+# Our seed errs on .306 of the rows, the re-run on .310: the CVaR of ERM is that over α.
+PERCEPTRON = {"ERM": [0.005, 0.005, 0.005, 0.009, 0.007, 0.005],
+              "AdaBoost + average": [0.05, 0.02, 0.012, 0.01, 0.005, 0.005],
+              "AdaLPBoost": [0.03, 0.005, 0.005, 0.005, 0.007, 0.005],
+              "uniform weights + LP": [0.005, 0.005, 0.14, 0.007, 0.005, 0.005]}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "within"), [("compas", NET), ("compas-mlp", PERCEPTRON)])

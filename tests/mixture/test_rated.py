@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
@@ -97,7 +98,7 @@ def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
     mix.set_params(limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1, PARITY])
     with pytest.raises(InfeasibleLimitsError, match=r"share answered 'yes': at most 0\.1") as caught:
         mix.fit(X, Y, groups=GROUPS)
-    assert "answered otherwise: at most 0.1" in str(caught.value)
+    assert "share missed of those that are 'yes': at most 0.1" in str(caught.value)
     assert "gap" not in str(caught.value)
     assert "nearest" in str(caught.value)
     again = mix.reweight(limits=[rates.selected("yes") <= 0.6, PARITY])
@@ -401,3 +402,34 @@ def test_limits_hold_for_what_answers_and_not_for_models_of_folds_alone(coarse):
     found = rates.measure(rate, y, clf.predict(X), groups={"sex": sex})
     # Four standard errors of 2,000 rows beyond the limit; by tallies out of fold alone it was .17.
     assert max(found.values()) - min(found.values()) < 0.1
+
+
+def test_the_trade_off_of_what_was_stated_and_in_either_order():
+    mix = judged(limits=[rates.precision("yes") >= 0.1, rates.miss("yes") <= 0.5, PARITY])
+    curve = mix.tradeoff(n_points=3)
+    assert (str(curve.limited), str(curve.objective)) == (str(rates.miss("yes")), "error")
+    curve = mix.tradeoff(rates.error(), rates.gap(SELECTED), n_points=3)
+    other = mix.tradeoff(rates.gap(SELECTED), rates.error(), n_points=3)
+    assert [(p.limited, p.value) for p in curve] == [(p.limited, p.value) for p in other]
+    curve = judged(objective="error").tradeoff(n_points=3)
+    assert str(curve.limited) == str(rates.largest(rates.error(by="class")))
+    with pytest.raises(ValueError, match="limits the rate of the first limit"):
+        mix.tradeoff([0.01])
+
+
+def test_the_table_of_rates_says_how_answers_come_to_depend_on_the_groups():
+    """Told, read in a feature, or weighed by a model of the group; else nothing is said."""
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"score": P["model"][:, 1], "sex": SEX == "m"})
+    trees, more = [("one", DecisionTreeClassifier(max_depth=3))], {"random_state": 0}
+    mix = RobustMixtureClassifier(trees, limits=[PARITY], **more)
+    assert "by feature 'sex'" in str(mix.fit(X, Y, groups={"sex": SEX}).rates_)
+    said = str(mix.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
+    assert "weigh what the features say of it" in said
+    assert "kept on these rows" in said
+    told = RobustMixtureClassifier(trees, limits=[PARITY], by_group=True, **more)
+    said = str(told.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
+    assert "are told it" in said
+    assert "weigh what" not in said
+    plain = RobustMixtureClassifier(trees, limits=[rates.miss("yes") <= 0.5], **more).fit(X, Y)
+    assert "Group" not in str(plain.rates_)

@@ -158,6 +158,6 @@ def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
     low, high = worst.predict_interval
     error = f"{100 * worst.predict_elsewhere:.0f} of 100 wrong (estimate {100 * low:.0f}–{100 * high:.0f})"
     assert said.headline.startswith(f"Worst class: {worst.name}, {error}")
-    assert "without tailboost" not in said.headline  # what is made small there is the excess over targets
+    assert "compared with" not in said.headline  # what is made small there is the excess over targets
     assert "symbols: " in said.details
     assert not set("λη") & set(str(said))

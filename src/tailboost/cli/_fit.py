@@ -84,8 +84,7 @@ def fit(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A method, see `tailboost list`; by default worst-class boosting, over the groups if given, "
-            "and with rates (--objective, --limit, --costs) robustmixture.",
+            help="A method, see `tailboost list`; by default robustmixture, over the groups if given.",
         ),
     ] = None,
     group: Groups = None,
@@ -130,8 +129,7 @@ def fit(
             aims["objective"] = rates.cost()
         by_rates = aims["objective"] is not None or aims["limits"] is not None
         with bad_input("--method: "):
-            plain = "worstclassboost-groups" if group else "worstclassboost"
-            chosen = installed(method or ("robustmixture" if by_rates else plain))
+            chosen = installed(method or "robustmixture")
         settings = list(settings or [])
         if group and chosen.may_use_groups and not by_rates:
             # A method that may train on groups is given some for that.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,7 +62,8 @@ def tradeoff(
         str | None,
         typer.Option(
             metavar="RATE",
-            help="What is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'.",
+            help="What is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'; "
+            "by default the rate of the first --limit of `fit`.",
         ),
     ] = None,
     objective: Annotated[
@@ -110,8 +112,6 @@ def tradeoff(
                 check_model_path(picked)
         if out is not None:
             check_output("--out", out, *inputs)
-            if limited is not None and not passed_on and out.suffix not in (".csv", ".json"):
-                raise BadInput(f"--out: a curve of two rates is written to .csv or .json, not {str(out)!r}")
             if out.suffix not in (".csv", ".json", *PICTURES):
                 raise BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
         if objective is not None and limited is None:
@@ -123,22 +123,25 @@ def tradeoff(
         asked = None if limited is None else read_limited("--limited", limited)
         other = read_limited("--objective", objective or "error()")
         stored = StoredModel.read(model)
+        if passed_on and data is not None:
+            raise BadInput(
+                "[DATA]: curves of --passed-on are on the rows they were chosen on; `evaluate` measures"
+            )
         if asked is not None:
-            if data is not None:
-                raise BadInput(
-                    "[DATA]: a curve of two rates is on the rows of the choice; `evaluate` measures"
-                )
-            rate_curve = _rate_curve(stored, asked, other, **({"passed_on": passed_on} if passed_on else {}))
-            curves = list(rate_curve) if passed_on else [(None, rate_curve)]
-            _show_rates(curves, as_json)
+            curve = _rate_curve(stored, asked, other, **({"passed_on": passed_on} if passed_on else {}))
+        else:
+            curve = _curve(stored)
+        if asked is not None or hasattr(curve, "limited"):  # a curve of two rates
+            curves = list(curve) if passed_on else [(None, curve)]
+            seen = None if data is None else _on_rows(stored, curve, data, target, sep)
+            _show_rates(curves, seen, data, as_json)
             if out is not None:
                 with bad_input("--out: "):
-                    write_output(out, _rendered_rates(curves, out.suffix))
+                    write_output(out, _rendered_rates(curves, seen, out.suffix))
                 say(f"Curve{'s' if passed_on else ''}: {out}")
             if pick is not None and picked is not None:
-                _write_point(stored, rate_curve, pick, picked, "limit", f"{limited} within {pick:g}")
+                _write_point(stored, curve, pick, picked, "limit", f"{curve.limited} within {pick:g}")
             return
-        curve = _curve(stored)
         table = _table(curve, None if data is None else _on_rows(stored, curve, data, target, sep))
         _show(curve, table, data, as_json)
         if out is not None:
@@ -154,7 +157,7 @@ def _curve(stored: StoredModel) -> Any:
     if not hasattr(stored.classifier, "tradeoff"):
         raise BadInput(
             f"{str(stored.path)!r}: a {type(stored.classifier).__name__} has no shares to choose, so no "
-            "curve; a mixture is needed, such as worstclassboost"
+            "curve; a mixture is needed, such as robustmixture"
         )
     with bad_input(f"{stored.path}: "), warnings_as_lines():
         return stored.classifier.tradeoff()
@@ -169,68 +172,91 @@ def _rate_curve(stored: StoredModel, limited: Any, objective: Any, **more: Any) 
         return stored.classifier.tradeoff(one, other, **more)
 
 
-def _show_rates(curves: list[Any], as_json: bool) -> None:
+def _show_rates(curves: list[Any], seen: Any, data: Path | None, as_json: bool) -> None:
     """Show curves of two rates, each after the share that may be passed on, if that is limited."""
+    tables = [_rate_table(share, curve, seen) for share, curve in curves]
     if as_json:
-        tell_json(_rate_tables(curves))
+        tell_json(_about_rates(curves, seen))
         return
-    limits = curves[0][0] is not None
     one = curves[0][1]
+    names = {
+        "passed_on": "passed on at most",
+        "limited": str(one.limited),
+        "objective": str(one.objective),
+        "predict_limited": "predict: first rate",
+        "predict_objective": "predict: second rate",
+    }
     rows = [
-        [*([f"{share:g}"] if limits else []), f"{p.limited:.4f}", f"{p.value:.4f}"]
-        for share, curve in curves
-        for p in curve
+        [f"{x:g}" if name == "passed_on" else f"{x:.4f}" for name, x in zip(table, row, strict=True)]
+        for table in tables
+        for row in zip(*table.values(), strict=True)
     ]
-    plain_table([*["passed on at most"] * limits, str(one.limited), str(one.objective)], rows, left=0)
-    hint = "" if limits else " --pick X writes the model at a limit."
-    tell(f"All are counted on the rows of the choice; fresh rows differ.{hint}")
+    plain_table([names[name] for name in tables[0]], rows, left=0)
+    hint = "" if curves[0][0] is not None else " --pick X writes the model at a limit."
+    what = "All are" if data is None else "The first two columns are"
+    tell(f"{what} counted on the rows the model was chosen on; fresh rows differ.{hint}")
+    if data is not None:
+        tell(f"predict: the same two rates on the rows of {data.name}.")
 
 
-def _rate_tables(curves: list[Any]) -> Any:
+def _rate_table(share: float | None, curve: Any, seen: Any) -> dict[str, list[float]]:
+    """Return the columns of a curve of two rates by name."""
+    points = list(curve)
+    table = {} if share is None else {"passed_on": [share] * len(points)}
+    table |= {"limited": [p.limited for p in points], "objective": [p.value for p in points]}
+    if seen is not None:
+        table |= {"predict_limited": seen[0].tolist(), "predict_objective": seen[1].tolist()}
+    return table
+
+
+def _about_rates(curves: list[Any], seen: Any) -> Any:
     tables = [
         ({} if share is None else {"passed_on": share})
-        | {
-            "limited": str(curve.limited),
-            "objective": str(curve.objective),
-            "curve": {
-                "limited": [point.limited for point in curve],
-                "objective": [point.value for point in curve],
-            },
-        }
+        | {"limited": str(curve.limited), "objective": str(curve.objective)}
+        | {"curve": _rate_table(None, curve, seen)}
         for share, curve in curves
     ]
     return tables if curves[0][0] is not None else tables[0]
 
 
-def _rendered_rates(curves: list[Any], suffix: str) -> str | bytes:
+def _rendered_rates(curves: list[Any], seen: Any, suffix: str) -> str | bytes:
     limits, one = curves[0][0] is not None, curves[0][1]
     if suffix == ".json":
-        return json.dumps(_rate_tables(curves), indent=1) + "\n"
+        return json.dumps(_about_rates(curves, seen), indent=1) + "\n"
     if suffix == ".csv":
-        rows = [(*([share] if limits else []), p.limited, p.value) for share, curve in curves for p in curve]
-        head = [*["passed_on"] * limits, "limited", "objective"]
-        return "\n".join([",".join(head), *(",".join(map(repr, row)) for row in rows)]) + "\n"
-    from tailboost.plotting import DeferralDisplay
-
+        tables = [_rate_table(share, curve, seen) for share, curve in curves]
+        rows = [row for table in tables for row in zip(*table.values(), strict=True)]
+        return "\n".join([",".join(tables[0]), *(",".join(map(repr, row)) for row in rows)]) + "\n"
     pairs = [([p.value for p in curve], [p.limited for p in curve]) for _, curve in curves]
-    shares = [share for share, _ in curves]
-    return _picture(
-        DeferralDisplay(shares, pairs, value=str(one.objective), limited=str(one.limited)), suffix
-    )
+    names = {"value": str(one.objective), "limited": str(one.limited)}
+    if limits:
+        from tailboost.plotting import DeferralDisplay
+
+        display = DeferralDisplay([share for share, _ in curves], pairs, **names)
+        return _picture(lambda ax: display.plot(ax=ax), suffix)
+
+    def draw(ax: Any) -> None:
+        ax.plot(*pairs[0], marker=".", label="rows it was chosen on")
+        if seen is not None:
+            ax.plot(seen[1], seen[0], marker=".", label="predict on other rows")
+        ax.set(xlabel=names["value"], ylabel=names["limited"])
+        ax.legend()
+
+    return _picture(draw, suffix)
 
 
-def _picture(display: Any, suffix: str) -> bytes:
+def _picture(draw: Callable[[Any], Any], suffix: str) -> bytes:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    display.plot(ax=figure.subplots())
+    draw(figure.subplots())
     picture = io.BytesIO()
     figure.savefig(picture, format=suffix[1:])
     return picture.getvalue()
 
 
 def _on_rows(stored: StoredModel, curve: Any, data: Path, target: str | None, sep: str) -> Any:
-    """Return mean and worst error of `predict` along the curve, on the rows of a file."""
+    """Return both numbers of `predict` along the curve, on the rows of a file."""
     with warnings_as_lines():
         later = stored.rows_of(data, sep, purpose="measure on")
         y = stored.labels_of(later, target)
@@ -288,7 +314,7 @@ def _rendered(curve: Any, table: dict[str, Any], suffix: str, name: str) -> str 
         stepped=not curve.shared,
         **chosen,
     )
-    return _picture(display, suffix)
+    return _picture(lambda ax: display.plot(ax=ax), suffix)
 
 
 def _write_point(stored: StoredModel, curve: Any, pick: float, path: Path, note: str, words: str) -> None:

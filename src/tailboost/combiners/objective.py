@@ -361,8 +361,8 @@ class WorstUnit:
         if self.shrinkage == 0.0:
             return ""
         return (
-            "the largest such loss to be expected of as many other rows, after each was drawn towards "
-            f"their mean over the units by {self.shrinkage:g} pseudo-rows"
+            "the largest such loss to expect on other rows; those of few rows are drawn towards the mean, as "
+            f"if {self.shrinkage:g} rows more had been of that kind"
         )
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters
 from tailboost.mixture._answers import MixtureAnswers
 from tailboost.mixture._average import averaging
-from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves
+from tailboost.mixture._curve import DeferralCurves, RateCurve, curve, deferral_curves, stated_pair
 from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
@@ -123,6 +123,12 @@ class ProbabilityMixture(MixtureAnswers):
     def _stated(self) -> Stated | None:
         """What rates are made small and limited; None where the objective is one by name alone."""
         return Stated.of(self.objective, self.limits, self.max_error)
+
+    @property
+    def weighs_groups(self) -> bool:
+        """Whether answers weigh p(group | x, y), learned from the other columns: rates are by group."""
+        rated = self._rated if self._outcome is not None else None
+        return rated is not None and rated.belief.infers
 
     @property
     def _objective_name(self) -> str:
@@ -499,9 +505,10 @@ class ProbabilityMixture(MixtureAnswers):
         budgets : sequence of float in [0, 1], rate, largest, gap or ratio, optional
             Points wanted, as mean errors above the least of a member; None gives the breakpoints of the whole
             curve, between which it is straight. A rate, or the largest, the gap or the ratio of a family, is
-            what is limited.
-        objective : rate or largest, optional
-            With a rate: what is made small within its limits; the mean error by default.
+            what is limited. Where rates were made small or limited, None is the rate of the first limit.
+        objective : rate, largest, gap or ratio, optional
+            With a rate: what is made small within its limits; the mean error by default. A gap or a ratio
+            cannot be made small: it is limited, and the other rate made small.
         n_points : int, default=9
             With a rate: how many limits are tried.
         passed_on : sequence of float in [0, 1), optional
@@ -520,6 +527,10 @@ class ProbabilityMixture(MixtureAnswers):
             If a budget is not in [0, 1].
         """
         check_is_fitted(self)
+        if budgets is None and objective is None and self._outcome is not None:
+            budgets, objective = stated_pair(self._outcome.program.objective, self._stated)
+        if isinstance(objective, Spread) and isinstance(budgets, (Rate, Largest)):
+            budgets, objective = objective, budgets
         if isinstance(budgets, (Rate, Largest, Spread)):
             if passed_on is not None:
                 return deferral_curves(
@@ -533,8 +544,8 @@ class ProbabilityMixture(MixtureAnswers):
             )
         if self._outcome is not None:
             raise ValueError(
-                "tradeoff needs two rates where rates were made small: "
-                "tradeoff(rates.largest(rates.error(by='class')), rates.error())"
+                "where rates were limited or made small, a budget of mean error names no point: tradeoff() "
+                "limits the rate of the first limit, tradeoff(rates.miss(1), rates.error()) any other"
             )
         mixture = self.combiner_.aiming_at(self.objective_)
 
@@ -628,9 +639,10 @@ class ProbabilityMixture(MixtureAnswers):
         """Where rates were stated, each by unit; None without any."""
         check_is_fitted(self)
         if (outcome := self._outcome) is not None:
-            return RateTable.of(
+            chosen = RateTable.of(
                 outcome.program, outcome.tally, outcome.elsewhere, self._rated.words, outcome.worth
             )
+            return replace(chosen, notes=tuple(map(str, group_uses(self))))
         by_name = self.objective is None or isinstance(self.objective, str)
         table = None if by_name else self.guarantee_.units
         if table is None:

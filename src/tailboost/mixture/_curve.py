@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost._typing import Floats
 from tailboost.mixture._rated import InfeasibleLimitsError
-from tailboost.rates import Largest, Limit, Objective, Spread, deferred, measure
+from tailboost.rates import AT_MOST, Largest, Limit, Objective, Spread, deferred, error, measure
 
 # More than the rounding error of a tally.
 SLACK = 1e-9
@@ -188,6 +188,30 @@ def curve(classifier: Any, limited: Any, objective: Any, n_points: int) -> RateC
                 continue
     sign = 1.0 if tightest <= loosest else -1.0
     return RateCurve(tuple(_undominated(points, sign)), one, other, classifier)
+
+
+def stated_pair(objective: Objective, stated: Any) -> tuple[Any, Any]:
+    """Return what a curve limits, and what it makes small, where nobody says: what the fit was asked for.
+
+    The rate of the first limit that can be drawn tighter step by step, against the objective; without such
+    a limit the objective against the mean error.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is made small.
+    stated : Stated or None
+        The limits.
+    """
+    small = Largest(objective.rate) if objective.worst else objective.rate
+    for limit in () if stated is None else stated.limits:
+        rate = limit.rate
+        if limit.compares:
+            return Spread(limit.form, rate), small
+        limited = rate if rate.by is None else Largest(rate)
+        if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
+            return limited, small
+    return (Largest(error(by="class")), small) if small == error() else (small, error())
 
 
 def _undominated(points: list[RatePoint], sign: float) -> list[RatePoint]:

@@ -79,7 +79,7 @@ def _one_each(K: int, A: int, label: int) -> tuple[Floats, Floats]:
 
 KINDS = {
     "error": Kind("error", _errors),
-    "miss": Kind("share of {label} answered otherwise", _misses, labelled=True),
+    "miss": Kind("share missed of those that are {label}", _misses, labelled=True),
     "false_alarm": Kind("share of the others answered {label}", _false_alarms, labelled=True),
     "selected": Kind("share answered {label}", _selections, labelled=True),
     "cost": Kind("mean cost", _one_each),

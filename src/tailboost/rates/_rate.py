@@ -506,7 +506,8 @@ class Limit:
 
     def __str__(self) -> str:
         if isinstance(self.bound, tuple):
-            each = [f"{'else' if name is None else name} {value:g}" for name, value in self.bound]
+            rest = "" if len(self.bound) == 1 else " for the others"
+            each = [f"{value:g}{rest if name is None else f' for {name}'}" for name, value in self.bound]
             return f"{self.rate}: {self.form} {', '.join(each)}"
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
         return f"{self.rate}: {sense} {self.bound:g}"

@@ -327,8 +327,8 @@ class Certificate:
 
     def _title(self) -> str:
         return (
-            f"With {100 * self.confidence:.6g} % confidence all of these hold together on new rows like the "
-            f"{self.n_rows:,} judged"
+            f"With {100 * self.confidence:.6g} % confidence all of these hold together on new rows drawn as "
+            f"these {self.n_rows:,} were"
         )
 
     def __str__(self) -> str:

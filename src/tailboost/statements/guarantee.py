@@ -241,7 +241,7 @@ class Guarantee:
             )
         seen = self.achieved if self.estimate is None else self.estimate
         # Where nothing is chosen, what is measured is the estimate.
-        where = "" if self.estimate is None else "on the rows of the choice "
+        where = "" if self.estimate is None else "on the rows it was chosen on "
         return (
             f"better than a coin: {'' if self.beats_coin else 'not shown, '}estimate {seen:.4g}, at most "
             f"{self.upper:.4g} (95 %), where {coin}; {where}"
@@ -287,7 +287,7 @@ class Guarantee:
         if alpha is None:
             return ""
         which = f"from α ≈ {alpha:.3g} on" if alpha > 0 else "at every α"
-        return f"; on the rows of the choice this pool beats a coin flip {which}"
+        return f"; on the rows it was chosen on this pool beats a coin flip {which}"
 
     def _on_fresh_rows(self) -> list[str]:
         if self.estimate is None:
@@ -323,7 +323,7 @@ class Guarantee:
     @property
     def standing(self) -> str:
         """One sentence: what the headline rests on, or that no better than a coin is shown."""
-        member = f"; “without tailboost” is {self.alone} alone, on the same rows" if self._without else ""
+        member = f"; compared with {self.alone}, on the same rows" if self._without else ""
         # With targets these are excesses, not errors.
         excess = "" if self.largest_error is None else " beyond what is allowed"
         blind = f"the best answer that ignores the features ({self.constants_value:.3f}{excess})"
@@ -350,8 +350,8 @@ class Guarantee:
         if self.only == self.alone or self.largest_error is not None or self.dropped:
             return ""
         if self.units is None:
-            return f"; without tailboost {self.erm_value:.3f}"
-        return f"; without tailboost {100 * self.erm_value:.0f}"
+            return f"; compared with {self.erm_value:.3f}"
+        return f"; compared with {100 * self.erm_value:.0f}"
 
     @property
     def _worst(self) -> str:

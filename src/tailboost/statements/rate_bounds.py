@@ -92,7 +92,10 @@ class RateBound:
         """What it says, as cells under `heads`."""
         target = "" if self.target is None else f"{self.sense} {self.target:g}"
         found = [str(self.rate), self.unit_words, f"{self.n:,}", shown(self.estimate)]
-        return [*found, down(self.lower), up(self.upper), self.method, target, VERDICTS[self.certified]]
+        # A limit from above has no bound from below, and 0 is none of a share.
+        lower = "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)
+        upper = "" if self.sense == "≥" else up(self.upper)
+        return [*found, lower, upper, self.method, target, VERDICTS[self.certified]]
 
     @property
     def unit_words(self) -> str:

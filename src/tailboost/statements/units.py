@@ -182,9 +182,9 @@ class UnitTable:
             "rows",
             "allowed",
             PREDICT,
-            "on the rows of the choice" if known else "predict",
+            "on the rows it was chosen on" if known else "predict",
             DRAWN,
-            "on the rows of the choice" if drawn_known else "randomised rule",
+            "on the rows it was chosen on" if drawn_known else "randomised rule",
             "met",
         ]
         rows = [

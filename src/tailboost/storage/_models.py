@@ -298,10 +298,10 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
             reader = Reader(json.loads(members[STRUCTURE]), members[ARRAYS], max_bytes, trusted)
             model = reader.model()
         except Refused as refusal:
-            raise Unreadable(
-                f"is refused: it holds what is not on the list of what a model consists of, "
-                f"{_shortened(str(refusal))}; if it is yours, trusted=[…] names it"
-            ) from None
+            what = f"it holds what is not on the list of what a model consists of, {_shortened(str(refusal))}"
+            if changed:  # what was renamed since is on no list
+                what += f"; it was written by another version ({changed}): fit again"
+            raise Unreadable(f"is refused: {what}; if it is your own class, trusted=[…] names it") from None
         except Damaged as fault:
             raise Unreadable(f"is damaged: {_shortened(str(fault))}") from None
     if check:

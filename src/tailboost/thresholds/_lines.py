@@ -81,10 +81,13 @@ class RateTable:
         One for each rate of each unit.
     words : str
         What rows they are about.
+    notes : tuple of str
+        What else is to be said of the classifier: how its answers come to depend on the groups.
     """
 
     lines: tuple[RateLine, ...]
     words: str
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -187,11 +190,13 @@ class RateTable:
             if priced:
                 row.append("" if np.isnan(line.price) else f"{line.price:.3g}")
             rows.append(row)
-        return head + ["limit", "kept"] * limited + ["price"] * priced, rows
+        kept = "kept on these rows" if there else "kept"
+        return head + ["limit", kept] * limited + ["price"] * priced, rows
 
     def __str__(self) -> str:
         head, rows = self.cells()
-        return f"On {self.words}:\n{text_table(head, rows, left=range(len(head)))}"
+        said = f"On {self.words}:\n{text_table(head, rows, left=range(len(head)))}"
+        return "\n".join([said, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])
 
 
 def _named(lines: Iterable[RateLine]) -> str:
