@@ -13,6 +13,7 @@ import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.classifiers import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.mixture import InfeasibleLimitsError
+from tailboost.thresholds import Table
 
 N = 1200
 RNG = np.random.default_rng(0)
@@ -401,3 +402,18 @@ def test_limits_hold_for_what_answers_and_not_for_models_of_folds_alone(coarse):
     found = rates.measure(rate, y, clf.predict(X), groups={"sex": sex})
     # Four standard errors of 2,000 rows beyond the limit; by tallies out of fold alone it was .17.
     assert max(found.values()) - min(found.values()) < 0.1
+
+
+def test_models_of_folds_that_know_of_others_what_they_know_of_their_own_stand_as_they_are(monkeypatch):
+    """What many models of trees do otherwise on rows they learnt from is what they remember of them."""
+    asked = []
+    correct = Table.corrected
+    monkeypatch.setattr(Table, "corrected", lambda self, *of: asked.append(1) or correct(self, *of))
+    rng, n = np.random.default_rng(0), 4000
+    y, sex = rng.integers(2, size=n), rng.choice(["f", "m"], n)
+    s = y + (sex == "m") + 0.3 * rng.normal(size=n)
+    model = LogisticRegression().fit(s[:, None], y)
+    limits = [rates.gap(rates.selected(1, by="sex")) <= 0.02]
+    for X, corrected in ((s, False), (s.round(1), True)):
+        tb.tune(model, X[:, None], y, groups={"sex": sex}, limits=limits)
+        assert bool(asked) is corrected
