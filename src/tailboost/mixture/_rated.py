@@ -74,10 +74,10 @@ def name_of(objective: Any) -> str:
 
 # Rows on which what folds say of groups is corrected by what answers.
 CORRECTED_ROWS = 5_000
-# Part of what models of groups know of rows they learnt from, by likelihood, that they must know of others; and
-# the part from which models of folds stand for those that answer, unless so many rows are believed alike. What
-# seems to be done otherwise is there that models of more rows remember less of each: limits would be kept too
-# well, at the cost of errors.
+# Part of what models of groups know of rows they learnt from, by likelihood, that they must know of others;
+# and the part from which models of folds stand for those that answer, unless so many rows are believed alike.
+# What seems to be done otherwise is there that models of more rows remember less of each: limits would be
+# kept too well, at the cost of errors.
 LEAST_KNOWN, MOST_KNOWN, ALIKE_ROWS = 0.2, 0.6, 4
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
