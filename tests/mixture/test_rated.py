@@ -14,6 +14,7 @@ import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.classifiers import BoundNotMetWarning, SmallUnitsWarning
 from tailboost.mixture import InfeasibleLimitsError
+from tailboost.thresholds import Table
 
 N = 1200
 RNG = np.random.default_rng(0)
@@ -123,6 +124,7 @@ def test_a_draw_keeps_what_one_rule_cannot():
     assert one.gap_ == pytest.approx(one.rates_.lines[0].value - drawn.rates_.lines[0].value, abs=1e-3)
     [said] = [str(w.message) for w in caught if "keeps them with" in str(w.message)]
     assert f"error: {one.rates_.lines[0].value:.4g};" in said
+    assert "answers all rows alike and has" in said  # the other value's rows are half of all
     assert float(said.rsplit(" ", 1)[1]) == pytest.approx(drawn.rates_.lines[0].value, abs=1e-3)
 
 
@@ -433,3 +435,18 @@ def test_the_table_of_rates_says_how_answers_come_to_depend_on_the_groups():
     assert "weigh what" not in said
     plain = RobustMixtureClassifier(trees, limits=[rates.miss("yes") <= 0.5], **more).fit(X, Y)
     assert "Group" not in str(plain.rates_)
+
+
+def test_models_of_folds_that_know_of_others_what_they_know_of_their_own_stand_as_they_are(monkeypatch):
+    """What many models of trees do otherwise on rows they learnt from is what they remember of them."""
+    asked = []
+    correct = Table.corrected
+    monkeypatch.setattr(Table, "corrected", lambda self, *of: asked.append(1) or correct(self, *of))
+    rng, n = np.random.default_rng(0), 4000
+    y, sex = rng.integers(2, size=n), rng.choice(["f", "m"], n)
+    s = y + (sex == "m") + 0.3 * rng.normal(size=n)
+    model = LogisticRegression().fit(s[:, None], y)
+    limits = [rates.gap(rates.selected(1, by="sex")) <= 0.02]
+    for X, corrected in ((s, False), (s.round(1), True)):
+        tb.tune(model, X[:, None], y, groups={"sex": sex}, limits=limits)
+        assert bool(asked) is corrected

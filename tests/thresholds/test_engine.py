@@ -414,3 +414,27 @@ def test_a_table_is_corrected_by_what_answers_otherwise(costs):
     assert thin.n_judged == 100
     assert len(thin.stratum) == 400
     np.testing.assert_allclose(thin.tally(member).counted[:4].sum(axis=1), thin.strata.mass)
+
+
+def test_fewer_rows_count_as_all_of_them():
+    """Strata of few rows keep all of theirs, and what is corrected weighs no more beside fewer rows."""
+    rng, n = np.random.default_rng(0), 20_000
+    y, g = rng.integers(2, size=n), np.where(np.arange(n) < 40, 1, 0)
+    strata, stratum = Strata.of(y, g[:, None], np.ones(n), (0, 1), ("sex",), ((0, 1),))
+    belief = rng.dirichlet(np.ones(4), n).T.astype(np.float32)
+    table = Table(strata, stratum, np.full(n, 1 / n), (belief,))
+    member = Member.of(0, rng.normal(size=(4, 2)))
+    every, few = table.tally(member).counted, table.part(table.spread(2_000))
+    assert few.n_judged == 2_000
+    np.testing.assert_allclose(few.strata.mass, strata.mass)
+    thin = few.tally(member).counted
+    np.testing.assert_allclose(thin[strata.combination == 1], every[strata.combination == 1])
+    np.testing.assert_allclose(thin, every, atol=0.03)  # four standard errors of 1,000 rows, half of all each
+    rows = np.arange(0, n, 10)
+    own, learnt = belief[:, rows].copy(), belief[:, rows]
+    own[:, ::20] = own[::-1, ::20]
+    both = table.corrected(rows, [own], [learnt])
+    moved = both.tally(member).counted - every
+    assert np.abs(moved).max() > 0.001
+    fewer = both.part(both.spread(2_000)).tally(member).counted - thin
+    np.testing.assert_allclose(fewer, moved, atol=1e-6)

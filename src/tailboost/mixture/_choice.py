@@ -253,8 +253,10 @@ class ProbabilityMixture(MixtureAnswers):
                 BoundNotMetWarning,
             )
         if limits and not self._sharing and choice.keeps and choice.gap > DEAR * abs(choice.value):
+            constant = self._rated.pool.members[int(choice.numbers[0])].is_constant
             warn_user(
-                f"the best rule found that keeps the limits on {self._rated.words} has "
+                f"the best rule found that keeps the limits on {self._rated.words} "
+                f"{'answers all rows alike and ' if constant else ''}has "
                 f"{outcome.program.objective}: {choice.value:.4g}; randomized=True, a draw among several "
                 f"rules, keeps them with {choice.bound:.4g}"
             )

@@ -74,8 +74,11 @@ def name_of(objective: Any) -> str:
 
 # Rows on which what folds say of groups is corrected by what answers.
 CORRECTED_ROWS = 5_000
-# Part of what models of groups know of rows they learnt from, by likelihood, that they must know of others.
-LEAST_KNOWN = 0.2
+# Part of what models of groups know of rows they learnt from, by likelihood, that they must know of others;
+# and the part from which models of folds stand for those that answer, unless so many rows are believed alike.
+# What seems to be done otherwise is there that models of more rows remember less of each: limits would be
+# kept too well, at the cost of errors.
+LEAST_KNOWN, MOST_KNOWN, ALIKE_ROWS = 0.2, 0.6, 4
 # A number from a standard normal distribution is larger in 5 % of the draws.
 ONE_SIDED = 1.6448536269514722
 
@@ -439,7 +442,8 @@ class Rated:
         if groups is not None:
             logs = [table[score][some] for score in scores]
             own, learnt = ([belief.of(i, log, said) for i, log in enumerate(logs)] for said in of_some)
-            if _knows(groups, of_some[1], some, stratum, rows, strata):
+            most = np.inf if len(np.unique(own[0], axis=1).T) * ALIKE_ROWS <= len(some) else MOST_KNOWN
+            if LEAST_KNOWN <= _known(groups, of_some[1], some, stratum, rows, strata) < most:
                 judges = judges.corrected(some, own, learnt)
         return cls(judged.models, scores, belief, judges, Pool(judges), words, groups)
 
@@ -578,17 +582,17 @@ class Rated:
         return Priced(self.models, source, score, self.belief, rule)
 
 
-def _knows(out: Singles, learnt: Singles, some: Ints, stratum: Ints, rows: Rows, strata: Strata) -> bool:
-    """Whether models of groups know of new rows at least a part of what they know of those they learnt from.
+def _known(out: Singles, learnt: Singles, some: Ints, stratum: Ints, rows: Rows, strata: Strata) -> float:
+    """Return what part of what models of groups know of rows they learnt from they know of new rows.
 
-    Where they do not, as of groups that the features do not tell, what they do on rows they learnt from says
+    Where it is small, as of groups that the features do not tell, what they do on rows they learnt from says
     nothing about others, whoever does it.
     """
     y, group, w = rows.y[some], strata.combination[stratum[some]], rows.base[some]
     shares = strata.mass[stratum[some]] / np.bincount(strata.y, strata.mass)[y]
     told = (out[y, group, some], learnt[y, group, np.arange(len(some))])
     beyond_chance, remembered = (float(w @ np.log(np.maximum(p, 1e-12) / shares)) for p in told)
-    return beyond_chance >= LEAST_KNOWN * remembered
+    return beyond_chance / remembered if remembered > 0 else 1.0
 
 
 def _half(tally: Tally, own: int, mass: Floats) -> Tally:

@@ -103,12 +103,22 @@ def decide(charged: Floats) -> Ints:
 
 
 def spread(stratum: Ints, most: int) -> Ints:
-    """Return the numbers of at most so many rows, spread evenly over their strata."""
-    n = len(stratum)
+    """Return the numbers of at most so many rows, spread evenly over their strata.
+
+    Half of them are as many of each stratum, or all it has: rates of few rows bear no fewer.
+    """
+    n, sizes = len(stratum), np.bincount(stratum)
     if n <= most:
         return np.arange(n)
-    order = np.argsort(stratum, kind="stable")
-    return np.sort(order[np.linspace(0, n - 1, most).round().astype(np.intp)])
+    kept = np.minimum(sizes, max(most // (2 * len(sizes)), 1))
+    others = np.cumsum(sizes - kept)
+    kept += np.diff(others * max(most - int(kept.sum()), 0) // max(int(others[-1]), 1), prepend=0)
+    order, last = np.argsort(stratum, kind="stable"), np.cumsum(sizes)
+    of = [
+        np.linspace(end - size, end - 1, own).round().astype(np.intp)
+        for end, size, own in zip(last, sizes, kept, strict=True)
+    ]
+    return np.sort(order[np.concatenate(of)])
 
 
 def plain_state(thing: Any) -> dict[str, Any]:
@@ -291,16 +301,18 @@ class Table:
         return np.append(spread(self.stratum[: self.n_judged], most), others)
 
     def part(self, rows: Ints) -> Table:
-        """Return some of the rows, without halves."""
-        share = self.share[rows] / self.share[rows].sum()
-        mass = np.bincount(self.stratum[rows], share, len(self.strata.mass))
+        """Return some of the rows, without halves: those that are judged stand for all of their stratum."""
+        stratum, share, judged = self.stratum[rows], self.share[rows], rows < self.n_judged
+        there = np.bincount(stratum[judged], share[judged], len(self.strata.mass))
+        stands_for = np.divide(self.strata.mass, there, out=np.zeros(len(there)), where=there > 0)
+        share = np.where(judged, share * stands_for[stratum], share)
         return Table(
-            replace(self.strata, mass=mass.astype(np.float64)),
-            self.stratum[rows],
+            replace(self.strata, mass=np.where(there > 0, self.strata.mass, 0.0)),
+            stratum,
             share,
             tuple(np.ascontiguousarray(belief[:, rows]) for belief in self.beliefs),
             None if self.costs is None else self.costs[rows],
-            judged=int(np.count_nonzero(rows < self.n_judged)),
+            judged=int(np.count_nonzero(judged)),
         )
 
     def counted(self, actions: Ints) -> Floats:
