@@ -125,7 +125,10 @@ def single(pool: Pool, growth: Growth, reading: Reading, *, repair: bool = True)
         short = bool(program.limits) and not program.objective.worst
         short &= keys[chosen] > best.value / program.scale + SHORT
         if (broken or short) and (best.excesses <= SOLVED).all():
-            starts = dict.fromkeys([*between[:1], *np.argsort(keys).tolist()])
+            # By violations, members near a constant are the best: from there no search gets away.
+            largest = best.numbers[np.argsort(-best.weights, kind="stable")[:2]].tolist()
+            largest = largest if pool.members[chosen].is_constant else []
+            starts = dict.fromkeys([*between[:1], *largest, *np.argsort(keys).tolist()])
             found = _nearby(pool, growth, reading, best, list(starts)[:STARTS])
             number = pool.add(found)
             if _better(pool, growth, reading, chosen, found) and key(pool.tallies[number]) <= keys[chosen]:
