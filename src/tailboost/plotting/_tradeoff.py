@@ -133,10 +133,15 @@ class TradeOffDisplay(Display):
         Raises
         ------
         ValueError
-            As in ``predicted`` of the trade-off.
+            As in ``predicted`` of the trade-off; or if rates were made small or limited.
         """
         name = type(estimator).__name__ if name is None else name
         curve = estimator.tradeoff()
+        if hasattr(curve, "limited"):
+            raise ValueError(
+                f"{name} was fitted for rates: its tradeoff() is a curve of {curve.limited} against "
+                f"{curve.objective}; draw that curve's points, or give an estimator without limits"
+            )
         given = {"sample_weight": sample_weight, "groups": groups}
         mean, worst = curve.refined(_POINTS).predicted(X, y, **given)
         points = curve.measured({**(others or {}), name: estimator}, X, y, **given)

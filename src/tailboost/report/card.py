@@ -240,6 +240,10 @@ def _tradeoff(final: Any) -> Section:
         curve = final.tradeoff()
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not known: {failure}."])
+    if hasattr(curve, "limited"):  # of two rates
+        lines = ["Counted on the rows it was chosen on; fresh rows differ. Another point of it needs no fit."]
+        rows = [[f"{point.limited:.4f}", f"{point.value:.4f}"] for point in curve]
+        return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
     if len(curve.mean) < 2:
         return Section("Trade-off", ["One point alone is known."])
     points = np.unique(np.linspace(0, len(curve.mean) - 1, POINTS).round().astype(int))
