@@ -155,7 +155,7 @@ class TableForest(ClassifierMixin, BaseEstimator):
                     total[:, where] += tree.predict_proba(similar) if sparse else tree.tree_.predict(similar)
                 seen[where] += len(batch.estimators_)
             total /= np.maximum(seen, 1.0)
-            if seen.min() < seen.max():
+            if any(len(batch.classes_) < len(seen) for batch in self.batches_):
                 total /= total.sum(axis=1, keepdims=True)
             if self.prior:
                 total += self.prior * (self.shares_ - total)

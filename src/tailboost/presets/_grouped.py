@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost._torch_rows import unpack
 from tailboost._typing import Floats, Ints
@@ -189,6 +190,8 @@ class GroupedBoostClassifier(ValidatedMixtureClassifier, Found):
     def __getattr__(self, name: str) -> Any:
         if name in OF_GAMES and "mixture_" in vars(self):
             raise AttributeError(f"{name}: no game was played, thresholds were chosen; give an estimator")
+        if isinstance(vars(GroupedBoostClassifier).get(name), OfMixture):
+            check_is_fitted(self)  # the property has said so already, by an error that means there is none
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # -- the game ------------------------------------------------------------------------------------

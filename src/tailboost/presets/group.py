@@ -50,12 +50,14 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     combine : {"mixture", "average"}, default="mixture"
         The mixture with the least largest group error, or the even mixture of the boosted hypotheses as in
         group DRO.
+    {{n_iter_no_change}}
     {{mean_budget}}
     {{min_unit_rows}}
     {{validation}}
     {{include_constants}}
+    {{tol}}
     {{class_weight}}
-    {{n_iter_no_change … verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------

@@ -116,21 +116,22 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         what is promised is what `predict` does and `tradeoff` is a staircase; ``gap_`` says what sharing
         would gain. A vote cannot; where `reweight` is asked for a CVaR members share. "auto" shares in a
         game; without one, one member answers, as in `RobustMixtureClassifier`.
-    {{mean_budget}}
-        A vote cannot keep one.
     units : {"auto", "class", "group", "cell"}, default="auto"
         What has targets: "cell" is class × group; "auto" is "group" where `fit` is given groups, else
         "class".
+    n_iter_no_change : int, None or "auto", default="auto"
+        Stop when this many rounds together lowered the largest class error of the combination by no more
+        than ``tol``; None plays all rounds. "auto" is 10.
+    {{mean_budget}}
+        A vote cannot keep one.
     {{min_unit_rows}}
         Without a game each is doubted instead, as by the `shrinkage` of `RobustMixtureClassifier`.
     {{validation}}
     {{include_constants}}
         A vote has neither them nor plain ERM.
+    {{tol}}
     {{class_weight}}
-    n_iter_no_change : int, None or "auto", default="auto"
-        Stop when this many rounds together lowered the largest class error of the combination by no more
-        than ``tol``; None plays all rounds. "auto" is 10.
-    {{tol … verbose}}
+    {{max_time … verbose}}
 
     Attributes
     ----------
