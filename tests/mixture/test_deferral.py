@@ -181,8 +181,7 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
         with pytest.raises(ValueError, match="passed_on must be"):
             mix.tradeoff(GOAL, rates.answered_error(), passed_on=shares)
-    with pytest.raises(ValueError, match="needs two rates"):
-        mix.tradeoff(passed_on=(0, 0.1))
+    assert mix.tradeoff(passed_on=(0, 0.1), n_points=2).shares == (0.0, 0.1)  # of the limit and the objective
 
 
 def test_the_picture_has_a_line_for_each_share():
