@@ -45,6 +45,12 @@ def edge_from_share(q: float, n_units: int) -> float:
     return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
 
 
+def is_kept(beyond: Floats | float, strict: bool = False) -> Mask:
+    """Whether excesses over allowed errors count as keeping to them: at most 0, or where strict below it."""
+    rounded = np.asarray(beyond).round(DECIMALS)
+    return np.asarray(rounded < 0 if strict else rounded <= 0)
+
+
 @dataclass(frozen=True)
 class TargetUnits(Units):
     """Classes (groups, cells) with a target each: the error allowed, from which their losses follow.
@@ -94,8 +100,7 @@ class TargetUnits(Units):
 
         The indicator loss is 1 where an error equals what is allowed, so it must be below; else it may be it.
         """
-        rounded = np.asarray(beyond).round(DECIMALS)
-        return np.asarray(rounded < 0 if self.indicator else rounded <= 0)
+        return is_kept(beyond, self.indicator)
 
     @property
     def differ(self) -> bool:

@@ -33,8 +33,8 @@ from tailboost.data import GroupNames, Rows, n_group_rows
 from tailboost.statements.guarantee import Bounds, Guarantee, guarantee
 from tailboost.statements.known_rows import ResubstitutionWarning, noting_seen
 from tailboost.statements.two_fold import TwoFoldEstimate
-from tailboost.statements.units import UnitTable
 from tailboost.targets import checked_targets
+from tailboost.thresholds import RateTable
 
 # What serves where no rows are given to `reweight`.
 KEPT = (
@@ -52,7 +52,7 @@ class MixtureClassifier(BaseBoostClassifier, RandomizedClassifier):
     def _bounds(self) -> Bounds:
         """Return the promised and the observed bounds of the fitted game."""
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
         """Return the errors of the units of the game, where there are few and they are known."""
         return None
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost._typing import Floats, Ints, Mask
+from tailboost._typing import Floats, Ints
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
 from tailboost.classifiers.plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
 from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
-from tailboost.data import Problem, Rows
+from tailboost.data import Problem
 from tailboost.rules.hedge import theory_rounds
 from tailboost.statements.guarantee import Bound
-from tailboost.statements.two_fold import TwoFoldEstimate, UnitEstimates
-from tailboost.statements.units import UnitTable
-from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits
+from tailboost.statements.two_fold import TwoFoldEstimate
+from tailboost.statements.units import UnitErrors
+from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits, is_kept
 from tailboost.validation import Scheme
 
 # Rounds of the error game, where no γ says how many.
@@ -160,40 +160,46 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
 
 
 @dataclass(frozen=True)
-class Aims:
-    """The units of a game with their targets, and what a combination reaches by them.
+class Reached:
+    """What a combination reaches on the judged rows, against its targets.
 
-    Parameters
+    Attributes
     ----------
-    named : NamedUnits
-        The units.
-    pools : Pools
-        Which of them steer together.
-    targets, measured : TargetUnits
-        The units that steer, with what they are allowed, and all by themselves.
-    coin : float
-        What the best mixture of constants reaches.
+    units, steering : UnitErrors
+        The errors of the units, and of those that steer, of which some are several together.
+    useless : str
+        Why the answers of `predict` say nothing, whatever target they meet; "" where they do.
+    met, met_drawn : bool
+        Whether `predict` and the randomised classifier meet all targets.
+    limit : float
+        What the largest error, or excess where units are allowed different ones, may be.
+    stated : bool
+        Whether somebody asked for these targets.
     """
 
-    named: NamedUnits
-    pools: Pools
-    targets: TargetUnits
-    measured: TargetUnits
-    coin: float
+    units: UnitErrors
+    steering: UnitErrors
+    useless: str
+    met: bool
+    met_drawn: bool
+    limit: float
+    stated: bool
 
-    def held_to(self, allowed: Floats) -> Aims:
-        """Return the same units with other targets, shape (m,)."""
-        of_pools = self.pools.strictest(allowed).round(DECIMALS)
-        targets = replace(self.targets, allowed=of_pools)
-        return replace(self, targets=targets, measured=replace(self.measured, allowed=allowed))
-
-    def outcome(
-        self,
+    @classmethod
+    def of(
+        cls,
         combiner: Vote | Mixture,
         ensemble: MixtureEnsemble,
+        named: NamedUnits,
+        pools: Pools,
         classes: NDArray[Any],
-        max_error: Floats | None,
-    ) -> Outcome | None:
+        allowed: Floats,
+        *,
+        index: Ints,
+        stated: bool,
+        strict: bool,
+        blind: float,
+    ) -> Self | None:
         """Measure a combination on the judged rows; None where the members' answers are not known.
 
         Parameters
@@ -202,118 +208,53 @@ class Aims:
             Holds the members' answers.
         ensemble : MixtureEnsemble
             The combination.
+        named, pools : NamedUnits, Pools
+            The units, and which of them steer together.
         classes : ndarray of shape (K,)
             Labels.
-        max_error : ndarray of shape (m,) or None
-            What each unit is allowed; None allows all of them what is reached, up to the next usual target.
+        allowed : ndarray of shape (m,)
+            What each unit is allowed. NaN allows all of them what is reached, up to the next usual target.
+        index : ndarray of shape (n,) or (n, c)
+            The units of the judged rows, −1 for none.
+        stated : bool
+            Whether somebody asked for these targets.
+        strict : bool
+            Whether an error has to be below what is allowed.
+        blind : float
+            What the best mixture of constants reaches.
         """
-        answers, rows, targets = combiner.pool.answers, combiner.pool.ledger.rows, self.targets
+        answers, rows = combiner.pool.answers, combiner.pool.ledger.rows
         if answers is None:
             return None
-        expected, predicted = ensemble.loss_of(answers, rows.y), ensemble.scores_of(answers).argmax(axis=1)
-        of_pools = targets.errors(predicted != rows.y)
-        reached, drawn = targets.excess(of_pools), targets.excess(targets.errors(expected))
-        least, coin = targets.limit, None
-        if max_error is None:
-            coin = self.coin
-            least = least if targets.indicator else least_error_met(reached)
-            max_error = np.full(len(self.named.names), round(least, DECIMALS))
-        why = useless(predicted, reached, coin, classes)
-        return Outcome(
-            aims=self,
-            errors=self.measured.errors(predicted != rows.y),
-            drawn=self.measured.errors(expected),
-            of_pools=of_pools,
-            allowed=max_error,
-            useless=why,
-            met=bool(targets.met(reached - least)) and not why and combiner.excess == 0,
-            met_drawn=bool(targets.met(drawn - least)),
-            judged_on=rows.words,
-            draws=ensemble.draws,
-            stated=coin is None,
-        )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a combination reaches on the judged rows, against its targets.
-
-    Attributes
-    ----------
-    aims : Aims
-        The units and their targets.
-    errors, drawn : ndarray of shape (m,)
-        Error of each unit by `predict` and by the randomised classifier, NaN where there is none.
-    of_pools : ndarray
-        Error of `predict` on each of the units that steer.
-    allowed : ndarray of shape (m,)
-        What each unit is allowed.
-    useless : str
-        Why the answers of `predict` say nothing, whatever target they meet; "" where they do.
-    met, met_drawn : bool
-        Whether `predict` and the randomised classifier meet all targets.
-    judged_on : str
-        The rows in words.
-    draws : bool
-        Whether the randomised classifier draws; else it is `predict`.
-    stated : bool
-        Whether somebody asked for these targets.
-    """
-
-    aims: Aims
-    errors: Floats
-    drawn: Floats
-    of_pools: Floats
-    allowed: Floats
-    useless: str
-    met: bool
-    met_drawn: bool
-    judged_on: str
-    draws: bool
-    stated: bool
+        predicted = ensemble.scores_of(answers).argmax(axis=1)
+        losses = {"predict": predicted != rows.y, "drawn": ensemble.loss_of(answers, rows.y)}
+        names, kind = named.names.tolist(), named.kind
+        steering = UnitErrors.of(kind, pools.names(names), rows, pools.index(index), strict=strict, **losses)
+        if np.isnan(allowed).all():
+            allowed = np.full(len(names), round(least_error_met(steering.excess["predict"]), DECIMALS))
+        steering = replace(steering, allowed=pools.strictest(allowed).round(DECIMALS))
+        units = UnitErrors.of(kind, names, rows, index, allowed=allowed, strict=strict, **losses)
+        reached, limit = steering.excess, steering.limit
+        why = useless(predicted, reached["predict"], None if stated else blind, classes)
+        met = {rule: bool(is_kept(excess - limit, strict)) for rule, excess in reached.items()}
+        kept = met["predict"] and not why and combiner.excess == 0
+        return cls(units, steering, why, kept, met["randomised"], limit, stated)
 
     def warn(self, combiner: Vote | Mixture, stop_reason: str, estimates: Floats | None) -> None:
         """Name the units that are not measured, and those that miss their targets.
 
         ``estimates`` are the errors of the units on rows that the choice was not made on, where they matter.
         """
-        kind, names, pools = self.aims.named.kind, self.aims.named.names.tolist(), self.aims.pools
-        warn_of_unmeasured(kind, names, self.errors)
+        warn_of_unmeasured(self.units.kind, self.units.names, self.units.errors["predict"])
         if not self.met:
-            targets, allowed = self.aims.targets, pools.strictest(self.allowed)
-            missed = ~targets.met(np.nan_to_num(self.of_pools - allowed, nan=-1.0))
-            way = reachable(combiner, targets.limit) if missed.any() else ""
-            reason = "; ".join(filter(None, (self.useless, beyond_by_estimate(combiner), stop_reason, way)))
+            alone = self.steering.names == self.units.names
             warn_of_missed(
-                kind, pools.names(names), self.of_pools, allowed, missed, self.judged_on, reason,
-                strict=targets.indicator, estimates=estimates if pools.trivial else None,
-            )  # fmt: skip
+                self.steering, combiner, self.useless, stop_reason, estimates=estimates if alone else None
+            )
 
     def bounds(self) -> tuple[Bound, ...]:
         """Set the errors of `predict` against targets that somebody asked for."""
-        if not self.stated:
-            return ()
-        allowed, kind = self.aims.pools.strictest(self.allowed), self.aims.named.kind
-        return (target_bound(kind, self.aims.targets, self.of_pools, allowed, self.judged_on),)
-
-    def table(self, rows: Rows, index: Ints, elsewhere: TwoFoldEstimate | None) -> UnitTable:
-        """Return the errors of the units, of which each of the rows is in those that ``index`` names."""
-        named, keeps = self.aims.named, self.aims.targets.met
-        return UnitTable.of(
-            named.kind,
-            self.judged_on,
-            named.names.tolist(),
-            index,
-            randomised=self.drawn,
-            predict=self.errors,
-            allowed=self.allowed if self.stated else None,
-            met=(keeps(self.errors - self.allowed), keeps(self.drawn - self.allowed))
-            if self.stated
-            else None,
-            estimates=UnitEstimates.of(elsewhere, index, len(named.names)),
-            counts=rows.counts(index, len(named.names)),
-            draws=self.draws,
-        )
+        return (target_bound(self.steering),) if self.stated else ()
 
 
 def useless(predicted: Ints, reached: float, coin: float | None, classes: NDArray[Any]) -> str:
@@ -380,32 +321,30 @@ def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least
 
 
 def warn_of_missed(
-    kind: str,
-    units: Sequence[Any],
-    errors: Floats,
-    allowed: Floats,
-    missed: Mask,
-    judged_on: str,
-    reason: str,
+    units: UnitErrors,
+    combiner: Vote | Mixture,
+    useless: str = "",
+    stop_reason: str = "",
     *,
-    strict: bool = False,
     estimates: Floats | None = None,
 ) -> None:
-    """Name the units whose error, or else whose estimate on other rows, misses what is allowed."""
-    below = "less than " if strict else ""
-    words = [
-        f"{unit_name(units[k])} ({errors[k]:.3g}, allowed {below}{allowed[k]:.3g})"
-        for k in np.flatnonzero(missed).tolist()
-    ]
+    """Name the units whose error, or else whose estimate on other rows, misses what is allowed, and why."""
+    errors, allowed, missed = units.errors[units.rule], units.allowed, ~units.keeps(units.rule)
+    assert allowed is not None
+    below, shown = "less than " if units.strict else "", missed
+    said = [f"{error:.3g}" for error in errors]
     if estimates is not None:
-        words += [
-            f"{unit_name(units[k])} ({errors[k]:.3g}, estimate {estimates[k]:.3g}, allowed {allowed[k]:.3g})"
-            for k in np.flatnonzero(~missed & (np.nan_to_num(estimates - allowed) > 0)).tolist()
-        ]
+        beyond = ~missed & (np.nan_to_num(estimates - allowed) > 0)
+        said = [f"{s}, estimate {e:.3g}" if b else s for s, e, b in zip(said, estimates, beyond, strict=True)]
+        shown = missed | beyond
+    order = sorted(np.flatnonzero(shown).tolist(), key=lambda k: not missed[k])
+    words = [f"{unit_name(units.names[k])} ({said[k]}, allowed {below}{allowed[k]:.3g})" for k in order]
     more = " and others" if len(words) > NAMED else ""
-    of_whom = f" for {kind} {', '.join(words[:NAMED])}{more}" if words else ""
-    because = f"; {reason}" if reason else ""
-    warn_user(f"the bound is not met on {judged_on}{of_whom}{because}", BoundNotMetWarning)
+    of_whom = f" for {units.kind} {', '.join(words[:NAMED])}{more}" if words else ""
+    way = reachable(combiner) if missed.any() else ""
+    because = "; ".join(filter(None, (useless, beyond_by_estimate(combiner), stop_reason, way)))
+    because = f"; {because}" if because else ""
+    warn_user(f"the bound is not met on {units.words}{of_whom}{because}", BoundNotMetWarning)
 
 
 def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Floats) -> None:
@@ -414,19 +353,16 @@ def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Flo
     assert isinstance(objective, WorstUnit)
     assert isinstance(combiner, Mixture)
     rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
-    ensemble, wrong = combiner.stage(combiner.pool.n_rounds), combiner.errs
-    whole = np.ones(len(rows.y), dtype=np.bool_)
-    losses = ledger.pool().combine(ensemble.weights) if wrong is None else wrong(ensemble, whole)
-    errors, estimates = rows.means(index, len(units), losses), None
-    missed = np.nan_to_num(errors - allowed).round(DECIMALS) > 0
+    ensemble, wrong, estimates = combiner.stage(combiner.pool.n_rounds), combiner.errs, None
+    drawn, whole = ledger.pool().combine(ensemble.weights), np.ones(len(rows.y), dtype=np.bool_)
+    predict = None if wrong is None else wrong(ensemble, whole)
+    found = UnitErrors.of(
+        objective.unit, list(units), rows, index, predict=predict, drawn=drawn, allowed=allowed
+    )
     if combiner.excess > 0:
-        found = UnitEstimates.of(TwoFoldEstimate.of(combiner, wrong), index, len(units))
-        estimates = None if found is None else found.drawn if found.predict is None else found.predict
-    if missed.any() or combiner.excess > 0:
-        warn_of_missed(
-            objective.unit, units, errors, allowed, missed, rows.words, beyond_by_estimate(combiner),
-            estimates=estimates,
-        )  # fmt: skip
+        estimates = found.table(TwoFoldEstimate.of(combiner, wrong), index).column("estimate")
+    if combiner.excess > 0 or not found.keeps(found.rule).all():
+        warn_of_missed(found, combiner, estimates=estimates)
 
 
 def beyond_by_estimate(combiner: Vote | Mixture) -> str:
@@ -439,12 +375,12 @@ def beyond_by_estimate(combiner: Vote | Mixture) -> str:
     )
 
 
-def reachable(combiner: Vote | Mixture, target: float) -> str:
+def reachable(combiner: Vote | Mixture) -> str:
     """Say at which budget the targets are reached along the curve of mixtures, or how far the curve goes.
 
     Nothing is said of a vote, which is no mixture, and of an even mixture.
     """
-    if not isinstance(combiner, Mixture) or combiner.even:
+    if not isinstance(combiner, Mixture) or combiner.even or (target := combiner.limit) is None:
         return ""
     curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
     mean, worst = curve.mean, combiner.values(curve.mixture)
@@ -480,15 +416,14 @@ def about_voters(bounds: Sequence[Bound], targets: TargetUnits, kind: str) -> tu
     return tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
 
 
-def target_bound(kind: str, targets: TargetUnits, errors: Floats, allowed: Floats, judged_on: str) -> Bound:
+def target_bound(units: UnitErrors) -> Bound:
     """Set the errors of `predict` against the targets: the largest, or the farthest beyond its own."""
-    note, strict = "a target, not a theorem", targets.indicator
-    words = f"on a {kind}, as measured on {judged_on}"
-    largest = float(np.nanmax(errors))
+    note, allowed = "a target, not a theorem", units.allowed
+    assert allowed is not None
+    words = f"on a {units.kind}, as measured on {units.words}"
+    largest, beyond = float(np.nanmax(units.errors["predict"])), units.excess["predict"]
     if np.ptp(allowed) == 0:
-        return Bound(
-            f"largest error of predict {words}", "max_error", float(allowed[0]), largest, note, strict
-        )
-    beyond = float(np.nanmax(errors - allowed))
+        name = f"largest error of predict {words}"
+        return Bound(name, "max_error", float(allowed[0]), largest, note, units.strict)
     note += f"; the largest error is {largest:.4g}"
-    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict)
+    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, units.strict)

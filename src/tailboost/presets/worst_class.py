@@ -12,8 +12,8 @@ from tailboost.classifiers.docs import documented
 from tailboost.classifiers.parameters import CONSTRAINTS, with_constructor
 from tailboost.classifiers.plan import Plan, Schedule, tied_by
 from tailboost.classifiers.target_game import (
-    Aims,
     GameKind,
+    Reached,
     about_voters,
     least_error_met,
     target_units,
@@ -27,7 +27,6 @@ from tailboost.presets._grouped import GroupedBoostClassifier
 from tailboost.rules.hedge import Hedge, eta_for
 from tailboost.statements.guarantee import Bounds, hedge_game_bounds
 from tailboost.statements.two_fold import TwoFoldEstimate
-from tailboost.statements.units import UnitTable
 from tailboost.targets import (
     DECIMALS,
     SHRINKAGE,
@@ -37,6 +36,7 @@ from tailboost.targets import (
     restored,
     storable,
 )
+from tailboost.thresholds import RateTable
 from tailboost.validation import Scheme, judge_only_known_classes
 
 # Rounds without a lower value after which a game ends in which every round costs fits.
@@ -314,10 +314,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             shrinkage=0.0 if game.indicator else SHRINKAGE,
             pools=self._pools.numbers,
         )
-        # What is reported is by unit, also where several steer as one.
-        measured = target_units(problem, scheme, self._pools.each, self.max_error_, game.indicator)
-        coin = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
-        self._aims = Aims(self._named, self._pools, units, measured, coin)
+        assert scheme.judged.groups is not None
+        self._unit_index = scheme.judged.groups
+        self._blind = objective.constants(Ledger.new(scheme.judged, []), problem.n_classes) - TOLERANCE
         K, budget = problem.n_classes, self.mean_budget
         stated = self.max_error != "auto"
         combiner = game.combiner(objective, units, K, self.include_constants, budget, stated)
@@ -357,19 +356,33 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         assert isinstance(rule, Hedge)
         self.gamma_, self.eta_ = (game.gamma if game.indicator else None), rule.eta
         self.unit_weights_ = self.trace_.weights
-        allowed = None if self.max_error == "auto" else self.max_error_
-        self._outcome = found = (
-            None
-            if self._run.judged_elsewhere
-            else self._aims.outcome(self.combiner_, ensemble, self.classes_, allowed)
-        )
+        units, stated = self._run.plan.units, self.max_error != "auto"
+        assert isinstance(units, TargetUnits)
+        allowed: Floats = self.max_error_
+        if not stated:
+            allowed = np.full(len(self._named.names), units.limit if units.indicator else np.nan)
+        self._outcome = found = None
+        if not self._run.judged_elsewhere:
+            self._outcome = found = Reached.of(
+                self.combiner_,
+                ensemble,
+                self._named,
+                self._pools,
+                self.classes_,
+                allowed,
+                index=self._unit_index,
+                stated=stated,
+                strict=units.indicator,
+                blind=self._blind,
+            )
         if found is None:  # `reweight` judged it on other rows
             for name in ("unit_errors_", "expected_unit_errors_", "bound_met_", "bound_met_randomized_"):
                 self.__dict__.pop(name, None)
             return
-        self.unit_errors_, self.expected_unit_errors_ = found.errors, found.drawn
+        self.unit_errors_, self.expected_unit_errors_ = map(found.units.errors.get, ("predict", "randomised"))
         self.bound_met_, self.bound_met_randomized_ = found.met, found.met_drawn
-        self.max_error_ = found.allowed
+        assert found.units.allowed is not None
+        self.max_error_ = found.units.allowed
 
     def _names_of(self, objective: WorstUnit) -> list[Any]:
         return self.units_.tolist() if objective.unit == "cell" else super()._names_of(objective)
@@ -377,13 +390,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     def _take_targets(self, objective: WorstUnit, max_error: Any, allowed: Floats) -> None:
         if objective.unit == self._named.kind and not self._regrouped:
             self.max_error, self.max_error_ = max_error, allowed
-            self._aims = self._aims.held_to(allowed)
 
-    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> UnitTable | None:
+    def _unit_table(self, elsewhere: TwoFoldEstimate | None) -> RateTable | None:
         rows, found = self.combiner_.pool.ledger.rows, self._outcome
         if found is None or rows.groups is None or self._regrouped:
             return None  # `reweight` judged it on other rows, or by other groups
-        return found.table(rows, rows.groups, elsewhere)
+        return found.units.table(elsewhere, rows.groups)
 
     @property
     def class_errors_(self) -> Floats:
@@ -401,6 +413,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._rounds())
-        units, kind = self._aims.targets, self._named.kind
+        units, kind = self._run.plan.units, self._named.kind
+        assert isinstance(units, TargetUnits)
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
         return promised, observed if self._outcome is None else (*observed, *self._outcome.bounds())

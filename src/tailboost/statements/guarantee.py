@@ -25,7 +25,7 @@ from tailboost.rules.history import TotallyCorrective
 from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
 from tailboost.statements.two_fold import TwoFoldEstimate, highest
-from tailboost.statements.units import UnitTable
+from tailboost.thresholds import RateTable
 
 # A value this close to the coin flip's is the coin flip's.
 COIN_TOLERANCE = 1e-7
@@ -180,7 +180,7 @@ class Guarantee:
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
         What λ minimised, in words, where that is not ``objective`` itself; else empty.
-    units : UnitTable or None
+    units : RateTable or None
         The error of each class, group or cell of the game beside what it is allowed; None where the game is
         over rows, and where the errors are not known.
     groups : tuple of GroupUse
@@ -209,7 +209,7 @@ class Guarantee:
     upper: float | None = None
     budget: Budget | None = None
     chosen_by: str = ""
-    units: UnitTable | None = None
+    units: RateTable | None = None
     draws: bool = True
     groups: tuple[GroupUse, ...] = ()
 
@@ -298,7 +298,8 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        return asdict(self) | {"verdict": self.verdict}
+        units = None if self.units is None else self.units.to_dict()
+        return asdict(self) | {"units": units, "verdict": self.verdict}
 
     @property
     def _about(self) -> str:
@@ -365,7 +366,7 @@ class Guarantee:
         return f"Worst {kind}: {unit_name(name)}, {100 * error:.0f} of 100 wrong{between}"
 
     def __str__(self) -> str:
-        table = [] if self.units is None else [self.units.table]
+        table = [] if self.units is None else [self.units.of_rule("predict").text]
         return "\n".join([*table, *map(str, self.groups), self.standing, self.headline])
 
     @property
