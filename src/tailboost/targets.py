@@ -75,22 +75,6 @@ class TargetUnits(Units):
         """The largest allowed error less each unit's own."""
         return self.allowed.max() - self.allowed
 
-    def part(self, chosen: Mask) -> TargetUnits:
-        """Return the units measured on some of the judged rows, given by a mask."""
-        assert self.loss_row is not None
-        assert self.loss_index is not None
-        assert self.loss_share is not None
-        kept = chosen[self.loss_row]
-        unit, share = self.loss_index[kept], self.loss_share[kept]
-        mass = np.bincount(unit, weights=share, minlength=len(self.base))
-        return replace(
-            self,
-            loss_row=(np.cumsum(chosen) - 1)[self.loss_row[kept]],
-            loss_index=unit,
-            loss_share=share / mass[unit],
-            measured=self.measured & (mass > 0),
-        )
-
     def errors(self, row_losses: NDArray[Any]) -> Floats:
         """Error R_k of each unit as measured, NaN where none was."""
         return np.where(self.measured, self.means(row_losses), np.nan)
@@ -109,12 +93,8 @@ class TargetUnits(Units):
 
     @property
     def limit(self) -> float:
-        """What `excess` may be: the error allowed to all, or 0 where units are allowed different ones."""
+        """What the largest excess may be: the error allowed to all units, or 0 where it differs."""
         return 0.0 if self.differ else float(self.allowed.max())
-
-    def excess(self, errors: Floats) -> float:
-        """Largest error or, where units are allowed different ones, the farthest beyond its own."""
-        return float(np.nanmax(errors - (self.allowed if self.differ else 0.0)))
 
     def losses(self, row_losses: NDArray[Any]) -> Floats:
         """Loss ℓ_k in [0, 1] of each unit: of the error as measured (indicator), or of the shrunk error."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,110 +12,19 @@ from numpy.typing import NDArray
 from tailboost._typing import Floats, Ints
 from tailboost._units import unit_name
 from tailboost._warn import warn_user
-from tailboost.classifiers.plan import BoundNotMetWarning, Demand, SmallUnitsWarning, ask
-from tailboost.combiners import Mixture, MixtureEnsemble, Vote, WorstUnit
+from tailboost.classifiers.plan import BoundNotMetWarning, SmallUnitsWarning, ask
+from tailboost.combiners import Mixture, WorstUnit
 from tailboost.data import Problem
-from tailboost.rules.hedge import theory_rounds
 from tailboost.statements.guarantee import Bound
 from tailboost.statements.two_fold import TwoFoldEstimate
 from tailboost.statements.units import UnitErrors
-from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, NamedUnits, Pools, TargetUnits, is_kept
+from tailboost.targets import DECIMALS, MAX_ERRORS, SHRINKAGE, Pools, TargetUnits
 from tailboost.validation import Scheme
 
-# Rounds of the error game, where no γ says how many.
-ERROR_ROUNDS = 30
 # The most classes that a warning names.
 NAMED = 5
 # The most small units that a warning lists.
 MOST_COUNTED = 20
-
-
-@dataclass(frozen=True)
-class GameKind:
-    """Which of the games is played, and how its hypotheses are combined.
-
-    Parameters
-    ----------
-    gamma : float
-        γ, also where it takes no part.
-    edge_asked : bool
-        Whether γ is stated, as the published game needs it.
-    class_loss, combine : str
-        As given to the classifier.
-    limited : bool
-        Whether something is asked that only a mixture can keep: a limit on the mean error, or one member.
-    randomized : bool
-        Whether members may share λ.
-    """
-
-    gamma: float
-    edge_asked: bool
-    class_loss: str
-    combine: str
-    limited: bool = False
-    randomized: bool = True
-
-    def check(self, m: int, q: float) -> None:
-        """Raise ValueError where the indicator game over ``m`` units has no condition to meet."""
-        if self.class_loss == "indicator" and self.gamma <= 0:
-            raise ValueError(
-                f"gamma='auto' with q={q:g} gives γ = {self.gamma:.4g} for {m} units, "
-                "which is not positive: use class_loss='error', or give gamma"
-            )
-
-    @property
-    def indicator(self) -> bool:
-        """Whether the loss of a unit is the indicator."""
-        published = self.edge_asked and self.gamma > 0 and not self.limited
-        return self.class_loss == "indicator" or (self.class_loss == "auto" and published)
-
-    @property
-    def votes(self) -> bool:
-        """Whether the hypotheses vote."""
-        return self.combine == "vote" or (self.combine == "auto" and self.indicator and not self.limited)
-
-    def rounds(self, n_estimators: int | str, m: int) -> int:
-        """Return T, of which theorems speak, for ``m`` units."""
-        if not isinstance(n_estimators, str):
-            return int(n_estimators)
-        return theory_rounds(float(m), self.gamma) if self.indicator else ERROR_ROUNDS
-
-    def combiner(
-        self,
-        objective: WorstUnit,
-        units: TargetUnits,
-        n_classes: int,
-        constants: bool,
-        budget: float | None,
-        stated: bool,
-    ) -> Vote | Mixture:
-        """Return what turns the hypotheses into one classifier; stated targets are its limit.
-
-        The vote of the published game is that of its paper: the least largest error.
-        """
-        limit = units.limit if stated else None
-        if self.votes:
-            return Vote(objective, n_classes, units, limit=None if units.indicator else limit)
-        return Mixture(
-            objective,
-            n_classes,
-            with_erm=True,
-            with_constants=constants,
-            keep_answers=True,
-            mean_budget=budget,
-            randomized=self.randomized,
-            limit=limit,
-        )
-
-    def demand(self, units: TargetUnits, rounds: int, stated: bool) -> Demand:
-        """Return the weighted loss a learner is grown to; ``stated`` says whether errors are allowed."""
-        if self.indicator:
-            return Demand(0.5 - self.gamma, required=True)
-        if not stated:  # as good as it gets
-            return Demand(0.0)
-        # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
-        allowed = float(units.allowed.max() / (1.0 + units.penalty.max()))
-        return Demand(max(0.0, allowed - math.sqrt(math.log(float(len(units.base))) / (2 * rounds))))
 
 
 def target_units(
@@ -159,104 +67,6 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))
 
 
-@dataclass(frozen=True)
-class Reached:
-    """What a combination reaches on the judged rows, against its targets.
-
-    Attributes
-    ----------
-    units, steering : UnitErrors
-        The errors of the units, and of those that steer, of which some are several together.
-    useless : str
-        Why the answers of `predict` say nothing, whatever target they meet; "" where they do.
-    met, met_drawn : bool
-        Whether `predict` and the randomised classifier meet all targets.
-    limit : float
-        What the largest error, or excess where units are allowed different ones, may be.
-    stated : bool
-        Whether somebody asked for these targets.
-    """
-
-    units: UnitErrors
-    steering: UnitErrors
-    useless: str
-    met: bool
-    met_drawn: bool
-    limit: float
-    stated: bool
-
-    @classmethod
-    def of(
-        cls,
-        combiner: Vote | Mixture,
-        ensemble: MixtureEnsemble,
-        named: NamedUnits,
-        pools: Pools,
-        classes: NDArray[Any],
-        allowed: Floats,
-        *,
-        index: Ints,
-        stated: bool,
-        strict: bool,
-        blind: float,
-    ) -> Self | None:
-        """Measure a combination on the judged rows; None where the members' answers are not known.
-
-        Parameters
-        ----------
-        combiner : Vote or Mixture
-            Holds the members' answers.
-        ensemble : MixtureEnsemble
-            The combination.
-        named, pools : NamedUnits, Pools
-            The units, and which of them steer together.
-        classes : ndarray of shape (K,)
-            Labels.
-        allowed : ndarray of shape (m,)
-            What each unit is allowed. NaN allows all of them what is reached, up to the next usual target.
-        index : ndarray of shape (n,) or (n, c)
-            The units of the judged rows, −1 for none.
-        stated : bool
-            Whether somebody asked for these targets.
-        strict : bool
-            Whether an error has to be below what is allowed.
-        blind : float
-            What the best mixture of constants reaches.
-        """
-        answers, rows = combiner.pool.answers, combiner.pool.ledger.rows
-        if answers is None:
-            return None
-        predicted = ensemble.scores_of(answers).argmax(axis=1)
-        losses = {"predict": predicted != rows.y, "drawn": ensemble.loss_of(answers, rows.y)}
-        names, kind = named.names.tolist(), named.kind
-        steering = UnitErrors.of(kind, pools.names(names), rows, pools.index(index), strict=strict, **losses)
-        if np.isnan(allowed).all():
-            allowed = np.full(len(names), round(least_error_met(steering.excess["predict"]), DECIMALS))
-        steering = replace(steering, allowed=pools.strictest(allowed).round(DECIMALS))
-        units = UnitErrors.of(kind, names, rows, index, allowed=allowed, strict=strict, **losses)
-        reached, limit = steering.excess, steering.limit
-        why = useless(predicted, reached["predict"], None if stated else blind, classes)
-        met = {rule: bool(is_kept(excess - limit, strict)) for rule, excess in reached.items()}
-        kept = met["predict"] and not why and combiner.excess == 0
-        return cls(units, steering, why, kept, met["randomised"], limit, stated)
-
-    def warn(self, combiner: Vote | Mixture, stop_reason: str, estimates: Floats | None) -> None:
-        """Name the units that are not measured, and those that miss their targets.
-
-        ``estimates`` are the errors of the units on rows that the choice was not made on, where they matter.
-        """
-        warn_of_unmeasured(self.units.kind, self.units.names, self.units.errors["predict"])
-        if not self.met:
-            alone = self.steering.names == self.units.names
-            warn_of_missed(
-                self.steering, combiner, self.useless, stop_reason, estimates=estimates if alone else None
-            )
-
-    def bounds(self) -> tuple[Bound, ...]:
-        """Set the errors of `predict` against targets that somebody asked for."""
-        return (target_bound(self.steering),) if self.stated else ()
-
-
 def useless(predicted: Ints, reached: float, coin: float | None, classes: NDArray[Any]) -> str:
     """Return in words why answers say nothing, whatever target they meet; "" where they do.
 
@@ -283,12 +93,12 @@ def least_error_met(reached: float) -> float:
     return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
 
 
-def warn_of_unmeasured(kind: str, units: Sequence[Any], errors: Floats) -> None:
-    """Name the units whose error is NaN."""
-    unmeasured = [unit_name(unit) for unit, error in zip(units, errors, strict=True) if np.isnan(error)]
+def warn_of_unmeasured(units: UnitErrors) -> None:
+    """Name the units that no row is of."""
+    unmeasured = [unit_name(name) for name, n in zip(units.names, units.counts, strict=True) if not n]
     if unmeasured:
         warn_user(
-            f"{kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
+            f"{units.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on that was not "
             "learnt from, so nothing is said about it",
             BoundNotMetWarning,
         )
@@ -322,7 +132,7 @@ def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least
 
 def warn_of_missed(
     units: UnitErrors,
-    combiner: Vote | Mixture,
+    combiner: Mixture,
     useless: str = "",
     stop_reason: str = "",
     *,
@@ -347,11 +157,10 @@ def warn_of_missed(
     warn_user(f"the bound is not met on {units.words}{of_whom}{because}", BoundNotMetWarning)
 
 
-def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Floats) -> None:
+def warn_of_targets(combiner: Mixture, units: Sequence[Any], allowed: Floats) -> None:
     """Name the units whose error is beyond what is allowed, on the rows of the choice or by the estimate."""
     objective, ledger = combiner.objective, combiner.pool.ledger
     assert isinstance(objective, WorstUnit)
-    assert isinstance(combiner, Mixture)
     rows, index = ledger.rows, replace(objective, pools=None).index(ledger.rows)
     ensemble, wrong, estimates = combiner.stage(combiner.pool.n_rounds), combiner.errs, None
     drawn, whole = ledger.pool().combine(ensemble.weights), np.ones(len(rows.y), dtype=np.bool_)
@@ -365,7 +174,7 @@ def warn_of_targets(combiner: Vote | Mixture, units: Sequence[Any], allowed: Flo
         warn_of_missed(found, combiner, estimates=estimates)
 
 
-def beyond_by_estimate(combiner: Vote | Mixture) -> str:
+def beyond_by_estimate(combiner: Mixture) -> str:
     """Say how far beyond the targets the choice is, where none keeps them; else nothing."""
     if combiner.excess == 0:
         return ""
@@ -375,12 +184,12 @@ def beyond_by_estimate(combiner: Vote | Mixture) -> str:
     )
 
 
-def reachable(combiner: Vote | Mixture) -> str:
+def reachable(combiner: Mixture) -> str:
     """Say at which budget the targets are reached along the curve of mixtures, or how far the curve goes.
 
     Nothing is said of a vote, which is no mixture, and of an even mixture.
     """
-    if not isinstance(combiner, Mixture) or combiner.even or (target := combiner.limit) is None:
+    if combiner.even or (target := combiner.limit) is None:
         return ""
     curve, least = combiner.curve(), float(combiner.pool.ledger.mean_losses().min())
     mean, worst = curve.mean, combiner.values(curve.mixture)

@@ -28,7 +28,7 @@ from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.classifiers.tradeoff import Source, TradeOff, trace
 from tailboost.combiners import Ledger, Mixture
 from tailboost.combiners.ensemble import MixtureEnsemble
-from tailboost.combiners.limit import Wrong
+from tailboost.combiners.mixture import Wrong
 from tailboost.combiners.pool import Pool
 from tailboost.data import GroupNames, RowOrigin, Rows, n_group_rows, take
 from tailboost.mixture._aim import FEW_ROWS, Aim, check_parameters

@@ -17,7 +17,6 @@ from tailboost._units import GroupUse, unit_name
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective
-from tailboost.combiners.vote import Vote
 from tailboost.game import Game
 from tailboost.rules.entropic import EntropicLP, entropic_theory
 from tailboost.rules.hedge import Hedge
@@ -407,7 +406,7 @@ Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 
 def guarantee(
     game: Game[Any] | None,
-    combiner: Mixture | Vote,
+    combiner: Mixture,
     mixture: Floats,
     gap: float,
     bounds: Bounds,
@@ -421,7 +420,7 @@ def guarantee(
     ----------
     game : Game or None
         The game that was played; None where the pool comes from no game.
-    combiner : Mixture or Vote
+    combiner : Mixture
         The pool, its losses and its objective.
     mixture : ndarray of shape (n_members,)
         λ.
@@ -457,7 +456,7 @@ def guarantee(
             only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
     # Where nothing is chosen, the losses of the judged rows are not flattered by a choice.
     drawn, half = (None, None) if elsewhere is None else (elsewhere.drawn, elsewhere.half)
-    if not ledger.rows.fitted and combiner.even:
+    if not ledger.rows.fitted and combiner.even and not combiner.voting:
         drawn = ledger.pool().combine(mixture)
     return Guarantee(
         promised=promised,
@@ -487,7 +486,7 @@ def guarantee(
 
 
 def _called(
-    game: Game[Any] | None, combiner: Mixture | Vote, names: Sequence[str] | None
+    game: Game[Any] | None, combiner: Mixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
     """Return the member that a mixture is held against, and what members are called."""
     if game is None:
@@ -502,7 +501,7 @@ def _called(
     return first, lambda member: known.get(member, f"the hypothesis of round {member + 1}")
 
 
-def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
+def _budget(combiner: Mixture, mixture: Floats) -> Budget | None:
     if combiner.mean_budget is None:
         return None
     means = combiner.pool.ledger.mean_losses()

@@ -9,10 +9,8 @@ import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
-from tailboost.combiners.limit import Wrong
-from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.mixture import Mixture, Wrong
 from tailboost.combiners.objective import Objective, WorstUnit
-from tailboost.combiners.vote import Vote
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 
@@ -44,12 +42,12 @@ class TwoFoldEstimate:
     wrong: Floats | None
 
     @classmethod
-    def of(cls, combiner: Mixture | Vote, wrong: Wrong | None = None) -> Self | None:
+    def of(cls, combiner: Mixture, wrong: Wrong | None = None) -> Self | None:
         """Choose on each half; None where nothing is chosen, or members were fitted on these rows.
 
         Parameters
         ----------
-        combiner : Mixture or Vote
+        combiner : Mixture
             The members and how they are combined.
         wrong : callable, optional
             ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an

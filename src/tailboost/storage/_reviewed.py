@@ -261,7 +261,6 @@ OURS: dict[str, Reviewed] = {
     # -- classifiers
     **_names("tailboost.classifiers._base", "Run"),
     **_names("tailboost.classifiers.plan", "Demand", "Plan"),
-    **_names("tailboost.classifiers.target_game", "Reached"),
     **_names(
         "tailboost.classifiers.cvar",
         "AdaLPBoostClassifier", "AverageBoostClassifier", "CVaRBoostClassifier", "LPBoostClassifier",
@@ -292,7 +291,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.combiners.pool", "Pool"),
     **_names("tailboost.combiners.soft_margin", "Choice", "SoftMargin"),
     **_names("tailboost.statements.units", "UnitErrors"),
-    **_names("tailboost.combiners.vote", "Tally", "Vote"),
     # -- rules
     **_names("tailboost.rules.adaboost", "AdaBoost"),
     **_names("tailboost.rules.additive", "AdditiveState"),
