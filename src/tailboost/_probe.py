@@ -22,18 +22,11 @@ SAME_SHARE = 1e-6
 
 @dataclass
 class ProbeFrame:
-    """Rows of a data frame as parts that a model file can hold.
+    """Rows of a data frame as parts that a model file can hold."""
 
-    Parameters
-    ----------
-    names : list
-        The columns' names.
-    columns : list of tuple
-        Of each column: its dtype as pandas writes it, its values (missing ones are None), and for categories
-        all of them and whether they are ordered, else None.
-    """
-
-    names: list[Any]
+    names: list[Any]  # the columns' names
+    # Of each column: its dtype as pandas writes it, its values (missing ones are None), and for categories
+    # all of them and whether they are ordered, else None.
     columns: list[tuple[str, list[Any], tuple[list[Any], bool] | None]]
 
     def frame(self) -> Any:
@@ -179,17 +172,10 @@ def _classifier(model: Any) -> Any:
 
 @dataclass
 class Answers:
-    """A model's answers to its probe rows.
+    """A model's answers to its probe rows."""
 
-    Parameters
-    ----------
-    labels : list of int
-        Predicted labels as positions in ``classes_``.
-    shares : list of list of float, or None
-        Rows of ``predict_shares``, else of ``predict_proba``, where the model has one.
-    """
-
-    labels: list[int]
+    labels: list[int]  # predicted labels as positions in ``classes_``
+    # Rows of ``predict_shares``, else of ``predict_proba``, where the model has one.
     shares: list[list[float]] | None
 
     def same_as(self, other: Answers) -> bool:

@@ -275,24 +275,15 @@ def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one.
+    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one."""
 
-    Parameters
-    ----------
-    kept : ndarray of uint32
-        The smallest hashes, sorted; equal rows are there once.
-    limit : int
-        Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
-    repeated : float
-        Share of the rows that have an equal one among the others, be it that features take few values or that
-        somebody copied them.
-    complete : bool
-        Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
-    """
-
-    kept: NDArray[np.uint32]
+    kept: NDArray[np.uint32]  # ndarray of uint32: the smallest hashes, sorted; equal rows are there once
+    # Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
     limit: int
+    # Share of the rows that have an equal one among the others, be it that features take few values or that
+    # somebody copied them.
     repeated: float
+    # Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
     complete: bool = True
 
     @classmethod

@@ -73,25 +73,14 @@ def said_of(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class GroupUse:
-    """Whether answers may depend on a column of groups.
+    """Whether answers may depend on a column of groups."""
 
-    Attributes
-    ----------
-    column : object
-        Its name; None where groups came as an array.
-    told : bool
-        Whether answers are told the group (``by_group=True``).
-    features : tuple or None
-        Names, or numbers, of the features that tell the group, or that the group tells, row by row: the same
-        column, bands of it, one of the columns it was joined from. None where that is not known.
-    weighed : bool
-        Whether answers weigh a model of the group, learned from the other columns.
-    """
-
-    column: Any
-    told: bool
+    column: Any  # its name; None where groups came as an array
+    told: bool  # whether answers are told the group (``by_group=True``)
+    # Names, or numbers, of the features that tell the group, or that the group tells, row by row: the same
+    # column, bands of it, one of the columns it was joined from. None where that is not known.
     features: tuple[Any, ...] | None
-    weighed: bool = False
+    weighed: bool = False  # whether answers weigh a model of the group, learned from the other columns
 
     @property
     def may_depend(self) -> bool | None:

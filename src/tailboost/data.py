@@ -28,18 +28,10 @@ SIZE_DECIMALS = 6
 
 @dataclass(frozen=True)
 class RowOrigin:
-    """Rows as a user gave them, of which those judged on may be a part.
+    """Rows as a user gave them, of which those judged on may be a part."""
 
-    Parameters
-    ----------
-    n_rows : int
-        How many were given.
-    index : ndarray of int or None
-        Numbers of those that are left; None for all.
-    """
-
-    n_rows: int
-    index: Ints | None = None
+    n_rows: int  # how many were given
+    index: Ints | None = None  # numbers of those that are left; None for all
 
     def part(self, chosen: Mask) -> RowOrigin:
         """Return the subset."""
@@ -51,21 +43,11 @@ class RowOrigin:
 
 @dataclass(frozen=True)
 class Multiplicity:
-    """Rows aggregated into each row of a table: count, sum of squared weights, half.
+    """Rows aggregated into each row of a table: count, sum of squared weights, half."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n,)
-        How many they are.
-    squares : ndarray of shape (n,)
-        Sum of the squares of their weights.
-    half : ndarray of bool, shape (n,)
-        Which half they are in, by their content.
-    """
-
-    rows: Floats
-    squares: Floats
-    half: Mask
+    rows: Floats  # shape (n,): how many they are
+    squares: Floats  # shape (n,): sum of the squares of their weights
+    half: Mask  # shape (n,): which half they are in, by their content
 
     def part(self, chosen: Mask) -> Multiplicity:
         """Return the subset."""
@@ -74,40 +56,22 @@ class Multiplicity:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows on which members are judged.
+    """The rows on which members are judged."""
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Class numbers.
-    weight : ndarray of shape (n,)
-        Sample weights, positive.
-    groups : ndarray of shape (n,) or (n, c), or None
-        Number of the unit (group, class or cell) of each row, −1 for none; by column where groups came as a
-        table of c columns and overlap; ``None`` without units.
-    words : str
-        What rows these are, for people.
-    lots : ndarray of shape (n,), uint16, optional
-        What each row draws by its content, by which the rows are halved.
-    given : RowOrigin, optional
-        The rows of the user's that these are.
-    fitted : bool
-        Whether members were fitted on these very rows and their losses are not out of fold.
-    fold : ndarray of shape (n,), uint8, optional
-        Which of a member's siblings judged the row, where losses are out of fold.
-    multiplicity : Multiplicity, optional
-        What is behind each row, where it stands for several.
-    """
-
-    y: Ints
-    weight: Floats
+    y: Ints  # shape (n,): class numbers
+    weight: Floats  # shape (n,): sample weights, positive
+    # Shape (n,) or (n, c): number of the unit (group, class or cell) of each row, −1 for none; by column
+    # where groups came as a table of c columns and overlap; ``None`` without units.
     groups: Ints | None
-    words: str
+    words: str  # what rows these are, for people
+    # Shape (n,): what each row draws by its content, by which the rows are halved.
     lots: NDArray[np.uint16] | None = None
-    given: RowOrigin | None = None
+    given: RowOrigin | None = None  # the rows of the user's that these are
+    # Whether members were fitted on these very rows and their losses are not out of fold.
     fitted: bool = False
+    # Shape (n,): which of a member's siblings judged the row, where losses are out of fold.
     fold: NDArray[np.uint8] | None = None
-    multiplicity: Multiplicity | None = None
+    multiplicity: Multiplicity | None = None  # what is behind each row, where it stands for several
 
     @property
     def base(self) -> Floats:
@@ -204,17 +168,10 @@ def lots(hashes: Hashes) -> NDArray[np.uint16]:
 
 @dataclass(frozen=True)
 class GroupNames:
-    """What the groups of a fit are called: the values of one column, or of each column of a table.
+    """What the groups of a fit are called: the values of one column, or of each column of a table."""
 
-    Parameters
-    ----------
-    values : tuple of ndarray
-        The different values of each column, sorted.
-    columns : tuple or None
-        Names of the columns of a table, whose groups are then called (column, value); None for an array.
-    """
-
-    values: tuple[NDArray[Any], ...]
+    values: tuple[NDArray[Any], ...]  # the different values of each column, sorted
+    # Names of the columns of a table, whose groups are then called (column, value); None for an array.
     columns: tuple[Any, ...] | None = None
 
     @classmethod

@@ -230,10 +230,12 @@ TEXTS["fit_raises"] = TEXTS["fit_raises"].replace("fit_raises", "ValueError", 1)
 
 documented = describing(
     TEXTS,
-    "classes_ ensemble_ estimators_ estimator_weights_ n_iter_ trace_ gap_ objective_ guarantee_ n_features_in_",
+    "classes_ ensemble_ estimators_ estimator_weights_ n_iter_ trace_ gap_ objective_ guarantee_ "
+    "n_features_in_",
 )
 # Of additive classifiers, in which some of these words mean something else.
 documented_additive = describing(
     {**TEXTS, **texts_of(_ADDITIVE), **texts_of(_ADDITIVE_ATTRIBUTES)},
-    "classes_ ensemble_ estimators_ estimator_weights_ log_costs_ n_iter_ trace_ guarantee_ gap_ n_features_in_",
+    "classes_ ensemble_ estimators_ estimator_weights_ log_costs_ n_iter_ trace_ guarantee_ gap_ "
+    "n_features_in_",
 )

@@ -33,28 +33,16 @@ MOST_COUNTED = 20
 
 @dataclass(frozen=True)
 class GameKind:
-    """Which of the games is played, and how its hypotheses are combined.
+    """Which of the games is played, and how its hypotheses are combined."""
 
-    Parameters
-    ----------
-    gamma : float
-        γ, also where it takes no part.
-    edge_asked : bool
-        Whether γ is stated, as the published game needs it.
-    class_loss, combine : str
-        As given to the classifier.
-    limited : bool
-        Whether something is asked that only a mixture can keep: a limit on the mean error, or one member.
-    randomized : bool
-        Whether members may share λ.
-    """
-
-    gamma: float
-    edge_asked: bool
+    gamma: float  # γ, also where it takes no part
+    edge_asked: bool  # whether γ is stated, as the published game needs it
+    # class_loss, combine: as given to the classifier.
     class_loss: str
     combine: str
+    # Whether something is asked that only a mixture can keep: a limit on the mean error, or one member.
     limited: bool = False
-    randomized: bool = True
+    randomized: bool = True  # whether members may share λ
 
     def check(self, m: int, q: float) -> None:
         """Raise ValueError where the indicator game over ``m`` units has no condition to meet."""
@@ -161,25 +149,14 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
 
 @dataclass(frozen=True)
 class Aims:
-    """The units of a game with their targets, and what a combination reaches by them.
-
-    Parameters
-    ----------
-    named : NamedUnits
-        The units.
-    pools : Pools
-        Which of them steer together.
-    targets, measured : TargetUnits
-        The units that steer, with what they are allowed, and all by themselves.
-    coin : float
-        What the best mixture of constants reaches.
-    """
+    """The units of a game with their targets, and what a combination reaches by them."""
 
     named: NamedUnits
-    pools: Pools
+    pools: Pools  # which of them steer together
+    # targets, measured: the units that steer, with what they are allowed, and all by themselves.
     targets: TargetUnits
     measured: TargetUnits
-    coin: float
+    coin: float  # what the best mixture of constants reaches
 
     def held_to(self, allowed: Floats) -> Aims:
         """Return the same units with other targets, shape (m,)."""
@@ -236,41 +213,22 @@ class Aims:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a combination reaches on the judged rows, against its targets.
+    """What a combination reaches on the judged rows, against its targets."""
 
-    Attributes
-    ----------
-    aims : Aims
-        The units and their targets.
-    errors, drawn : ndarray of shape (m,)
-        Error of each unit by `predict` and by the randomised classifier, NaN where there is none.
-    of_pools : ndarray
-        Error of `predict` on each of the units that steer.
-    allowed : ndarray of shape (m,)
-        What each unit is allowed.
-    useless : str
-        Why the answers of `predict` say nothing, whatever target they meet; "" where they do.
-    met, met_drawn : bool
-        Whether `predict` and the randomised classifier meet all targets.
-    judged_on : str
-        The rows in words.
-    draws : bool
-        Whether the randomised classifier draws; else it is `predict`.
-    stated : bool
-        Whether somebody asked for these targets.
-    """
-
-    aims: Aims
+    aims: Aims  # the units and their targets
+    # errors, drawn: shape (m,): error of each unit by `predict` and by the randomised classifier, NaN where
+    # there is none.
     errors: Floats
     drawn: Floats
-    of_pools: Floats
-    allowed: Floats
-    useless: str
+    of_pools: Floats  # error of `predict` on each of the units that steer
+    allowed: Floats  # shape (m,): what each unit is allowed
+    useless: str  # why the answers of `predict` say nothing, whatever target they meet; "" where they do
+    # met, met_drawn: whether `predict` and the randomised classifier meet all targets.
     met: bool
     met_drawn: bool
-    judged_on: str
-    draws: bool
-    stated: bool
+    judged_on: str  # the rows in words
+    draws: bool  # whether the randomised classifier draws; else it is `predict`
+    stated: bool  # whether somebody asked for these targets
 
     def warn(self, combiner: Vote | Mixture, stop_reason: str, estimates: Floats | None) -> None:
         """Name the units that are not measured, and those that miss their targets.

@@ -23,27 +23,13 @@ MOST_GROUPS = 100
 
 @dataclass(frozen=True)
 class PreparedTable:
-    """Rows of a later file: as they stand there, and prepared for the classifier.
+    """Rows of a later file: as they stand there, and prepared for the classifier."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        The columns of the file.
-    rows : array or DataFrame
-        What the classifier takes.
-    path : Path
-        The file.
-    columns : sequence of str
-        The columns of groups.
-    cluster : str or None
-        The column that says whose rows these are.
-    """
-
-    table: Any
-    rows: Any
+    table: Any  # the columns of the file
+    rows: Any  # what the classifier takes
     path: Path
-    columns: Sequence[str] = ()
-    cluster: str | None = None
+    columns: Sequence[str] = ()  # the columns of groups
+    cluster: str | None = None  # the column that says whose rows these are
 
     def column(self, name: str, what: str) -> Any:
         """Return a column of the file, none of its values missing."""
@@ -82,18 +68,11 @@ class PreparedTable:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model file that was read.
-
-    Attributes
-    ----------
-    whole : estimator
-        The model as it is stored, preparation included.
-    notes, versions : dict
-        What `tailboost fit` noted, and the versions of the libraries then.
-    """
+    """A model file that was read."""
 
     path: Path
-    whole: Any
+    whole: Any  # estimator: the model as it is stored, preparation included
+    # notes, versions: what `tailboost fit` noted, and the versions of the libraries then.
     notes: dict[str, Any]
     versions: dict[str, str]
 

@@ -130,24 +130,13 @@ def _units(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class TableOfCosts:
-    """What answers cost: a number for each true label and answer, or for each row and answer.
+    """What answers cost: a number for each true label and answer, or for each row and answer."""
 
-    Attributes
-    ----------
-    path : Path
-        Where they were read.
-    labels : tuple
-        The labels.
-    matrix : ndarray of shape (K, K) or (K, K + 1), or None
-        By true label and answer, the last column of K + 1 for passing on.
-    each : ndarray of shape (n, K) or None
-        By row and answer.
-    """
-
-    path: Path
+    path: Path  # where they were read
     labels: tuple[Any, ...]
+    # Shape (K, K) or (K, K + 1) or None: by true label and answer, the last column of K + 1 for passing on.
     matrix: Any
-    each: Any
+    each: Any  # shape (n, K) or None: by row and answer
 
     def into(self, rate: rates.Rate) -> rates.Rate:
         """Return a rate of costs with the matrix, where there is one."""

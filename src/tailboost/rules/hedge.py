@@ -63,17 +63,10 @@ class Hedge(Rule[HedgeState]):
     """``w_i ∝ p_i exp(η Σ_{s≤t} ℓ_i^s)`` (Hazan 2022, section 1.3).
 
     The player of Algorithm 2 of Zhai et al. 2021.
-
-    Parameters
-    ----------
-    eta : float
-        Learning rate η ≥ 0.
-    outlier_fraction : float
-        Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al.
-        2021b).
     """
 
-    eta: float
+    eta: float  # learning rate η ≥ 0
+    # Mass of the units with the highest cumulative loss that gets no weight (DORO, Zhai et al. 2021b).
     outlier_fraction: float = 0.0
 
     @property

@@ -14,21 +14,13 @@ from tailboost.rules.additive import Additive, AdditiveState, coded_step, expone
 
 @dataclass(frozen=True)
 class LogCost:
-    """Logarithms of the variance-penalised cost and of its parts.
+    """Logarithms of the variance-penalised cost and of its parts."""
 
-    Attributes
-    ----------
-    cost : float
-        log of (Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²): cost (5) of Shivaswamy and Jebara 2011,
-        over n² for uniform p.
-    mean : float
-        log of (Σ p e^(−m))².
-    variance : float
-        log of Σ p e^(−2m) − (Σ p e^(−m))², the variance of e^(−m) under p; −inf where the margins are equal.
-    """
-
+    # log of (Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²): cost (5) of Shivaswamy and Jebara 2011, over n²
+    # for uniform p.
     cost: float
-    mean: float
+    mean: float  # log of (Σ p e^(−m))²
+    # log of Σ p e^(−2m) − (Σ p e^(−m))², the variance of e^(−m) under p; −inf where the margins are equal.
     variance: float
 
 

@@ -22,25 +22,15 @@ TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own
 
 @dataclass(frozen=True)
 class Cost:
-    """What the steps of an additive classifier make small, and what that says about its errors.
+    """What the steps of an additive classifier make small, and what that says about its errors."""
 
-    Attributes
-    ----------
-    name : str
-        The cost in words and symbols.
-    value : float
-        Its value on the rows fitted on, for the hypotheses kept.
-    promised, observed : tuple of Bound
-        What bounds the errors on the rows fitted on: from the weighted errors alone, and from the cost.
-    symbols : dict
-        Names and values of all symbols in these.
-    """
-
-    name: str
-    value: float
+    name: str  # the cost in words and symbols
+    value: float  # its value on the rows fitted on, for the hypotheses kept
+    # promised, observed: what bounds the errors on the rows fitted on: from the weighted errors alone, and
+    # from the cost.
     promised: tuple[Bound, ...]
     observed: tuple[Bound, ...]
-    symbols: dict[str, str]
+    symbols: dict[str, str]  # names and values of all symbols in these
 
 
 @dataclass(frozen=True)

@@ -372,44 +372,23 @@ def _column_of(group: Any) -> Any:
 
 @dataclass(frozen=True)
 class JudgedLosses:
-    """Rows with the losses of a model's rules.
+    """Rows with the losses of a model's rules."""
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-    classes : ndarray of shape (K,)
-        All labels, or those seen.
-    losses : dict
-        Loss in [0, 1] of each row, by rule.
-    hashes : ndarray of shape (n,) or None
-        The rows by content; None where only answers were given.
-    known : ndarray of shape (m, 2) or None
-        How many of how many rows equal one that the model was fitted on, and that it was chosen on (as
-        `KnownRows.count_known` says); None where the model keeps no fingerprints.
-    complete : bool
-        Whether the model keeps fingerprints of all rows that it was fitted on.
-    listed : bool
-        Whether ``classes`` are all that there are.
-    groups, groups_of_fit : list or None
-        Names of all groups that there are, as listed by the caller; those that the model was fitted with.
-    equal_rows : {"copies", "natural"}
-        What equal rows were said to be.
-    clusters : ndarray of int, shape (n,), or None
-        Whose rows these are, where a cluster has one vote.
-    """
-
-    y: Labels
-    classes: Labels
-    losses: dict[Rule, Floats]
-    hashes: Hashes | None
+    y: Labels  # shape (n,): labels
+    classes: Labels  # shape (K,): all labels, or those seen
+    losses: dict[Rule, Floats]  # loss in [0, 1] of each row, by rule
+    hashes: Hashes | None  # shape (n,): the rows by content; None where only answers were given
+    # Shape (m, 2): how many of how many rows equal one that the model was fitted on, and that it was chosen
+    # on (as `KnownRows.count_known` says); None where the model keeps no fingerprints.
     known: Ints | None
-    complete: bool = False
-    listed: bool = True
+    complete: bool = False  # whether the model keeps fingerprints of all rows that it was fitted on
+    listed: bool = True  # whether ``classes`` are all that there are
+    # groups, groups_of_fit: names of all groups that there are, as listed by the caller; those that the model
+    # was fitted with.
     groups: list[Any] | None = None
     groups_of_fit: list[Any] | None = None
-    equal_rows: EqualRows = "copies"
-    clusters: Ints | None = None
+    equal_rows: EqualRows = "copies"  # {"copies", "natural"}: what equal rows were said to be
+    clusters: Ints | None = None  # shape (n,): whose rows these are, where a cluster has one vote
 
     @property
     def assumed(self) -> str:

@@ -82,24 +82,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Budget:
-    """What the mean error of a mixture may be, and is, on the rows λ is chosen on.
+    """What the mean error of a mixture may be, and is, on the rows λ is chosen on."""
 
-    Attributes
-    ----------
-    mean_budget : float
-        What it may be above the least mean error of a member.
-    least_mean : float
-        That least mean error.
-    mean : float
-        Mean error of the mixture.
-    price : float or None
-        A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all
-        of λ, which a little more budget may change at once.
-    """
-
-    mean_budget: float
-    least_mean: float
-    mean: float
+    mean_budget: float  # what it may be above the least mean error of a member
+    least_mean: float  # that least mean error
+    mean: float  # mean error of the mixture
+    # A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all of
+    # λ, which a little more budget may change at once.
     price: float | None
 
     def __str__(self) -> str:
