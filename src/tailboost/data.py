@@ -92,8 +92,8 @@ class Rows:
             multiplicity=None if self.multiplicity is None else self.multiplicity.part(chosen),
         )
 
-    def wrong(self, answers: Ints) -> Mask:
-        """Return whether each row is answered wrong, shape (n,)."""
+    def wrong(self, answers: Any) -> Mask:
+        """Return whether each row is answered wrong, by class numbers or one for all, shape (n,)."""
         return wrong(answers, self.y)
 
     def counts(self, index: Ints, n_units: int) -> Ints:

@@ -135,7 +135,7 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     curve = []
 
     def note(losses: NDArray[Any], answers: Ints) -> float:
-        curve.append(np.nan_to_num(units.errors(answers != scheme.judged.y)))
+        curve.append(np.nan_to_num(units.errors(scheme.judged.wrong(answers))))
         return 1.0
 
     ask(scheme, units, units.density(units.base), seed, note)
@@ -188,7 +188,7 @@ class Aims:
         if answers is None:
             return None
         expected, predicted = ensemble.loss_of(answers, rows.y), ensemble.scores_of(answers).argmax(axis=1)
-        of_pools = targets.errors(predicted != rows.y)
+        of_pools = targets.errors(rows.wrong(predicted))
         reached, drawn = targets.excess(of_pools), targets.excess(targets.errors(expected))
         least, coin = targets.limit, None
         if max_error is None:
@@ -198,7 +198,7 @@ class Aims:
         why = useless(predicted, reached, coin, classes)
         return Outcome(
             aims=self,
-            errors=self.measured.errors(predicted != rows.y),
+            errors=self.measured.errors(rows.wrong(predicted)),
             drawn=self.measured.errors(expected),
             of_pools=of_pools,
             allowed=max_error,

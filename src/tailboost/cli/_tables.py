@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost import datasets
+from tailboost import datasets, rates
 from tailboost._units import GroupUse, answers_by_group, group_uses
 from tailboost.cli._shared import plain_table
 from tailboost.confidence import clopper_pearson_interval, clustered_size
@@ -85,7 +85,7 @@ def errors_by_unit(
     clusters : ndarray of shape (n,), optional
         Whose rows these are.
     """
-    wrong = np.asarray(predicted) != np.asarray(y)
+    wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
 
     def of(kind: str, name: str, rows: Any) -> UnitError:
         whose = None if clusters is None else clusters[rows]

@@ -202,7 +202,7 @@ def additive_guarantee(
         Whether members were fitted on the judged rows.
     """
     rows, K, answers = combiner.rows, combiner.n_classes, combiner.answers
-    wrong, boosted = answers != rows.y, not combiner.constant_alone
+    wrong, boosted = rows.wrong(answers), not combiner.constant_alone
     with np.errstate(invalid="ignore"):  # a class without a row has no error
         by_class: Floats = np.bincount(rows.y, rows.weight * wrong, minlength=K) / np.bincount(
             rows.y, rows.weight, minlength=K
@@ -220,7 +220,7 @@ def additive_guarantee(
         fitted=fitted,
         decided=decided,
         constant=classes[combiner.heaviest],
-        constant_error=float(np.average(rows.y != combiner.heaviest, weights=rows.weight)),
+        constant_error=float(np.average(rows.wrong(combiner.heaviest), weights=rows.weight)),
         only=classes[int(answers[0])] if np.ptp(answers) == 0 else None,
         objective=cost.name,
         achieved=cost.value if boosted else None,

@@ -42,7 +42,7 @@ from tailboost.confidence import (
     tail_band,
 )
 from tailboost.metrics import expected_zero_one_losses
-from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Sample, parse
+from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Sample, parse, wrong
 from tailboost.rates import Objective as RateObjective
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.statements.known_rows import EqualRows, SeenRowsError, check_equal_rows
@@ -438,7 +438,7 @@ def scored_rows(
         if X is not None:
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
         answers, classes = _answers(np.asarray(model), labels, listed)
-        losses: dict[Rule, Floats] = {"predict": _zero_one(labels, answers)}
+        losses: dict[Rule, Floats] = {"predict": wrong(answers, labels).astype(np.float64)}
         return JudgedLosses(
             labels, classes, losses, None, None, False, listed is not None, named, clusters=whose
         )
@@ -528,7 +528,7 @@ def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule, grou
     if given := told(last_step(model), groups):  # a pipeline or a search hands groups on only if told to
         model, X = final_step(model, X)
     if rule == "predict":
-        return _zero_one(y, np.asarray(model.predict(X, **given)))
+        return wrong(np.asarray(model.predict(X, **given)), y).astype(np.float64)
     return expected_zero_one_losses(y, label_shares(model, X, **given), labels=classes)
 
 
@@ -565,10 +565,6 @@ def _answers(given: NDArray[Any], y: Labels, listed: Labels | None) -> tuple[Lab
     answers = label_column(given, "model")
     check_length(answers, "model", len(y), "y")
     return answers, _all_labels(y, answers, listed)
-
-
-def _zero_one(y: Labels, answers: Labels) -> Floats:
-    return (answers != y).astype(np.float64)
 
 
 @dataclass(frozen=True)
