@@ -106,19 +106,8 @@ class Rows:
         """Return how many rows the mean over each unit rests on: Kish's effective size of its different rows.
 
         That is (Σw)²/Σw², so that the scale of the weights has no part in it, and a row said twice is one of
-        weight 2.
-
-        Parameters
-        ----------
-        index : ndarray of shape (n,) or (n, c)
-            Units of the rows, −1 for none.
-        n_units : int
-            m.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            0 for a unit without rows.
+        weight 2. Units are given by row, of shape (n,) or (n, c), −1 for none. Shape (m,); 0 for a unit
+        without rows.
         """
         row, unit = memberships(index)
         weight: Floats = self.weight[row]
@@ -133,14 +122,7 @@ class Rows:
     def means(self, index: Ints, n_units: int, losses: Floats | Mask) -> Floats:
         """Return the weighted mean loss of the rows of each unit, shape (m,); NaN for a unit without rows.
 
-        Parameters
-        ----------
-        index : ndarray of shape (n,) or (n, c)
-            Units of the rows, −1 for none.
-        n_units : int
-            m.
-        losses : ndarray of shape (n,)
-            A loss of each row.
+        Units are given by row, of shape (n,) or (n, c), −1 for none.
         """
         row, unit = memberships(index)
         weight = self.weight[row]

@@ -65,18 +65,9 @@ class Units:
     def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Self:
         """Units are groups (or classes) of rows; the player starts with equal weight on each.
 
-        Every group needs weight among the rows; one without any among those measured has loss 0.
-
-        Parameters
-        ----------
-        index : ndarray of shape (n,) or (n, c)
-            Group of each row, or its groups by column; −1 for none.
-        sample_weight : ndarray of shape (n,)
-            Weights of the rows.
-        loss_index : ndarray of shape (n_judged,) or (n_judged, c)
-            The same of the rows whose losses are measured.
-        loss_weight : ndarray of shape (n_judged,)
-            Their weights.
+        Every group needs weight among the rows; one without any among those measured has loss 0. ``index`` of
+        shape (n,) or (n, c) is the group of each row, or its groups by column, −1 for none; ``loss_index``
+        and ``loss_weight`` are groups and weights of the rows whose losses are measured.
         """
         row, unit = memberships(index)
         mass = np.bincount(unit, weights=sample_weight[row])
@@ -142,15 +133,10 @@ class Units:
 
 
 def shrunk(errors: Floats, share: Floats | None) -> Floats:
-    """Draw the errors of units towards their mean over the units.
+    """Draw the errors of units, shape (..., m), towards their mean over the units.
 
-    Parameters
-    ----------
-    errors : ndarray of shape (..., m)
-        Errors as measured.
-    share : ndarray of shape (m,) or None
-        How far each is drawn, in [0, 1]: s/(n + s) for an error measured on n rows and s pseudo-rows that err
-        as units do on average. Linear in the errors, so that those of a mixture are the mixture of them.
+    ``share`` is how far each is drawn, in [0, 1]: s/(n + s) for an error measured on n rows and s pseudo-rows
+    that err as units do on average. Linear in the errors, so that those of a mixture are the mixture of them.
     """
     if share is None:
         return errors

@@ -133,16 +133,8 @@ class StoredModel:
     ) -> PreparedTable:
         """Read a later file as the model was fitted on the first one.
 
-        Parameters
-        ----------
-        data : Path
-            The file.
-        sep : str
-            What separates its values.
-        purpose : str
-            What its rows are for, for the message where there are none.
-        columns, cluster, but
-            The columns of groups, that of persons, and others that are no features and not worth a warning.
+        ``purpose`` is what its rows are for, for the message where there are none. The ``columns`` of groups,
+        that of persons (``cluster``) and others (``but``) are no features, and not worth a warning.
         """
         with bad_input():
             table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)

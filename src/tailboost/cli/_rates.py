@@ -147,13 +147,7 @@ class TableOfCosts:
 
     @classmethod
     def read(cls, path: Path, classes: Sequence[Any], y: Any, data: Path, sep: str) -> TableOfCosts:
-        """Read a file of costs of the rows of DATA, which have the labels y.
-
-        Raises
-        ------
-        BadInput
-            If it is no such table.
-        """
+        """Read a file of costs of the rows of DATA, which have the labels y."""
         with bad_input(f"--costs {path}: "):
             table = datasets.read_frame(path, sep)
         names = {str(label): label for label in classes}

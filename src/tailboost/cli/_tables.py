@@ -72,18 +72,8 @@ def errors_by_unit(
 ) -> list[UnitError]:
     """Return the errors of `predict` on all rows, every class and every group.
 
-    Parameters
-    ----------
-    y, predicted : ndarray of shape (n,)
-        Labels.
-    classes : ndarray of shape (K,)
-        All labels.
-    groups : mapping of str to ndarray of shape (n,)
-        Names of the groups by column.
-    targets : mapping of str to float
-        The error allowed to a class by its name, or to a group by "column=value".
-    clusters : ndarray of shape (n,), optional
-        Whose rows these are.
+    Groups are by column; targets are those of classes by their name, and of groups by "column=value";
+    ``clusters`` say whose rows these are.
     """
     wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
 

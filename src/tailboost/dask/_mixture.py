@@ -360,14 +360,8 @@ class _Reader:
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return lines of a table that stand for several rows each.
 
-        Parameters
-        ----------
-        keys : ndarray of shape (m,)
-            Class, groups and half of each line.
-        totals : ndarray of shape (3, m)
-            Number of its rows, sum of their weights and of the squares of these.
-        words : str
-            What rows they are.
+        ``keys`` are class, groups and half of each line, ``totals`` of shape (3, m) the number of its rows
+        and the sums of their weights and of the squares of these.
         """
         code, half = np.divmod(keys, 2)
         y, *groups = taken_apart(code, self.radices)

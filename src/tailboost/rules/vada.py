@@ -27,14 +27,8 @@ class LogCost:
 def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> LogCost:
     """Variance-penalised cost of margins, in the log domain: large margins neither overflow nor vanish.
 
-    Parameters
-    ----------
-    margins : ndarray of shape (n,)
-        ``m_i = Σ_s a_s z_i^s``, for two classes ``y_i f(x_i)``.
-    base : ndarray of shape (n,)
-        p ≥ 0 with Σp = 1.
-    variance_weight : float
-        λ ≥ 0.
+    Margins are ``m_i = Σ_s a_s z_i^s``, for two classes ``y_i f(x_i)``; the base p ≥ 0 sums to 1, and λ ≥ 0
+    is the weight of the variance.
     """
     with np.errstate(divide="ignore"):
         first, second = (normalised(np.log(base) - power * margins)[1] for power in (1, 2))

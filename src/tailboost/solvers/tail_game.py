@@ -90,13 +90,7 @@ class TailGame:
 
     @classmethod
     def build(cls, losses: Losses, alpha: float, base: npt.ArrayLike | None) -> Self:
-        """Validate the arguments and reduce the problem.
-
-        Raises
-        ------
-        ValueError
-            If an argument is outside its range.
-        """
+        """Validate the arguments, by ValueError, and reduce the problem."""
         full = as_losses(losses)
         alpha = check_alpha(alpha)
         n_units = full.shape[1]
