@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, column_or_1d
 
 from tailboost._checks import columns_by_name, n_rows_of, positions, refuse_missing
@@ -281,7 +282,13 @@ class Problem:
 
 
 def take(X: Any, rows: NDArray[Any]) -> Any:
-    """Return some rows of a table, given by numbers or by a mask."""
+    """Return some rows of a table or of a dict of columns, given by numbers or by a mask; None of None."""
+    if X is None:
+        return None
+    if isinstance(X, Mapping):
+        return {name: np.asarray(column)[rows] for name, column in X.items()}
+    if issparse(X):
+        X = X.tocsr()  # not every format has rows to take
     return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
 
 

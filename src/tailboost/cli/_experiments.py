@@ -111,7 +111,7 @@ def list_all(
         return
     methods = [(m.name, _takes(m), f"{m.title}: {m.summary}") for m in METHODS.values()]
     loaders = [
-        (name, _first_line(getattr(datasets, name)))
+        (name, (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0])
         for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
     ]
     experiments = _experiments()
@@ -138,11 +138,6 @@ def _takes(method: Method) -> str:
     return ", ".join(
         ["alpha"] * method.uses_alpha + ["groups"] * (method.uses_groups or method.may_use_groups)
     )
-
-
-def _first_line(thing: Any) -> str:
-    summary = (inspect.getdoc(thing) or "").splitlines()[0]
-    return re.sub(r" \[\d+\]_|``", "", summary)
 
 
 def _show_method(method: Method, as_json: bool) -> None:

@@ -138,7 +138,7 @@ def decide(
     if about is None:
         raise BadInput("--context: this model does not say what its target was called; say what is decided")
     with bad_input(f"{model}: "):
-        policy = RandomizedDecision(stored.classifier, _secret(secret_env), about, beacon)
+        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), about, beacon)
     with warnings_as_lines():
         later = stored.rows_of(data, sep, purpose="decide on", but=[identity])
         ids = later.column(identity, "--id")
@@ -157,8 +157,3 @@ def decide(
     passed = f", {int(decisions.deferred.sum()):,} passed on to a person" if decisions.deferred.any() else ""
     say(f"{len(decisions):,} decisions{passed}: {out}")
     say(f"Context: {about}\nCommitment: {policy.commitment}")
-
-
-def _secret(variable: str) -> bytes:
-    """Return the bytes of a variable's text, as the system gave them."""
-    return os.fsencode(os.environ[variable])

@@ -30,7 +30,7 @@ from tailboost._checks import (
 from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._steps import final_step, label_shares, last_step
-from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
+from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost._units import can_defer, told, unit_name
 from tailboost.confidence import (
     band_cvar,
@@ -41,6 +41,7 @@ from tailboost.confidence import (
     shift_of_mean,
     tail_band,
 )
+from tailboost.data import take
 from tailboost.metrics import expected_zero_one_losses
 from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Sample, parse, wrong
 from tailboost.rates import Objective as RateObjective
@@ -1035,19 +1036,8 @@ def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *othe
         return X, y, groups, model, *others
     if not hasattr(model, "predict"):
         model = np.asarray(model)[used]
-    rest = (_part(table, used) for table in others)
-    return _part(X, used), np.asarray(y)[used], _part(groups, used), model, *rest
-
-
-def _part(table: Any, used: Mask) -> Any:
-    if table is None:
-        return None
-    if isinstance(table, Mapping):
-        return {name: np.asarray(column)[used] for name, column in table.items()}
-    if hasattr(table, "iloc"):
-        return table.iloc[np.flatnonzero(used)]
-    table = _as_table(table)
-    return table.iloc[np.flatnonzero(used)] if hasattr(table, "iloc") else table[np.flatnonzero(used)]
+    X, groups, *rest = (take(as_pandas(table), used) for table in (X, groups, *others))
+    return X, np.asarray(y)[used], groups, model, *rest
 
 
 def mean_bound(losses: Floats, rule: Rule, delta: float) -> tuple[float, str]:
