@@ -70,16 +70,9 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
 def useless(predicted: Ints, reached: float, coin: float | None, classes: NDArray[Any]) -> str:
     """Return in words why answers say nothing, whatever target they meet; "" where they do.
 
-    Parameters
-    ----------
-    predicted : ndarray of shape (n,)
-        Class numbers answered to the judged rows.
-    reached : float
-        Their largest error of a unit, or the farthest beyond what it is allowed.
-    coin : float or None
-        What the best mixture of constants reaches; None where targets are stated, which constants may keep.
-    classes : ndarray of shape (K,)
-        Labels.
+    ``predicted`` are the class numbers answered to the judged rows, ``reached`` their largest error of a unit
+    or the farthest beyond what it is allowed, and ``coin`` what the best mixture of constants reaches; None
+    where targets are stated, which constants may keep.
     """
     if np.ptp(predicted) == 0:
         return f"predict answers {classes[predicted[0]]!s} to all of them"
@@ -105,22 +98,9 @@ def warn_of_unmeasured(units: UnitErrors) -> None:
 
 
 def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least: int, rule: str) -> None:
-    """Name the units with too few rows for an estimate of their own, and what becomes of them.
+    """Name the units whose different rows, of number ``size``, are too few, and by what rule.
 
-    Parameters
-    ----------
-    kind : str
-        What the units are.
-    units : list of length m
-        Their names.
-    size : ndarray of shape (m,)
-        Their different rows.
-    few : str
-        The limit in words.
-    least : int
-        The limit: units with fewer rows are named.
-    rule : str
-        What becomes of them.
+    ``few`` is the limit ``least`` in words, ``rule`` what becomes of units below it.
     """
     small = np.flatnonzero(size < least)
     if not len(small):

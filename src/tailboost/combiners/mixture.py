@@ -196,21 +196,11 @@ class Mixture:
         and of the drawn member on the judged rows, and those of `predict` where each half of these rows is
         answered by the point of the same value that the other half would have chosen. Among the points whose
         largest error keeps the limit by all three the one of least mean error is taken, and where none does
-        the one that is least beyond it.
+        the one that is least beyond it. Without ``wrong``, which says where `predict` errs, the losses of
+        what is drawn count.
 
-        Parameters
-        ----------
-        limit : float
-            What the objective may be.
-        wrong : callable, optional
-            In which rows `predict` of an ensemble is wrong; by default the losses of what is drawn count.
-
-        Returns
-        -------
-        value : float
-            What λ's own measure may be: the cheapest mixture with so much of it is the one.
-        excess : float
-            How far beyond the limit that one is all the same, because none keeps it; else 0.
+        Returns what λ's own measure may be: the cheapest mixture with so much of it is the one; and how far
+        beyond the limit that one is all the same, because none keeps it.
         """
         objective, ledger = cast("WorstUnit", self.objective), self.pool.ledger
         rows, shared = ledger.rows, self.randomized
@@ -411,14 +401,7 @@ class Mixture:
 def at_most(curve: Curve, value: float, shared: bool) -> Floats:
     """Return the cheapest mixture of a curve whose worst error is at most a value; the safest if none is.
 
-    Parameters
-    ----------
-    curve : Curve
-        From the least mean loss to the least worst one.
-    value : float
-        What the worst error may be.
-    shared : bool
-        Whether members may share λ, so that points between two of the curve can be had.
+    Points between two of the curve can be had where λ may be shared.
     """
     right = min(int(np.count_nonzero(curve.worst > value)), len(curve) - 1)
     if right == 0 or not shared or curve.worst[right] > value:

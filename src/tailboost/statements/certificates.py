@@ -30,7 +30,7 @@ from tailboost._checks import (
 from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch, hash_rounded_rows
 from tailboost._steps import final_step, label_shares, last_step
-from tailboost._typing import Floats, Hashes, Ints, Labels, Mask
+from tailboost._typing import Floats, Hashes, Ints, Labels
 from tailboost._units import can_defer, told, unit_name
 from tailboost.confidence import (
     band_cvar,
@@ -41,8 +41,9 @@ from tailboost.confidence import (
     shift_of_mean,
     tail_band,
 )
+from tailboost.data import take
 from tailboost.metrics import expected_zero_one_losses
-from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Sample, parse
+from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Sample, parse, wrong
 from tailboost.rates import Objective as RateObjective
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.statements.known_rows import EqualRows, SeenRowsError, check_equal_rows
@@ -372,44 +373,23 @@ def _column_of(group: Any) -> Any:
 
 @dataclass(frozen=True)
 class JudgedLosses:
-    """Rows with the losses of a model's rules.
+    """Rows with the losses of a model's rules."""
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-    classes : ndarray of shape (K,)
-        All labels, or those seen.
-    losses : dict
-        Loss in [0, 1] of each row, by rule.
-    hashes : ndarray of shape (n,) or None
-        The rows by content; None where only answers were given.
-    known : ndarray of shape (m, 2) or None
-        How many of how many rows equal one that the model was fitted on, and that it was chosen on (as
-        `KnownRows.count_known` says); None where the model keeps no fingerprints.
-    complete : bool
-        Whether the model keeps fingerprints of all rows that it was fitted on.
-    listed : bool
-        Whether ``classes`` are all that there are.
-    groups, groups_of_fit : list or None
-        Names of all groups that there are, as listed by the caller; those that the model was fitted with.
-    equal_rows : {"copies", "natural"}
-        What equal rows were said to be.
-    clusters : ndarray of int, shape (n,), or None
-        Whose rows these are, where a cluster has one vote.
-    """
-
-    y: Labels
-    classes: Labels
-    losses: dict[Rule, Floats]
-    hashes: Hashes | None
+    y: Labels  # shape (n,): labels
+    classes: Labels  # shape (K,): all labels, or those seen
+    losses: dict[Rule, Floats]  # loss in [0, 1] of each row, by rule
+    hashes: Hashes | None  # shape (n,): the rows by content; None where only answers were given
+    # Shape (m, 2): how many of how many rows equal one that the model was fitted on, and that it was chosen
+    # on (as `KnownRows.count_known` says); None where the model keeps no fingerprints.
     known: Ints | None
-    complete: bool = False
-    listed: bool = True
+    complete: bool = False  # whether the model keeps fingerprints of all rows that it was fitted on
+    listed: bool = True  # whether ``classes`` are all that there are
+    # groups, groups_of_fit: names of all groups that there are, as listed by the caller; those that the model
+    # was fitted with.
     groups: list[Any] | None = None
     groups_of_fit: list[Any] | None = None
-    equal_rows: EqualRows = "copies"
-    clusters: Ints | None = None
+    equal_rows: EqualRows = "copies"  # {"copies", "natural"}: what equal rows were said to be
+    clusters: Ints | None = None  # shape (n,): whose rows these are, where a cluster has one vote
 
     @property
     def assumed(self) -> str:
@@ -459,7 +439,7 @@ def scored_rows(
         if X is not None:
             raise ValueError(f"X must be None where model is an array of answers, got {type(model).__name__}")
         answers, classes = _answers(np.asarray(model), labels, listed)
-        losses: dict[Rule, Floats] = {"predict": _zero_one(labels, answers)}
+        losses: dict[Rule, Floats] = {"predict": wrong(answers, labels).astype(np.float64)}
         return JudgedLosses(
             labels, classes, losses, None, None, False, listed is not None, named, clusters=whose
         )
@@ -549,7 +529,7 @@ def rule_losses(model: Any, X: Any, y: Labels, classes: Labels, rule: Rule, grou
     if given := told(last_step(model), groups):  # a pipeline or a search hands groups on only if told to
         model, X = final_step(model, X)
     if rule == "predict":
-        return _zero_one(y, np.asarray(model.predict(X, **given)))
+        return wrong(np.asarray(model.predict(X, **given)), y).astype(np.float64)
     return expected_zero_one_losses(y, label_shares(model, X, **given), labels=classes)
 
 
@@ -586,10 +566,6 @@ def _answers(given: NDArray[Any], y: Labels, listed: Labels | None) -> tuple[Lab
     answers = label_column(given, "model")
     check_length(answers, "model", len(y), "y")
     return answers, _all_labels(y, answers, listed)
-
-
-def _zero_one(y: Labels, answers: Labels) -> Floats:
-    return (answers != y).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -1060,19 +1036,8 @@ def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *othe
         return X, y, groups, model, *others
     if not hasattr(model, "predict"):
         model = np.asarray(model)[used]
-    rest = (_part(table, used) for table in others)
-    return _part(X, used), np.asarray(y)[used], _part(groups, used), model, *rest
-
-
-def _part(table: Any, used: Mask) -> Any:
-    if table is None:
-        return None
-    if isinstance(table, Mapping):
-        return {name: np.asarray(column)[used] for name, column in table.items()}
-    if hasattr(table, "iloc"):
-        return table.iloc[np.flatnonzero(used)]
-    table = _as_table(table)
-    return table.iloc[np.flatnonzero(used)] if hasattr(table, "iloc") else table[np.flatnonzero(used)]
+    X, groups, *rest = (take(as_pandas(table), used) for table in (X, groups, *others))
+    return X, np.asarray(y)[used], groups, model, *rest
 
 
 def mean_bound(losses: Floats, rule: Rule, delta: float) -> tuple[float, str]:

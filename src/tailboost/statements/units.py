@@ -25,36 +25,17 @@ NOTE = (
 
 @dataclass(frozen=True)
 class UnitErrors:
-    """What a classifier reaches on the units of judged rows.
+    """What a classifier reaches on the units of judged rows."""
 
-    Parameters
-    ----------
-    kind : {"class", "group", "cell"}
-        What the units are.
-    names : list of m names
-        The units.
-    counts : ndarray of int, shape (m,)
-        Rows of each.
-    words : str
-        What rows these are.
-    errors : dict of ndarrays of shape (m,)
-        By rule: of "predict", where that is known, and of the "randomised" rule. NaN for a unit without rows.
-    allowed : ndarray of shape (m,), optional
-        The error allowed to each unit.
-    strict : bool
-        Whether an error has to be below what is allowed.
-    fresh : bool
-        Whether the rows had no part in the fit.
-    """
-
-    kind: str
-    names: Sequence[Any]
-    counts: Ints
-    words: str
+    kind: str  # "class", "group" or "cell"
+    names: Sequence[Any]  # m of them
+    counts: Ints  # (m,), rows of each
+    words: str  # what rows these are
+    # By rule, (m,): of "predict", where that is known, and of the "randomised" rule; NaN without rows.
     errors: dict[str, Floats]
-    allowed: Floats | None = None
-    strict: bool = False
-    fresh: bool = False
+    allowed: Floats | None = None  # (m,), the error allowed to each unit
+    strict: bool = False  # whether an error has to be below what is allowed
+    fresh: bool = False  # whether the rows had no part in the fit
 
     @classmethod
     def of(

@@ -16,6 +16,7 @@ from tailboost._steps import final_step, last_step
 from tailboost._typing import Hashes, Ints, Mask
 from tailboost._units import told
 from tailboost.confidence import Evidence
+from tailboost.data import take
 from tailboost.rates import Limit, Rate, Strata, parse
 from tailboost.statements.certificates import (
     Certificate,
@@ -262,9 +263,9 @@ class Watch:
         if used.any():
             rows = np.flatnonzero(used)
             given = {"groups": groups, "clusters": clusters, "costs": costs}
-            part = {key: _part(table, rows) for key, table in given.items() if table is not None}
+            part = {key: take(as_pandas(table), rows) for key, table in given.items() if table is not None}
             found = self.certificate.recheck(
-                _part(X, rows),
+                take(as_pandas(X), rows),
                 _labels(y, rows),
                 model=model,
                 previous=self.recheck,
@@ -405,7 +406,7 @@ class Watch:
             cls.of(certificate)
             found = None
             if state["evidence"] is not None:
-                evidence = tuple(_bets(each) for each in state["evidence"])
+                evidence = tuple(map(_bets, state["evidence"]))
                 if len(evidence) != len(certificate.tested):
                     raise ValueError("it has evidence on other bounds")
                 rows = tuple(_sketch(each) for each in state["rows"])
@@ -542,16 +543,6 @@ def _keys(X: Any) -> Hashes:
     keys = np.empty_like(hashes)
     keys[order] = hashes[order] + place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return keys
-
-
-def _part(table: Any, rows: Ints) -> Any:
-    """Return some rows of a table, or of a table of groups."""
-    if isinstance(table, Mapping):
-        return {name: np.asarray(column)[rows] for name, column in table.items()}
-    table = as_pandas(table)
-    if hasattr(table, "iloc"):
-        return table.iloc[rows]
-    return table.tocsr()[rows] if hasattr(table, "tocsr") else np.asarray(table)[rows]
 
 
 # -- plain types -------------------------------------------------------------------------------------------
