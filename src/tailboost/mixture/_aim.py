@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
@@ -69,7 +69,7 @@ class Aim:
     @property
     def over_units(self) -> bool:
         """Whether errors of units are made small, rather than a CVaR."""
-        return isinstance(self.objective, WorstUnit)
+        return self.objective.unit is not None
 
     def rows(self, rows: Rows) -> Rows:
         """Return rows with the units as groups; classes need none."""
@@ -84,8 +84,7 @@ class Aim:
 
     def warn_of_small(self, rows: Rows) -> None:
         """Name the units with few rows."""
-        assert isinstance(self.objective, WorstUnit)
-        names, pseudo = self.units.names.tolist(), self.objective.shrinkage
+        names, pseudo = self.units.names.tolist(), cast("WorstUnit", self.objective).shrinkage
         rule = "their errors are estimated on so few" + (
             f", and λ follows values drawn towards the mean over all units by {pseudo:g} pseudo-rows"
             if pseudo

@@ -39,7 +39,7 @@ from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
 from tailboost.mixture._tables import Judged, Models, Tallied, sources
-from tailboost.rates import GAP, Largest, Rate, Spread, error
+from tailboost.rates import GAP, error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.statements.known_rows import noting_seen
@@ -543,9 +543,9 @@ class ProbabilityMixture(MixtureAnswers):
         check_is_fitted(self)
         if budgets is None and objective is None and self._outcome is not None:
             budgets, objective = stated_pair(self._outcome.program.objective, self._stated)
-        if isinstance(objective, Spread) and isinstance(budgets, (Rate, Largest)):
+        if getattr(objective, "compares", False) and hasattr(budgets, "rate"):
             budgets, objective = objective, budgets
-        if isinstance(budgets, (Rate, Largest, Spread)):
+        if hasattr(budgets, "rate"):
             if passed_on is not None:
                 return deferral_curves(
                     self, budgets, error() if objective is None else objective, n_points, passed_on

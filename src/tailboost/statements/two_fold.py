@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -80,7 +80,8 @@ def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None =
     half : ndarray of bool, shape (n,), optional
         The halves that were judged by the choice on each other, where there was a choice.
     """
-    if isinstance(objective, WorstUnit):
+    if objective.unit is not None:
+        objective = cast("WorstUnit", objective)
         index = objective.index(rows)
         m = int(index.max()) + 1
         whole = np.ones(len(drawn), dtype=np.bool_)
