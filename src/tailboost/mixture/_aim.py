@@ -22,24 +22,12 @@ FEW_ROWS = 10  # units with fewer are named in a warning
 
 @dataclass(frozen=True)
 class Aim:
-    """An objective with its units and their targets.
+    """An objective with its units and their targets."""
 
-    Parameters
-    ----------
-    objective : CVaR or WorstUnit
-        What λ minimises.
-    units : NamedUnits
-        The classes, groups or cells; for a CVaR the classes, which steer the thresholds.
-    allowed : ndarray of shape (m,), optional
-        Error allowed to each unit.
-    limit : float, optional
-        What the objective may be where there are targets.
-    """
-
-    objective: CVaR | WorstUnit
-    units: NamedUnits
-    allowed: Floats | None = None
-    limit: float | None = None
+    objective: CVaR | WorstUnit  # what λ minimises
+    units: NamedUnits  # the classes, groups or cells; for a CVaR the classes, which steer the thresholds
+    allowed: Floats | None = None  # (m,), error allowed to each unit
+    limit: float | None = None  # what the objective may be where there are targets
 
     @classmethod
     def of(
