@@ -115,15 +115,7 @@ class NotCertifiedError(ValueError):
 
 
 def level_of(attempt: int, confidence: float) -> float:
-    """Return what the k-th attempt may spend: 6/(π²k²) of 1 − confidence, which sum to it over all k.
-
-    Parameters
-    ----------
-    attempt : int
-        k, from 1.
-    confidence : float in (0, 1)
-        Of all attempts together.
-    """
+    """Return what the k-th attempt may spend: 6/(π²k²) of 1 − confidence, which sum to it over all k ≥ 1."""
     return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
 
 

@@ -51,14 +51,7 @@ class ResubstitutionWarning(UserWarning):
 def noting_seen(seen: Sketch, X: Any, rows: Rows, instead: str = "") -> Rows:
     """Return rows given to choose λ on, with a word and a warning if members were fitted on them.
 
-    Parameters
-    ----------
-    seen : Sketch
-        Of the rows that were fitted on.
-    X, rows
-        The rows, and what is known of them.
-    instead : str
-        What λ is chosen on where none are given.
+    ``seen`` are those that were fitted on, ``instead`` what λ is chosen on where none are given.
     """
     hashes = hash_rounded_rows(X)
     if not seen.beyond_chance(hashes):

@@ -73,28 +73,11 @@ class UnitTable:
         counts: Ints | None = None,
         draws: bool = True,
     ) -> Self:
-        """Collect the lines.
+        """Collect the lines of units whose rows ``index`` numbers, −1 for none.
 
-        Parameters
-        ----------
-        kind, measured_on : str
-            What the units are and the rows in words.
-        names : sequence of m names
-            The units.
-        index : ndarray of int
-            The unit or units of each row; −1 is none.
-        randomised, predict, allowed : ndarray of shape (m,), optional
-            Errors, NaN where there was no row.
-        met : pair of ndarrays of shape (m,), optional
-            Whether `predict` and the randomised rule keep to what is allowed.
-        estimates : UnitEstimates, optional
-            The errors on rows that the choice was not made on.
-        fresh : bool, default=False
-            Whether the rows had no part in the fit.
-        counts : ndarray of shape (m,), optional
-            Rows of each unit, where those of ``index`` stand for several.
-        draws : bool, default=True
-            Whether the randomised rule draws.
+        Errors have shape (m,), NaN where there was no row. ``met`` is whether `predict` and the randomised
+        rule keep to what is allowed, ``fresh`` whether the rows had no part in the fit, and ``counts`` the
+        rows of each unit, where those of ``index`` stand for several.
         """
         flat = np.asarray(index).ravel()
         rows = np.bincount(flat[flat >= 0], minlength=len(names)) if counts is None else counts
@@ -117,17 +100,7 @@ class UnitTable:
         return cls(kind, measured_on, lines, fresh, draws)
 
     def column(self, name: str) -> Floats | None:
-        """Return one attribute of all lines, NaN where it is not known; None where it is known of none.
-
-        Parameters
-        ----------
-        name : str
-            Attribute of `UnitLine` that holds a number or a pair of numbers.
-
-        Returns
-        -------
-        ndarray of shape (m,) or (m, 2), or None
-        """
+        """Return an attribute of all lines, shape (m,) or (m, 2), NaN where unknown; None where all are."""
         values = [getattr(line, name) for line in self.lines]
         known = next((value for value in values if value is not None), None)
         if known is None:
