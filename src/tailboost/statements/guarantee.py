@@ -17,7 +17,6 @@ from tailboost._units import GroupUse, unit_name
 from tailboost.combiners.ledger import Ledger
 from tailboost.combiners.mixture import Mixture
 from tailboost.combiners.objective import CVaR, Objective
-from tailboost.combiners.vote import Vote
 from tailboost.game import Game
 from tailboost.rules.entropic import EntropicLP, entropic_theory
 from tailboost.rules.hedge import Hedge
@@ -25,7 +24,7 @@ from tailboost.rules.history import TotallyCorrective
 from tailboost.rules.lpboost import TotallyCorrectiveLP
 from tailboost.solvers import cvar, minimize_cvar_mixture
 from tailboost.statements.two_fold import TwoFoldEstimate, highest
-from tailboost.statements.units import UnitTable
+from tailboost.thresholds import RateTable
 
 # A value this close to the coin flip's is the coin flip's.
 COIN_TOLERANCE = 1e-7
@@ -169,7 +168,7 @@ class Guarantee:
         The limit on the mean error, what it is and what more of it would be worth; None without a limit.
     chosen_by : str
         What λ minimised, in words, where that is not ``objective`` itself; else empty.
-    units : UnitTable or None
+    units : RateTable or None
         The error of each class, group or cell of the game beside what it is allowed; None where the game is
         over rows, and where the errors are not known.
     groups : tuple of GroupUse
@@ -198,7 +197,7 @@ class Guarantee:
     upper: float | None = None
     budget: Budget | None = None
     chosen_by: str = ""
-    units: UnitTable | None = None
+    units: RateTable | None = None
     draws: bool = True
     groups: tuple[GroupUse, ...] = ()
 
@@ -276,7 +275,8 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        return asdict(self) | {"verdict": self.verdict}
+        units = None if self.units is None else self.units.to_dict()
+        return asdict(self) | {"units": units, "verdict": self.verdict}
 
     @property
     def _about(self) -> str:
@@ -343,7 +343,7 @@ class Guarantee:
         return f"Worst {kind}: {unit_name(name)}, {100 * error:.0f} of 100 wrong{between}"
 
     def __str__(self) -> str:
-        table = [] if self.units is None else [self.units.table]
+        table = [] if self.units is None else [self.units.of_rule("predict").text]
         return "\n".join([*table, *map(str, self.groups), self.standing, self.headline])
 
     @property
@@ -385,7 +385,7 @@ Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 
 def guarantee(
     game: Game[Any] | None,
-    combiner: Mixture | Vote,
+    combiner: Mixture,
     mixture: Floats,
     gap: float,
     bounds: Bounds,
@@ -419,7 +419,7 @@ def guarantee(
             only = f"the constant {classes[constant]!r}" if extra else f"{only}, a constant"
     # Where nothing is chosen, the losses of the judged rows are not flattered by a choice.
     drawn, half = (None, None) if elsewhere is None else (elsewhere.drawn, elsewhere.half)
-    if not ledger.rows.fitted and combiner.even:
+    if not ledger.rows.fitted and combiner.even and not combiner.voting:
         drawn = ledger.pool().combine(mixture)
     return Guarantee(
         promised=promised,
@@ -449,7 +449,7 @@ def guarantee(
 
 
 def _called(
-    game: Game[Any] | None, combiner: Mixture | Vote, names: Sequence[str] | None
+    game: Game[Any] | None, combiner: Mixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
     """Return the member that a mixture is held against, and what members are called."""
     if game is None:
@@ -464,7 +464,7 @@ def _called(
     return first, lambda member: known.get(member, f"the hypothesis of round {member + 1}")
 
 
-def _budget(combiner: Mixture | Vote, mixture: Floats) -> Budget | None:
+def _budget(combiner: Mixture, mixture: Floats) -> Budget | None:
     if combiner.mean_budget is None:
         return None
     means = combiner.pool.ledger.mean_losses()

@@ -9,10 +9,8 @@ import numpy as np
 
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._units import memberships
-from tailboost.combiners.limit import Wrong
-from tailboost.combiners.mixture import Mixture
+from tailboost.combiners.mixture import Mixture, Wrong
 from tailboost.combiners.objective import Objective, WorstUnit
-from tailboost.combiners.vote import Vote
 from tailboost.confidence import clopper_pearson_interval
 from tailboost.data import Rows
 
@@ -35,7 +33,7 @@ class TwoFoldEstimate:
     wrong: Floats | None
 
     @classmethod
-    def of(cls, combiner: Mixture | Vote, wrong: Wrong | None = None) -> Self | None:
+    def of(cls, combiner: Mixture, wrong: Wrong | None = None) -> Self | None:
         """Choose on each half; None where nothing is chosen, or members were fitted on these rows.
 
         ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an
@@ -74,7 +72,6 @@ def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None =
         found = UnitEstimates.of(
             TwoFoldEstimate(rows, whole if half is None else half, drawn, None), index, m
         )
-        assert found is not None
         return objective.largest_beyond(found.drawn_interval[:, 1], ~np.isnan(found.drawn))
     if objective.alpha is None:
         return 1.0
@@ -120,10 +117,8 @@ class UnitEstimates:
     predict_interval: Floats | None = None
 
     @classmethod
-    def of(cls, elsewhere: TwoFoldEstimate | None, index: Ints, n_units: int) -> Self | None:
+    def of(cls, elsewhere: TwoFoldEstimate, index: Ints, n_units: int) -> Self:
         """Return the estimates of units, of which each row is in those that ``index`` names."""
-        if elsewhere is None:
-            return None
         rows, half = elsewhere.rows, elsewhere.half
 
         def estimate(losses: Floats | Mask) -> tuple[Floats, Floats]:
@@ -137,6 +132,14 @@ class UnitEstimates:
 
         of_predict = () if elsewhere.wrong is None else estimate(elsewhere.wrong)
         return cls(*estimate(elsewhere.drawn), *of_predict)
+
+    @property
+    def by_rule(self) -> dict[str, Floats]:
+        """Each estimate with the ends of its interval, shape (m, 3), by rule."""
+        found = {"randomised": np.column_stack([self.drawn, self.drawn_interval])}
+        if self.predict is not None and self.predict_interval is not None:
+            found["predict"] = np.column_stack([self.predict, self.predict_interval])
+        return {rule: np.where(np.isnan(each[:, :1]), np.nan, each) for rule, each in found.items()}
 
 
 def fold_correlation(rows: Rows, index: Ints, n_units: int, losses: Floats | Mask) -> float:
