@@ -63,14 +63,7 @@ class Aim:
         """Return rows with the units as groups; classes need none."""
         return rows if self.units.kind == "class" else self.units.number(rows)
 
-    def index(self, rows: Rows) -> Ints:
-        """Return the units of rows that have them as groups, shape (n,) or (n, c)."""
-        if self.units.kind == "class":
-            return rows.y
-        assert rows.groups is not None
-        return rows.groups
-
-    def warn_of_small(self, rows: Rows) -> None:
+    def warn_of_small(self, rows: Rows, index: Ints) -> None:
         """Name the units with few rows."""
         names, pseudo = self.units.names.tolist(), cast("WorstUnit", self.objective).shrinkage
         rule = "their errors are estimated on so few" + (
@@ -78,7 +71,7 @@ class Aim:
             if pseudo
             else ", and λ believes them: shrinkage=0"
         )
-        size = rows.sizes(self.index(rows), len(names))
+        size = rows.sizes(index, len(names))
         warn_of_small(self.units.kind, names, size, str(FEW_ROWS), FEW_ROWS, rule)
 
 

@@ -369,32 +369,21 @@ class Judged:
         return LogTable.of(self.logs, self.rows.groups, self.models.averages, self.said)
 
     def kept(self) -> Judged:
-        """Return these: members can be made and asked again."""
+        """Return these, by which members can be made and asked again.
+
+        Raises
+        ------
+        ValueError
+            Where the rows lie elsewhere, and sums of the members' losses are all there is.
+        """
+        if not self.logs:
+            raise ValueError(
+                f"of {self.rows.words} sums of errors were kept, not the probabilities: for another "
+                "objective, for groups and for what predict answers, give X and y"
+            )
         return self
 
     def wrong(self, pool: Pool) -> Wrong:
         """Return what says in which rows `predict` of an ensemble of the pool's members is wrong."""
         members, table = pool.members, self.table
         return partial(wrong_answers, cache(lambda m: members[m].predict_table(table)), self.rows.y)
-
-
-@dataclass(frozen=True)
-class Tallied:
-    """What the choice rests on where the rows lie elsewhere: sums of the losses of members on them.
-
-    The sums themselves are the ledger of the pool, each of whose rows stands for several.
-    """
-
-    models: Models  # the models
-    rows: Rows  # the rows by which the units are named and the members made
-
-    def kept(self) -> Judged:
-        """Raise: members can neither be made nor asked again."""
-        raise ValueError(
-            f"of {self.rows.words} sums of errors were kept, not the probabilities: for another objective, "
-            "for groups and for what predict answers, give X and y"
-        )
-
-    def wrong(self, pool: Pool) -> Wrong:
-        """Return how often `predict` of one member alone is wrong in the rows behind each line."""
-        return lambda ensemble, judged: pool.ledger.part(judged).pool().combine(ensemble.weights)

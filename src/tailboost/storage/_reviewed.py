@@ -302,7 +302,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.mixture._lines", "Lines"),
     **_names("tailboost.mixture._members", "Tempered"),
     **_names("tailboost.mixture._robust", "RobustMixtureClassifier"),
-    **_names("tailboost.mixture._tables", "Judged", "Models", "Tallied"),
+    **_names("tailboost.mixture._tables", "Judged", "Models"),
     # -- baselines
     **_names("tailboost.baselines._plain", "CoinFlip"),
     **_names("tailboost.baselines._thresholds", "TunedThresholdClassifier"),
