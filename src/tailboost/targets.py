@@ -30,17 +30,7 @@ EPSILON = 5e-4
 def edge_from_share(q: float, n_units: int) -> float:
     """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: a share q of the K classes must be fine in round 1.
 
-    Parameters
-    ----------
-    q : float in (0, 1]
-        The share.
-    n_units : int
-        K.
-
-    Returns
-    -------
-    float
-        γ; not positive where the indicator game is degenerate, as for K = 2 and q < 1.
+    It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
     """
     return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
 
@@ -213,14 +203,7 @@ class Pools:
 def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
     """Return the error allowed to each unit, shape (m,); NaN for ``max_error="auto"``.
 
-    Parameters
-    ----------
-    max_error : float, mapping or "auto"
-        As given to the classifier.
-    units : sequence of m names
-        Pairs (class, group) where they are cells.
-    kind : {"class", "group", "cell"}
-        What they are.
+    ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
 
     Raises
     ------

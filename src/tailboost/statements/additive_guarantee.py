@@ -186,20 +186,10 @@ class AdditiveGuarantee:
 def additive_guarantee(
     combiner: Additive, cost: Cost, gap: float, classes: Sequence[Any], *, fitted: bool
 ) -> AdditiveGuarantee:
-    """Return what an additive classifier promised and achieved.
+    """Return what an additive classifier promised and achieved, once its combiner has settled on one.
 
-    Parameters
-    ----------
-    combiner : Additive
-        Has settled on a classifier.
-    cost : Cost
-        What its steps make small; of no meaning where a constant answers.
-    gap : float
-        Largest optimality gap of any solve.
-    classes : sequence of K labels
-        What the class numbers stand for.
-    fitted : bool
-        Whether members were fitted on the judged rows.
+    ``cost`` is what its steps make small, of no meaning where a constant answers; ``gap`` the largest
+    optimality gap of any solve; ``fitted`` tells whether members were fitted on the judged rows.
     """
     rows, K, answers = combiner.rows, combiner.n_classes, combiner.answers
     wrong, boosted = rows.wrong(answers), not combiner.constant_alone

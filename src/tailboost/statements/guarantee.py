@@ -395,25 +395,9 @@ def guarantee(
 ) -> Guarantee:
     """Return what was promised, observed and achieved by a mixture of the pool of a game.
 
-    Parameters
-    ----------
-    game : Game or None
-        The game that was played; None where the pool comes from no game.
-    combiner : Mixture
-        The pool, its losses and its objective.
-    mixture : ndarray of shape (n_members,)
-        λ.
-    gap : float
-        Largest optimality gap of any solve.
-    bounds : pair of tuples of Bound
-        The promised and the observed ones.
-    classes : sequence of K labels
-        What the class numbers stand for.
-    names : sequence of str, optional
-        What the members are called where there was no game; the one with the least mean loss is the one that
-        the mixture is held against.
-    elsewhere : TwoFoldEstimate, optional
-        The judged rows under the choice made on others.
+    ``game`` is None where the pool comes from none; ``names`` are then what the members are called, and the
+    one with the least mean loss is held against the mixture. ``gap`` is the largest optimality gap of any
+    solve, and ``elsewhere`` the judged rows under the choice made on others.
     """
     ledger, objective, K = combiner.pool.ledger, combiner.objective, combiner.n_classes
     coin, achieved = objective.coin(ledger, K), combiner.value(mixture)
@@ -533,17 +517,8 @@ def _names(symbol: str, text: str) -> bool:
 def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, planned: int) -> Bounds:
     """Bounds of a game that Hedge played.
 
-    Parameters
-    ----------
-    game : Game
-        Its rule is a `Hedge`.
-    alpha : float or None
-        Level of the CVaR bound. Over groups the units of the bound are groups, and a CVaR over rows has no
-        place in it.
-    eta : float or "theory"
-        The classifier's parameter; only "theory" has an a-priori bound.
-    planned : int
-        Rounds for which "theory" was chosen.
+    Only ``eta="theory"``, chosen for ``planned`` rounds, has an a-priori one. ``alpha`` is the level of the
+    CVaR bound. Over groups the units of the bound are groups, and a CVaR over rows has no place in it.
     """
     rule, T, trace = game.rule, game.n_rounds, game.trace
     assert isinstance(rule, Hedge)
@@ -565,23 +540,12 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
 
 
 def mixed_by_program(game: Game[Any], ledger: Ledger, alpha: float, value: float, bounds: Bounds) -> Bounds:
-    """Add to the bounds of Hedge's even mixture those of the mixture that a linear program chose.
+    """Add to the bounds of Hedge's even mixture those of the mixture λ that a linear program chose.
 
     Zhai et al. 2021, section 3: on the losses that drove the player λ is at least as good as 1/T, so that
-    what bounds the even mixture's CVaR bounds λ's. On other rows nothing follows.
-
-    Parameters
-    ----------
-    game : Game
-        Its rule is a `Hedge` over rows.
-    ledger : Ledger
-        The losses that λ was chosen on.
-    alpha : float
-        Level of the CVaR that λ minimises.
-    value : float
-        The CVaR of λ's loss on these rows.
-    bounds : pair of tuples of Bound
-        Those of the even mixture.
+    what bounds the even mixture's CVaR bounds λ's. On other rows nothing follows. The game's rule is a
+    `Hedge` over rows; ``value`` is the CVaR at ``alpha`` of λ's loss on the rows of the ledger, on which it
+    was chosen.
     """
     promised, observed = bounds
     name = f"CVaR at α = {alpha:g} of λ's own loss"
@@ -649,24 +613,11 @@ def hedge_bounds(
     mean_losses: Floats,
     least: float,
 ) -> tuple[Bound, ...]:
-    """Observed bounds of Hedge started at ``p``: regret against v is at most KL(v ‖ p)/η + ηT/8.
+    """Observed bounds of Hedge started at p: regret against v is at most KL(v ‖ p)/η + ηT/8.
 
-    Parameters
-    ----------
-    V : float
-        ``(1/T) Σ_t ⟨w^t, ℓ^t⟩``.
-    eta : float
-        η ≥ 0. At 0 the player stays at p: nothing is proved, unless there is only one unit.
-    n_rounds : int
-        T.
-    alpha : float or None
-        Level of the CVaR bound; None leaves it out.
-    base : ndarray of shape (m,)
-        p.
-    mean_losses : ndarray of shape (m,)
-        ``(1/T) Σ_t ℓ_i^t``.
-    least : float
-        min p: the smallest share of a row where a unit stands for several.
+    ``V`` is ``(1/T) Σ_t ⟨w^t, ℓ^t⟩`` and ``mean_losses`` are ``(1/T) Σ_t ℓ_i^t``. With η = 0 the player stays
+    at p, ``base``: nothing is proved, unless there is only one unit. Without an ``alpha`` there is no bound
+    on a CVaR. ``least`` is min p: the smallest share of a row where a unit stands for several.
     """
     used = base > 0
     note = "on the losses that drove the player"

@@ -141,22 +141,10 @@ def rate_bounds(
     """Bound rates on new rows; all bounds hold together with a probability of at least 1 − δ.
 
     A rate of a unit is a mean of bounded numbers over its rows, or among those of them that were answered so
-    (a precision): what it counts in a row is a draw of its own once the unit and the answer are given. A gap
-    or a ratio follows from bounds on both sides of each unit. The level is shared evenly among all these
-    bounds.
-
-    Parameters
-    ----------
-    stated : sequence of Rate, Limit or Objective
-        Of a rate both sides are bounded, of a limit that which it is about, of an objective the upper one.
-    answered : Answered
-        Rows, independent draws, which had no part in the making of the rule that answered them.
-    delta : float in (0, 1)
-        Probability that any of the bounds fails.
-
-    Returns
-    -------
-    list of RateBound
+    (a precision): what it counts in a row is a draw of its own once the unit and the answer are given. Of a
+    rate both sides are bounded, of a limit that which it is about, of an objective the upper one. A gap or a
+    ratio follows from bounds on both sides of each unit. The level is shared evenly among all these bounds.
+    The rows are independent draws, and had no part in the making of the rule that answered them.
     """
     families = [_family(one, answered) for one in stated]
     needed = list(dict.fromkeys(need for family in families for need in family.needs))
@@ -266,20 +254,7 @@ def limit_bounds(limits: Iterable[Limit], answered: Answered, delta: float) -> l
 
     Who needs all limits to hold tests each at the whole level: that all pass although one of them does not
     hold has a probability of at most δ. So has, of a gap or ratio, that each pair of units passes: a pair
-    takes two bounds, of half the level.
-
-    Parameters
-    ----------
-    limits : iterable of Limit
-        The limits.
-    answered : Answered
-        Rows as in `rate_bounds`.
-    delta : float in (0, 1)
-        The level.
-
-    Returns
-    -------
-    list of RateBound
+    takes two bounds, of half the level. Rows are as in `rate_bounds`.
     """
     found: list[RateBound] = []
     for limit in limits:

@@ -36,13 +36,8 @@ class TwoFoldEstimate:
     def of(cls, combiner: Mixture, wrong: Wrong | None = None) -> Self | None:
         """Choose on each half; None where nothing is chosen, or members were fitted on these rows.
 
-        Parameters
-        ----------
-        combiner : Mixture
-            The members and how they are combined.
-        wrong : callable, optional
-            ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an
-            ensemble is wrong; by default by the answers that are kept with the pool.
+        ``wrong(ensemble, judged)`` says in which of the judged rows, given by a mask, `predict` of an
+        ensemble is wrong; by default by the answers that are kept with the pool.
         """
         ledger = combiner.pool.ledger
         half = ledger.rows.halves()
@@ -67,18 +62,8 @@ def highest(objective: Objective, rows: Rows, drawn: Floats, half: Mask | None =
     Of units it is the highest end of the intervals of `UnitEstimates`: that it is below a number is shown
     only where each of them is. Of a CVaR it is that of ``q + E max(ℓ − q, 0)/α``, which is no less than the
     CVaR for any q, by the normal approximation with one more row of loss 1. The largest loss of a row that
-    was not seen may be 1.
-
-    Parameters
-    ----------
-    objective : Objective
-        What is estimated.
-    rows : Rows
-        The rows.
-    drawn : ndarray of shape (n,)
-        Their losses.
-    half : ndarray of bool, shape (n,), optional
-        The halves that were judged by the choice on each other, where there was a choice.
+    was not seen may be 1. ``half`` marks the halves that were judged by the choice on each other, where there
+    was a choice.
     """
     if isinstance(objective, WorstUnit):
         index = objective.index(rows)
@@ -161,26 +146,9 @@ def fold_correlation(rows: Rows, index: Ints, n_units: int, losses: Floats | Mas
     """Return ρ: how alike the losses of a unit's rows are that one model was judged on, over all units.
 
     Models of different folds err differently on a unit, beyond chance, where little decides which side of a
-    threshold it falls: the variance of an error e measured on the n rows of a fold is
-    ``e(1 − e)(1/n + ρ(1 − 1/n))``.
-    Estimated by moments from the sum of Pearson's statistics of the units; 0 where they vary no more than by
-    chance.
-
-    Parameters
-    ----------
-    rows : Rows
-        The judged rows, with their folds.
-    index : ndarray of shape (n,) or (n, c)
-        Their units, −1 for none.
-    n_units : int
-        m.
-    losses : ndarray of shape (n,)
-        In [0, 1].
-
-    Returns
-    -------
-    float
-        In [0, 1].
+    threshold it falls: the variance of an error e measured on the n rows of a fold is ``e(1 − e)(1/n + ρ(1 −
+    1/n))``. ρ in [0, 1] is estimated by moments from the sum of Pearson's statistics of the units; 0 where
+    they vary no more than by chance. Losses are in [0, 1], units of shape (n,) or (n, c), −1 for none.
     """
     assert rows.fold is not None
     row, unit = memberships(index)
