@@ -129,7 +129,8 @@ def patients(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]
 
 def patients_soon(train: Table, test: Table, seed: int) -> Iterator[tuple[str, Found]]:
     """Yield the points of two classes: readmitted within 30 days or not."""
-    return patients(*(replace(part, y=(part.y == 2).astype(np.intp)) for part in (train, test)), seed)
+    train, test = (replace(part, y=(part.y == 2).astype(np.intp)) for part in (train, test))
+    return patients(train, test, seed)
 
 
 def _race_and_age(table: Table) -> Any:

@@ -27,8 +27,8 @@ class Average:
     """The logarithms of ``softmax(Σ_i w_i log p_i + b)``."""
 
     source: Source  # numbers of the models
-    # Shape (len(source),): w ≥ 0. Their sum need not be 1: above it the average is surer of its answer than the
-    # models, below less sure.
+    # Shape (len(source),): w ≥ 0. Their sum need not be 1: above it the average is surer of its answer than
+    # the models, below less sure.
     weights: Floats
     offset: Floats  # shape (K,): b
 
