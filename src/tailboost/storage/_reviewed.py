@@ -275,7 +275,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.statements.rate_bounds", "RateBound"),
     **_names("tailboost.combiners.additive", "Additive", "Prefix"),
     **_names("tailboost.statements.additive_guarantee", "AdditiveGuarantee", "Cost"),
-    **_names("tailboost.statements.two_fold", "TwoFoldEstimate", "UnitEstimates"),
+    **_names("tailboost.statements.two_fold", "TwoFoldEstimate"),
     **_names("tailboost.combiners.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.statements.guarantee", "Bound", "Budget", "Guarantee"),
     **_names("tailboost.combiners.ledger", "Ledger"),
