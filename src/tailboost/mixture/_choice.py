@@ -39,7 +39,7 @@ from tailboost.mixture._lines import Lines
 from tailboost.mixture._members import POWERS, SHOWN, Tempered, loss_of, losses_of
 from tailboost.mixture._rated import Outcome, Rated, Stated, costs_of, name_of, warn_of_noise
 from tailboost.mixture._tables import Judged, Models, Tallied, sources
-from tailboost.rates import GAP, Largest, Rate, Spread, error
+from tailboost.rates import GAP, RATIO, Largest, Rate, Spread, error
 from tailboost.solvers import BitLosses
 from tailboost.statements.guarantee import NO_SHARE, Guarantee, guarantee
 from tailboost.statements.known_rows import noting_seen
@@ -290,10 +290,11 @@ class ProbabilityMixture(MixtureAnswers):
         for line in table:
             seen = line.value if np.isnan(line.estimate) else line.estimate
             noisy = line.unit == GAP and line.high - seen > line.bound  # the other end stops at 0
+            noisy |= line.unit == RATIO and seen - line.low > 1.0 - line.bound
             if noisy and line.limit not in said:
                 warn_user(
                     f"{line.limit}: below the noise of its estimate, {line.low:.4f} to {line.high:.4f} on "
-                    f"{self._rated.words}; on fresh rows the gap may well be larger than the limit",
+                    f"{self._rated.words}; on fresh rows it may well be broken",
                     LimitBelowNoiseWarning,
                 )
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from tailboost._html import html_table, text_table
 from tailboost._typing import Floats
@@ -315,9 +316,7 @@ def rate_lines(
     numbers = np.column_stack([values, estimates, low, high, sizes, bounds])
     if limit is not None and limit.compares:
         own, elsewhere_said = limit.said_of(values), limit.said_of(estimates)
-        middle, half = limit.said_of(centre), _half_width(limit, centre, high - low)
-        ceiling = 1.0 if limit.form == "ratio" else np.inf
-        interval = max(0.0, middle - half), min(ceiling, middle + half)
+        interval = _compared(limit, strata, centre, sizes)
         numbers = np.vstack([numbers, [own, elsewhere_said, *interval, np.nan, limit.bound]])
     names = [*terms.names, *([limit.form] if limit is not None and limit.compares else [])]
     paid = np.full(len(names), np.nan)
@@ -399,27 +398,35 @@ def _sizes(terms: RateTerms, strata: Strata, tally: Floats) -> Floats:
     return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), 0.0)
 
 
-def _intervals(rate: Rate, strata: Strata, centre: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+def _intervals(
+    rate: Rate, strata: Strata, centre: Floats, sizes: Floats, spread: float = SPREAD
+) -> tuple[Floats, Floats]:
     """Return Wilson's intervals of rates, scaled to [0, 1] by what their values may be."""
     least, most = rate.range(strata)
     width = max(most - least, 1e-300)
     n = np.maximum(sizes, 1e-9)
     p = (centre - least) / width
-    middle = (p + SPREAD**2 / (2 * n)) / (1 + SPREAD**2 / n)
-    half = SPREAD / (1 + SPREAD**2 / n) * np.sqrt(np.maximum(p * (1 - p), 0.0) / n + SPREAD**2 / (4 * n**2))
+    middle = (p + spread**2 / (2 * n)) / (1 + spread**2 / n)
+    half = spread / (1 + spread**2 / n) * np.sqrt(np.maximum(p * (1 - p), 0.0) / n + spread**2 / (4 * n**2))
     return least + width * (middle - half), least + width * (middle + half)
 
 
-def _half_width(limit: Limit, centre: Floats, widths: Floats) -> float:
-    """Return half the interval of a gap or ratio, from those of its largest and smallest rate."""
-    known = np.flatnonzero(~np.isnan(centre))
-    if not len(known):
-        return float("nan")
-    ends = [known[centre[known].argmax()], known[centre[known].argmin()]]
-    half = widths[ends] / 2.0
-    if limit.form == "gap":
-        return float(np.sqrt((half**2).sum()))
-    top, bottom = centre[ends]
-    if top <= 0 or bottom <= 0:
-        return 1.0
-    return float(bottom / top * np.sqrt(((half / np.array([top, bottom])) ** 2).sum()))
+def _compared(limit: Limit, strata: Strata, centre: Floats, sizes: Floats) -> tuple[float, float]:
+    """Return the interval of a gap or ratio: from those of the differences of all pairs, each made wider.
+
+    Another unit than the two that are farthest apart here, of fewer rows, may be so on other rows: the
+    intervals of the differences (Newcombe 1998) hold together, by Bonferroni. Of two units it is theirs.
+    """
+    known = ~np.isnan(centre)
+    if (m := int(known.sum())) < 2:
+        return float("nan"), float("nan")
+    spread = float(ndtri(1.0 - 0.025 / (m * (m - 1) / 2)))
+    ends = (centre, *_intervals(limit.rate, strata, centre, sizes, spread))
+    rate, low, high = (of[known] for of in ends)
+    if limit.form == "ratio":
+        rate, low, high = (np.log(np.maximum(of, 1e-300)) for of in (rate, low, high))
+    apart = rate[:, None] - rate
+    more, less = np.hypot((high - rate)[:, None], rate - low), np.hypot((rate - low)[:, None], high - rate)
+    least = max(0.0, float((apart - less).max()))
+    most = float((apart + more)[~np.eye(m, dtype=bool)].max())
+    return (least, most) if limit.form == "gap" else (float(np.exp(-most)), float(np.exp(-least)))
