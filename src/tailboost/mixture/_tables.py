@@ -220,14 +220,30 @@ def logs_of(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str)
 
 @dataclass(eq=False)
 class Models:
-    """The models behind the members: a prepared table of their log-probabilities."""
+    """The models behind the members: a prepared table of their log-probabilities.
 
-    names: list[str]  # what they are called
-    n_classes: int  # K
-    fitted: list[Any]  # list of classifiers: the models; none where only probabilities were given
-    columns: list[Ints]  # class number of each column of a model's probabilities
-    averages: tuple[Averaging, ...] = ()  # those of several models that were learned
-    pooled: Averaging | None = None  # the average of all that estimates P(y | x); even weights, without one
+    Parameters
+    ----------
+    names : list of str
+        What they are called.
+    n_classes : int
+        K.
+    fitted : list of classifiers
+        The models; none where only probabilities were given.
+    columns : list of ndarray
+        Class number of each column of a model's probabilities.
+    averages : tuple of Averaging
+        Those of several models that were learned.
+    pooled : Averaging, optional
+        The average of all that estimates P(y | x); even weights, without one.
+    """
+
+    names: list[str]
+    n_classes: int
+    fitted: list[Any]
+    columns: list[Ints]
+    averages: tuple[Averaging, ...] = ()
+    pooled: Averaging | None = None
 
     @property
     def pooled_models(self) -> list[int]:
@@ -329,12 +345,23 @@ class Models:
 
 @dataclass(frozen=True)
 class Judged:
-    """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on."""
+    """Log-probabilities of models on rows that they were not fitted on: all that the choice rests on.
+
+    Parameters
+    ----------
+    models : Models
+        The models.
+    logs : tuple of ndarray of shape (n, K)
+        Their log-probabilities.
+    rows : Rows
+        The rows, with their groups where there are any.
+    said : float32 ndarray of shape (K, G, n), optional
+        p(combination of groups | x, y) out of fold, where groups are inferred.
+    """
 
     models: Models
-    logs: tuple[Floats, ...]  # shape (n, K): their log-probabilities
-    rows: Rows  # the rows, with their groups where there are any
-    # Shape (K, G, n): p(combination of groups | x, y) out of fold, where groups are inferred.
+    logs: tuple[Floats, ...]
+    rows: Rows
     said: Singles | None = None
 
     @classmethod
@@ -383,10 +410,17 @@ class Tallied:
     """What the choice rests on where the rows lie elsewhere: sums of the losses of members on them.
 
     The sums themselves are the ledger of the pool, each of whose rows stands for several.
+
+    Parameters
+    ----------
+    models : Models
+        The models.
+    rows : Rows
+        The rows by which the units are named and the members made.
     """
 
     models: Models
-    rows: Rows  # the rows by which the units are named and the members made
+    rows: Rows
 
     def kept(self) -> Judged:
         """Raise: members can neither be made nor asked again."""
