@@ -116,7 +116,7 @@ def test_a_half_chooses_by_its_own_rows_alone(fitted):
     assert own.pool.ledger.rows.y.tolist() == rows.y[half].tolist()
     chosen = own.stage(n).weights
     # No better choice was to be had there (by what the choice goes by: errors drawn towards their mean).
-    if not hasattr(own, "results"):
+    if not own.even:
         steering = own.objective.steering_losses(own.pool.ledger)
         if own.mean_budget is None:
             assert (chosen @ steering).max() <= steering.max(axis=1).min() + 1e-9
