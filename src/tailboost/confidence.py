@@ -24,7 +24,6 @@ from tailboost.solvers import cvar, worst_case_weights
 __all__ = [
     "betting_p_value",
     "betting_upper",
-    "binomial_p_value",
     "clopper_pearson_interval",
     "clopper_pearson_upper",
     "clustered_size",
@@ -188,25 +187,6 @@ def clopper_pearson_interval(
     low = np.where(wrong > 0, beta.ppf(half, np.where(wrong > 0, wrong, 1.0), right + 1.0), 0.0)
     high = np.where(right > 0, beta.ppf(1.0 - half, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0)
     return low, high
-
-
-def binomial_p_value(errors: ArrayLike, n: ArrayLike, target: ArrayLike) -> Floats:
-    """Probability of at most so few errors among n rows where the error rate is ``target`` or more.
-
-    Parameters
-    ----------
-    errors, n : int or array-like of int
-        Errors among n rows.
-    target : float in (0, 1], or array-like
-        The rate that is to be excluded.
-
-    Returns
-    -------
-    ndarray
-        In (0, 1]; at most δ where, and only where, `clopper_pearson_upper` is at most the target.
-    """
-    below = np.asarray(errors) < np.asarray(n)
-    return np.where(below, binom.cdf(errors, np.maximum(n, 1), target), 1.0)
 
 
 def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
@@ -531,6 +511,25 @@ def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
 
 
 # -- rows that come later ----------------------------------------------------------------------------------
+
+
+def level_of(attempt: int, confidence: float) -> float:
+    """Return what the k-th of any number of attempts may spend, so that all together keep a confidence.
+
+    Parameters
+    ----------
+    attempt : int
+        k, from 1.
+    confidence : float in [0, 1)
+        Of all attempts together.
+
+    Returns
+    -------
+    float
+        6/(π²k²) of 1 − confidence, which sum to it over all k.
+    """
+    return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
+
 
 #: Stakes of the bets against a bound, from everything to a thousandth, even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
