@@ -90,19 +90,11 @@ def _columns(X: Any) -> Iterator[Hashes]:
 
 
 def hash_rows(X: Any, seed: int = 0) -> Hashes:
-    """Hash every row of a table by its content.
+    """Hash every row of a table by its content, shape (n,).
 
-    Parameters
-    ----------
-    X : ndarray, sparse matrix or data frame with n rows
-        Numbers (also images, with further axes), or anything a data frame or an object array may hold.
-    seed : int
-        Another seed, another hash.
-
-    Returns
-    -------
-    ndarray of shape (n,), uint64
-        Equal rows have equal hashes at any position; different rows almost surely different ones.
+    Rows are numbers (also images, with further axes), of a sparse matrix, or anything a data frame or an
+    object array may hold. Equal rows have equal hashes at any position, different rows almost surely
+    different ones; another seed, another hash.
     """
     if sp.issparse(X):
         rows = sp.csr_matrix(summed(X))
@@ -137,20 +129,10 @@ def _by_columns(X: Any) -> Hashes:
 def hash_rounded_rows(X: Any) -> Hashes:
     """Hash rows such that a table and its copy in a file, in float32 or as objects have equal hashes.
 
-    Numbers are taken as float32; those that are no integers are rounded, the more coarsely the more of them
-    a row has (`BITS`: from 6 decimal digits where there is one to 2 from 200 on). Numbers among objects and
+    Numbers are taken as float32; those that are no integers are rounded, the more coarsely the more of them a
+    row has (`BITS`: from 6 decimal digits where there is one to 2 from 200 on). Numbers among objects and
     numbers written as text are numbers, truth values 0 and 1, −0 is 0, all kinds of missing are one. Other
-    text is taken as it is.
-
-    Parameters
-    ----------
-    X : ndarray, sparse matrix or data frame with n rows
-        As `hash_rows` takes it.
-
-    Returns
-    -------
-    ndarray of shape (n,), uint64
-        Rows equal up to this rounding have equal hashes, but for those with a number on a border of it.
+    text is taken as it is. Rows with a number on a border of the rounding may differ all the same.
     """
     if sp.issparse(X):
         return _mix(_sparse_words(sp.csr_matrix(summed(X))))
@@ -275,24 +257,15 @@ def distinct(hashes: Hashes) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one.
+    """Fingerprints of rows, by which they are known again: all of a small table, a sample of a large one."""
 
-    Parameters
-    ----------
-    kept : ndarray of uint32
-        The smallest hashes, sorted; equal rows are there once.
-    limit : int
-        Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
-    repeated : float
-        Share of the rows that have an equal one among the others, be it that features take few values or that
-        somebody copied them.
-    complete : bool
-        Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
-    """
-
-    kept: NDArray[np.uint32]
+    kept: NDArray[np.uint32]  # ndarray of uint32: the smallest hashes, sorted; equal rows are there once
+    # Rows with a hash up to this have theirs in ``kept``, so that any row is sampled by its content.
     limit: int
+    # Share of the rows that have an equal one among the others, be it that features take few values or that
+    # somebody copied them.
     repeated: float
+    # Whether these are all rows of their kind; not those that a frozen estimator was fitted on elsewhere.
     complete: bool = True
 
     @classmethod
@@ -367,17 +340,11 @@ def too_many(known: int, sampled: int) -> bool:
 def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_classes: int) -> bool:
     """Whether the labels of two tables agree, content by content, more than independent draws of them do.
 
-    Where rows are equal by nature, any split of the labels of one content among the two tables is as likely
-    as any other. Copies have the same labels in both. The sum of squared differences of the counts, each by
-    the number of its rows, is held against 999 splits at random: at most one in a thousand tables of
-    independent rows is said to be copied, at any number of rows.
-
-    Parameters
-    ----------
-    contents, labels : pair of ndarrays
-        Number of the content and of the label of each row of either table.
-    n_classes : int
-        K.
+    ``contents`` and ``labels`` have the numbers of each row of either table. Where rows are equal by nature,
+    any split of the labels of one content among the two tables is as likely as any other. Copies have the
+    same labels in both. The sum of squared differences of the counts, each by the number of its rows, is held
+    against 999 splits at random: at most one in a thousand tables of independent rows is said to be copied,
+    at any number of rows.
     """
     common = np.intersect1d(*contents)[:MOST_COMPARED]
     counts = []
@@ -429,21 +396,10 @@ def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
 def draw_lots(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     """Order the distinct rows by stratum, and at random within a stratum, by content alone.
 
-    Every k-th place, or any even thinning of the places, is then a stratified draw.
-
-    Parameters
-    ----------
-    hashes : ndarray of shape (n,)
-        Row hashes under the fit's own seed: they decide the random order.
-    strata : ndarray of shape (n,)
-        Class (or class × group) of each row. Equal rows of different strata count for the heavier one.
-    weight : ndarray of shape (n,)
-        Sample weights.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Place of each row, from 0 to the number of distinct rows − 1; equal rows share their place.
+    Every k-th place, or any even thinning of the places, is then a stratified draw. The hashes, under the
+    fit's own seed, decide the random order. Strata are classes (or class × group); equal rows of different
+    ones count for the heavier one. Returned is the place of each row, shape (n,), from 0 to the number of
+    distinct rows − 1; equal rows share their place.
     """
     first, block = distinct(hashes)
     # The pairs that occur: a table of all would be large where groups of many columns cross.

@@ -546,19 +546,6 @@ class Evidence:
     it: a mean that rises in a later batch is found about as soon as one that was above the bound from the
     first. Such a mixture of bets that start at different times is a fair game as each of them is.
 
-    Parameters
-    ----------
-    bound : float in [0, 1]
-        The bound that is put to the test.
-    log_wealths : ndarray of shape (21,)
-        Logarithms of the wealth in play, by stake; −∞ before the first batch.
-    n : int
-        Rows so far.
-    total : float
-        Sum of their losses.
-    batches : int
-        Batches so far.
-
     Examples
     --------
     >>> from tailboost.confidence import Evidence
@@ -567,11 +554,11 @@ class Evidence:
     (35.3, 20)
     """
 
-    bound: float
-    log_wealths: Floats
-    n: int = 0
-    total: float = 0.0
-    batches: int = 0
+    bound: float  # in [0, 1]: the bound that is put to the test
+    log_wealths: Floats  # shape (21,): logarithms of the wealth in play, by stake; −∞ before the first batch
+    n: int = 0  # rows so far
+    total: float = 0.0  # sum of their losses
+    batches: int = 0  # batches so far
 
     @classmethod
     def against(cls, bound: float) -> Self:

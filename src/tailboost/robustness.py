@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 from sklearn.utils import column_or_1d
 
+from tailboost import rates
 from tailboost._checks import check_length, check_number, check_weights, n_rows_of, positions
 from tailboost._steps import label_shares
 from tailboost._typing import Floats, Labels
@@ -180,7 +181,7 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
         answers = classifier.predict(X) if loss == "zero_one" else label_shares(classifier, X)
         positions(labels, classifier.classes_, "y")  # text beside numbers would count as wrong in silence
         if loss == "zero_one":
-            return (np.asarray(answers) != labels).astype(np.float64)
+            return rates.wrong(np.asarray(answers), labels).astype(np.float64)
         return expected_zero_one_losses(labels, answers, labels=classifier.classes_)
     log_value = MARGIN_LOSSES[loss].log_value(_margins(classifier, X, labels))
     return np.exp(np.minimum(log_value, np.log(np.finfo(np.float64).max)))

@@ -47,21 +47,14 @@ def edge_from_share(q: float, n_units: int) -> float:
 
 @dataclass(frozen=True)
 class TargetUnits(Units):
-    """Classes (groups, cells) with a target each: the error allowed, from which their losses follow.
+    """Classes (groups, cells) with a target each: the error allowed, from which their losses follow."""
 
-    Parameters
-    ----------
-    allowed : ndarray of shape (m,)
-        Error allowed to each unit, 1 − θ.
-    indicator : bool
-        Whether the loss of a unit is ``1[R_k ≥ 1 − θ_k]``; otherwise it is the error. Where targets differ,
-        the penalty (the largest allowed error less the unit's own) is added and the sum scaled to [0, 1].
-    measured : ndarray of shape (m,)
-        Whether a unit has rows to be measured on; the loss of one without is 0.
-    """
-
+    # Shape (m,): error allowed to each unit, 1 − θ.
     allowed: Floats = field(default_factory=lambda: np.empty(0))
+    # Whether the loss of a unit is ``1[R_k ≥ 1 − θ_k]``; otherwise it is the error. Where targets differ, the
+    # penalty (the largest allowed error less the unit's own) is added and the sum scaled to [0, 1].
     indicator: bool = False
+    # Shape (m,): whether a unit has rows to be measured on; the loss of one without is 0.
     measured: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
 
     @property
@@ -124,28 +117,15 @@ class TargetUnits(Units):
 
 @dataclass(frozen=True)
 class NamedUnits:
-    """The classes, groups or class × group cells that have targets, with their names.
+    """The classes, groups or class × group cells that have targets, with their names."""
 
-    Parameters
-    ----------
-    kind : {"class", "group", "cell"}
-        What they are.
-    names : ndarray of shape (m,)
-        Labels, groups, or (label, group) pairs.
-    n_classes : int
-        K.
-    kin : ndarray of shape (m,)
-        Equal for units that may be pooled where they are small: cells of one class, groups of one column of a
-        table. Different for all classes, which are never pooled.
-    cells : ndarray of shape (m,) or None
-        ``class + K · group`` of each cell.
-    """
-
-    kind: str
-    names: NDArray[Any]
-    n_classes: int
+    kind: str  # {"class", "group", "cell"}: what they are
+    names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
+    n_classes: int  # K
+    # Shape (m,): equal for units that may be pooled where they are small: cells of one class, groups of one
+    # column of a table. Different for all classes, which are never pooled.
     kin: Ints
-    cells: Ints | None = None
+    cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
 
     @classmethod
     def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None) -> NamedUnits:
@@ -182,21 +162,13 @@ def cells_of(rows: Rows, n_classes: int) -> Ints:
 
 @dataclass(frozen=True)
 class Pools:
-    """Which units steer the game together, because some have too few rows to steer it by themselves.
+    """Which units steer the game together, because some have too few rows to steer it by themselves."""
 
-    Parameters
-    ----------
-    of : ndarray of shape (m,)
-        Number of the pool of each unit, from 0.
-    size : ndarray of shape (m,)
-        Rows of each unit, see `Rows.sizes`: those it is learnt from or measured on, whichever are fewer.
-    least : int
-        Units with fewer are small.
-    """
-
-    of: Ints
+    of: Ints  # shape (m,): number of the pool of each unit, from 0
+    # Shape (m,): rows of each unit, see `Rows.sizes`: those it is learnt from or measured on, whichever are
+    # fewer.
     size: Floats
-    least: int
+    least: int  # units with fewer are small
 
     @classmethod
     def small(cls, named: NamedUnits, tables: Sequence[Rows], least: int) -> Pools:

@@ -356,18 +356,10 @@ def held_out(places: Ints, fraction: float) -> Mask:
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows are judged by models that were not fitted on them.
+    """Which rows are judged by models that were not fitted on them."""
 
-    Parameters
-    ----------
-    fold : ndarray of int, shape (n,)
-        The part with which a row is held out; −1 for a row that never is.
-    validation : "cv" or float
-        What was asked for, or chosen by "auto".
-    """
-
-    fold: Ints
-    validation: Any
+    fold: Ints  # shape (n,): the part with which a row is held out; −1 for a row that never is
+    validation: Any  # "cv" or float: what was asked for, or chosen by "auto"
 
     @classmethod
     def of(

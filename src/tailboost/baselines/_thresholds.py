@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost import rates
 from tailboost._checks import check_length, check_number, label_column, n_rows_of
 from tailboost._typing import Floats, Ints, Labels
 from tailboost.baselines._weights import MetaClassifier, checked_labels
@@ -136,11 +137,11 @@ class _Search:
         self.present = np.flatnonzero(self.counts).tolist()
         self.most = np.inf
         if mean_budget is not None:
-            self.most = float(np.mean(logarithms.argmax(axis=1) != y)) + mean_budget
+            self.most = float(np.mean(rates.wrong(logarithms.argmax(axis=1), y))) + mean_budget
 
     def errors(self, log_weights: Floats) -> Floats:
         """Return the error of each class, 0 for one without rows."""
-        wrong = (self.logarithms + log_weights).argmax(axis=1) != self.y
+        wrong = rates.wrong((self.logarithms + log_weights).argmax(axis=1), self.y)
         return np.bincount(self.y[wrong], minlength=self.K) / np.maximum(self.counts, 1)
 
     def score(self, log_weights: Floats) -> tuple[float, float, float]:

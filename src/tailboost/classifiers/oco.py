@@ -27,8 +27,8 @@ from tailboost.validation import Scheme
 GAMMA = 0.1
 
 
-@with_constructor
 @documented
+@with_constructor
 class OCOBoostClassifier(MixtureClassifier):
     """OCO boosting: Hedge over samples against a weak learner with edge γ, then the majority vote.
 
@@ -49,19 +49,15 @@ class OCOBoostClassifier(MixtureClassifier):
         Learning rate of Hedge; "theory" is √(8 ln n/T).
     outlier_fraction : float in [0, 1), default=0.0
         Mass of the rows with the highest cumulative loss that is left out of the weights.
-    {{class_weight}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
-    {{ensemble_}}
     estimators_ : list
         The voters in order; the first is plain ERM: w = p.
     estimator_weights_ : ndarray
         1/T each; `predict_shares` gives the shares of the votes.
-    {{n_iter_ … guarantee_}}
-    {{n_features_in_}}
+    {{rest}}
 
     Warns
     -----

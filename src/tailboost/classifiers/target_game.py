@@ -33,28 +33,16 @@ MOST_COUNTED = 20
 
 @dataclass(frozen=True)
 class GameKind:
-    """Which of the games is played, and how its hypotheses are combined.
+    """Which of the games is played, and how its hypotheses are combined."""
 
-    Parameters
-    ----------
-    gamma : float
-        γ, also where it takes no part.
-    edge_asked : bool
-        Whether γ is stated, as the published game needs it.
-    class_loss, combine : str
-        As given to the classifier.
-    limited : bool
-        Whether something is asked that only a mixture can keep: a limit on the mean error, or one member.
-    randomized : bool
-        Whether members may share λ.
-    """
-
-    gamma: float
-    edge_asked: bool
+    gamma: float  # γ, also where it takes no part
+    edge_asked: bool  # whether γ is stated, as the published game needs it
+    # class_loss, combine: as given to the classifier.
     class_loss: str
     combine: str
+    # Whether something is asked that only a mixture can keep: a limit on the mean error, or one member.
     limited: bool = False
-    randomized: bool = True
+    randomized: bool = True  # whether members may share λ
 
     def check(self, m: int, q: float) -> None:
         """Raise ValueError where the indicator game over ``m`` units has no condition to meet."""
@@ -147,7 +135,7 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
     curve = []
 
     def note(losses: NDArray[Any], answers: Ints) -> float:
-        curve.append(np.nan_to_num(units.errors(answers != scheme.judged.y)))
+        curve.append(np.nan_to_num(units.errors(scheme.judged.wrong(answers))))
         return 1.0
 
     ask(scheme, units, units.density(units.base), seed, note)
@@ -161,25 +149,14 @@ def with_least_allowed(units: TargetUnits, scheme: Scheme, seed: int, demand: fl
 
 @dataclass(frozen=True)
 class Aims:
-    """The units of a game with their targets, and what a combination reaches by them.
-
-    Parameters
-    ----------
-    named : NamedUnits
-        The units.
-    pools : Pools
-        Which of them steer together.
-    targets, measured : TargetUnits
-        The units that steer, with what they are allowed, and all by themselves.
-    coin : float
-        What the best mixture of constants reaches.
-    """
+    """The units of a game with their targets, and what a combination reaches by them."""
 
     named: NamedUnits
-    pools: Pools
+    pools: Pools  # which of them steer together
+    # targets, measured: the units that steer, with what they are allowed, and all by themselves.
     targets: TargetUnits
     measured: TargetUnits
-    coin: float
+    coin: float  # what the best mixture of constants reaches
 
     def held_to(self, allowed: Floats) -> Aims:
         """Return the same units with other targets, shape (m,)."""
@@ -196,22 +173,14 @@ class Aims:
     ) -> Outcome | None:
         """Measure a combination on the judged rows; None where the members' answers are not known.
 
-        Parameters
-        ----------
-        combiner : Vote or Mixture
-            Holds the members' answers.
-        ensemble : MixtureEnsemble
-            The combination.
-        classes : ndarray of shape (K,)
-            Labels.
-        max_error : ndarray of shape (m,) or None
-            What each unit is allowed; None allows all of them what is reached, up to the next usual target.
+        ``max_error`` of shape (m,) is what each unit is allowed; None allows all of them what is reached, up
+        to the next usual target.
         """
         answers, rows, targets = combiner.pool.answers, combiner.pool.ledger.rows, self.targets
         if answers is None:
             return None
         expected, predicted = ensemble.loss_of(answers, rows.y), ensemble.scores_of(answers).argmax(axis=1)
-        of_pools = targets.errors(predicted != rows.y)
+        of_pools = targets.errors(rows.wrong(predicted))
         reached, drawn = targets.excess(of_pools), targets.excess(targets.errors(expected))
         least, coin = targets.limit, None
         if max_error is None:
@@ -221,7 +190,7 @@ class Aims:
         why = useless(predicted, reached, coin, classes)
         return Outcome(
             aims=self,
-            errors=self.measured.errors(predicted != rows.y),
+            errors=self.measured.errors(rows.wrong(predicted)),
             drawn=self.measured.errors(expected),
             of_pools=of_pools,
             allowed=max_error,
@@ -236,41 +205,22 @@ class Aims:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a combination reaches on the judged rows, against its targets.
+    """What a combination reaches on the judged rows, against its targets."""
 
-    Attributes
-    ----------
-    aims : Aims
-        The units and their targets.
-    errors, drawn : ndarray of shape (m,)
-        Error of each unit by `predict` and by the randomised classifier, NaN where there is none.
-    of_pools : ndarray
-        Error of `predict` on each of the units that steer.
-    allowed : ndarray of shape (m,)
-        What each unit is allowed.
-    useless : str
-        Why the answers of `predict` say nothing, whatever target they meet; "" where they do.
-    met, met_drawn : bool
-        Whether `predict` and the randomised classifier meet all targets.
-    judged_on : str
-        The rows in words.
-    draws : bool
-        Whether the randomised classifier draws; else it is `predict`.
-    stated : bool
-        Whether somebody asked for these targets.
-    """
-
-    aims: Aims
+    aims: Aims  # the units and their targets
+    # errors, drawn: shape (m,): error of each unit by `predict` and by the randomised classifier, NaN where
+    # there is none.
     errors: Floats
     drawn: Floats
-    of_pools: Floats
-    allowed: Floats
-    useless: str
+    of_pools: Floats  # error of `predict` on each of the units that steer
+    allowed: Floats  # shape (m,): what each unit is allowed
+    useless: str  # why the answers of `predict` say nothing, whatever target they meet; "" where they do
+    # met, met_drawn: whether `predict` and the randomised classifier meet all targets.
     met: bool
     met_drawn: bool
-    judged_on: str
-    draws: bool
-    stated: bool
+    judged_on: str  # the rows in words
+    draws: bool  # whether the randomised classifier draws; else it is `predict`
+    stated: bool  # whether somebody asked for these targets
 
     def warn(self, combiner: Vote | Mixture, stop_reason: str, estimates: Floats | None) -> None:
         """Name the units that are not measured, and those that miss their targets.
@@ -319,16 +269,9 @@ class Outcome:
 def useless(predicted: Ints, reached: float, coin: float | None, classes: NDArray[Any]) -> str:
     """Return in words why answers say nothing, whatever target they meet; "" where they do.
 
-    Parameters
-    ----------
-    predicted : ndarray of shape (n,)
-        Class numbers answered to the judged rows.
-    reached : float
-        Their largest error of a unit, or the farthest beyond what it is allowed.
-    coin : float or None
-        What the best mixture of constants reaches; None where targets are stated, which constants may keep.
-    classes : ndarray of shape (K,)
-        Labels.
+    ``predicted`` are the class numbers answered to the judged rows, ``reached`` their largest error of a unit
+    or the farthest beyond what it is allowed, and ``coin`` what the best mixture of constants reaches; None
+    where targets are stated, which constants may keep.
     """
     if np.ptp(predicted) == 0:
         return f"predict answers {classes[predicted[0]]!s} to all of them"
@@ -354,22 +297,9 @@ def warn_of_unmeasured(kind: str, units: Sequence[Any], errors: Floats) -> None:
 
 
 def warn_of_small(kind: str, units: Sequence[Any], size: Floats, few: str, least: int, rule: str) -> None:
-    """Name the units with too few rows for an estimate of their own, and what becomes of them.
+    """Name the units whose different rows, of number ``size``, are too few, and by what rule.
 
-    Parameters
-    ----------
-    kind : str
-        What the units are.
-    units : list of length m
-        Their names.
-    size : ndarray of shape (m,)
-        Their different rows.
-    few : str
-        The limit in words.
-    least : int
-        The limit: units with fewer rows are named.
-    rule : str
-        What becomes of them.
+    ``few`` is the limit ``least`` in words, ``rule`` what becomes of units below it.
     """
     small = np.flatnonzero(size < least)
     if not len(small):

@@ -13,28 +13,15 @@ from rich.text import Text
 from sklearn.model_selection import train_test_split
 
 from tailboost import datasets
-from tailboost._output import write_output
+from tailboost.cli import _options as given
 from tailboost.cli._alerts import alerts, set_ids_aside
 from tailboost.cli._shared import (
     INTERRUPTED,
     BadInput,
-    Data,
-    Drop,
-    Groups,
-    Identity,
-    Jobs,
-    Keep,
-    Out,
-    Quiet,
-    Seed,
-    Sep,
-    Target,
-    Verbose,
     bad_input,
     bar_console,
     command_line,
     console,
-    exit_codes,
     fail,
     is_quiet,
     make_folder,
@@ -44,6 +31,7 @@ from tailboost.cli._shared import (
     tell,
     warn,
     warnings_as_lines,
+    write_out,
 )
 from tailboost.cli._tables import repeated_ids
 from tailboost.registry import Method, get_method
@@ -77,57 +65,54 @@ DEMO_REPEATS = 8
 
 
 def demo(
-    out: Out = Path("tailboost-demo"),
+    out: given.Out = Path("tailboost-demo"),
     rows: Annotated[int, typer.Option(min=200, max=30000, help="Rows to use of each table.")] = DEMO_ROWS,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = DEMO_REPEATS,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    seed: given.Seed = 0,
+    jobs: given.Jobs = 1,
 ) -> None:
     """Compare ours with plain methods on two bundled tables: wine grades and credit default clients.
 
     The wines have five classes, two of them rare; the clients have two classes and groups (sex, age band,
     education). index.html in the folder has both verdicts and leads to the reports.
     """
-    with exit_codes(verbose, quiet):
-        command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
-        wine, credit = datasets.load_wine_quality(), datasets.load_credit_default()
-        chapters: list[Chapter] = []
-        for folder, name, table, groups, methods, about in (
-            ("wine", "wine grades", wine, None, WITHOUT_GROUPS, WINE),
-            ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS, CREDIT),
-        ):
-            make_folder(out / folder)
-            taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
-            taken = _drawn(taken, table.target.loc[taken], rows, seed)
-            say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
-            results = _compare(
-                table.data.loc[taken],
-                table.target_names[table.target.loc[taken]],
-                None if groups is None else groups.loc[taken],
-                methods=methods,
-                alphas=(0.1, 0.3, 0.5),
-                repeats=repeats,
-                out=out / folder,
-                seed=seed,
-                jobs=jobs,
-                data_name=name,
-                command=command,
-            )
-            chapters.append(Chapter(results, f"{folder}/{REPORT_FILES[1]}", about))
-            _write(out / "index.html", render_overview("tailboost demo: two tables", chapters))
-            _end(results)
-        say(f"Both on one page, to begin with: {out / 'index.html'}")
+    command = command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
+    wine, credit = datasets.load_wine_quality(), datasets.load_credit_default()
+    chapters: list[Chapter] = []
+    for folder, name, table, groups, methods, about in (
+        ("wine", "wine grades", wine, None, WITHOUT_GROUPS, WINE),
+        ("credit", "credit default clients", credit, credit.groups, WITH_GROUPS, CREDIT),
+    ):
+        make_folder(out / folder)
+        taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
+        taken = _drawn(taken, table.target.loc[taken], rows, seed)
+        say(f"{name.capitalize()}: {len(taken):,} of {len(table.data):,} rows, {repeats} random splits.")
+        results = _compare(
+            table.data.loc[taken],
+            table.target_names[table.target.loc[taken]],
+            None if groups is None else groups.loc[taken],
+            methods=methods,
+            alphas=(0.1, 0.3, 0.5),
+            repeats=repeats,
+            out=out / folder,
+            seed=seed,
+            jobs=jobs,
+            data_name=name,
+            command=command,
+        )
+        chapters.append(Chapter(results, f"{folder}/{REPORT_FILES[1]}", about))
+        write_out(out / "index.html", render_overview("tailboost demo: two tables", chapters))
+        _end(results)
+    say(f"Both on one page, to begin with: {out / 'index.html'}")
 
 
 def compare_methods(
-    data: Data,
-    target: Target,
-    group: Groups = None,
-    drop: Drop = None,
-    identity: Identity = None,
-    keep: Keep = None,
+    data: given.Data,
+    target: given.Target,
+    group: given.Groups = None,
+    drop: given.Drop = None,
+    identity: given.Identity = None,
+    keep: given.Keep = None,
     rows: Annotated[
         int | None, typer.Option(min=200, help="Rows to use, drawn with the classes' shares; by default all.")
     ] = None,
@@ -142,60 +127,55 @@ def compare_methods(
         str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")
     ] = "0.1,0.3,0.5",
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
-    out: Out = Path("tailboost-compare"),
-    sep: Sep = ",",
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    out: given.Out = Path("tailboost-compare"),
+    sep: given.Sep = ",",
+    seed: given.Seed = 0,
+    jobs: given.Jobs = 1,
 ) -> None:
     """Compare methods on a table: a table here, results.json and report.html in a folder."""
-    with exit_codes(verbose, quiet):
-        with bad_input("--methods: "):
-            chosen = _chosen(methods, grouped=bool(group))
-        alphas = _alphas(alpha)
-        refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-        aside = [*(drop or []), *([] if identity is None else [identity])]
-        with bad_input(), warnings_as_lines():
-            table = datasets.load_table(
-                data, target, group=group or (), drop=aside, text_labels=True, sep=sep
-            )
-        set_ids_aside(table, keep or ())
-        for alert in alerts(table.data, table.target, table.groups):
-            warn(alert)
-        make_folder(out)
-        with bad_input("--rows: "):
-            taken = _drawn(table.data.index, table.target, rows, seed)
-        results = _compare(
-            table.data.loc[taken],
-            table.target[taken],
-            table.groups.loc[taken] if group else None,
-            whose=repeated_ids(data, identity, taken, sep),
-            methods=chosen,
-            alphas=alphas,
+    with bad_input("--methods: "):
+        chosen = _chosen(methods, grouped=bool(group))
+    alphas = _alphas(alpha)
+    refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+    aside = [*(drop or []), *([] if identity is None else [identity])]
+    with bad_input(), warnings_as_lines():
+        table = datasets.load_table(data, target, group=group or (), drop=aside, text_labels=True, sep=sep)
+    set_ids_aside(table, keep or ())
+    for alert in alerts(table.data, table.target, table.groups):
+        warn(alert)
+    make_folder(out)
+    with bad_input("--rows: "):
+        taken = _drawn(table.data.index, table.target, rows, seed)
+    results = _compare(
+        table.data.loc[taken],
+        table.target[taken],
+        table.groups.loc[taken] if group else None,
+        whose=repeated_ids(data, identity, taken, sep),
+        methods=chosen,
+        alphas=alphas,
+        repeats=repeats,
+        out=out,
+        seed=seed,
+        jobs=jobs,
+        data_name=printable(data.name),
+        command=command_line(
+            "compare",
+            data,
+            target=target,
+            group=group,
+            drop=drop,
+            id=identity,
+            keep=keep,
+            rows=rows,
+            methods=methods,
+            alpha=alpha,
             repeats=repeats,
             out=out,
+            sep=None if sep == "," else sep,
             seed=seed,
-            jobs=jobs,
-            data_name=printable(data.name),
-            command=command_line(
-                "compare",
-                data,
-                target=target,
-                group=group,
-                drop=drop,
-                id=identity,
-                keep=keep,
-                rows=rows,
-                methods=methods,
-                alpha=alpha,
-                repeats=repeats,
-                out=out,
-                sep=None if sep == "," else sep,
-                seed=seed,
-            ),
-        )
-        _end(results)
+        ),
+    )
+    _end(results)
 
 
 def _drawn(index: Any, labels: Any, rows: int | None, seed: int) -> Any:
@@ -283,15 +263,10 @@ def _compare(
                 command=command,
                 on_progress=keep,
             )
-    _write(report_file, render(results))
+    write_out(report_file, render(results))
     _print_results(results)
     say(f"Numbers: {results_file}\nReport:  {report_file}")
     return results
-
-
-def _write(path: Path, page: str) -> None:
-    with bad_input("--out: "):
-        write_output(path, page)
 
 
 def _end(results: Results) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost import datasets
+from tailboost import datasets, rates
 from tailboost._units import GroupUse, answers_by_group, group_uses
 from tailboost.cli._shared import plain_table
 from tailboost.confidence import clopper_pearson_interval, clustered_size
@@ -19,35 +19,20 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class UnitError:
-    """The error on some rows: all of them, a class or a group.
+    """The error on some rows: all of them, a class or a group."""
 
-    Attributes
-    ----------
-    kind : {"all", "class", "group"}
-    name : str
-        Of a group with its column: "sex=female".
-    rows : int
-    error : float or None
-        Share of them (of their weight) answered wrong; None if there are none, or it is not known.
-    estimate : float or None
-        The same for other rows, where these had a part in the choice of the classifier.
-    target : float or None
-        The error allowed, where there is a target.
-    low, high : float or None
-        95 % interval: of the estimate, or the exact one of the error, for rows that are independent and count
-        one each.
-    persons : int or None
-        Whose rows these are, where that was said; then the interval allows for it.
-    """
-
-    kind: str
-    name: str
+    kind: str  # {"all", "class", "group"}
+    name: str  # of a group with its column: "sex=female"
     rows: int
+    # Share of them (of their weight) answered wrong; None if there are none, or it is not known.
     error: float | None
-    target: float | None = None
+    target: float | None = None  # the error allowed, where there is a target
+    # low, high: 95 % interval: of the estimate, or the exact one of the error, for rows that are independent
+    # and count one each.
     low: float | None = None
     high: float | None = None
-    persons: int | None = None
+    persons: int | None = None  # whose rows these are, where that was said; then the interval allows for it
+    # The same for other rows, where these had a part in the choice of the classifier.
     estimate: float | None = None
 
     @classmethod
@@ -87,20 +72,10 @@ def errors_by_unit(
 ) -> list[UnitError]:
     """Return the errors of `predict` on all rows, every class and every group.
 
-    Parameters
-    ----------
-    y, predicted : ndarray of shape (n,)
-        Labels.
-    classes : ndarray of shape (K,)
-        All labels.
-    groups : mapping of str to ndarray of shape (n,)
-        Names of the groups by column.
-    targets : mapping of str to float
-        The error allowed to a class by its name, or to a group by "column=value".
-    clusters : ndarray of shape (n,), optional
-        Whose rows these are.
+    Groups are by column; targets are those of classes by their name, and of groups by "column=value";
+    ``clusters`` say whose rows these are.
     """
-    wrong = np.asarray(predicted) != np.asarray(y)
+    wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
 
     def of(kind: str, name: str, rows: Any) -> UnitError:
         whose = None if clusters is None else clusters[rows]

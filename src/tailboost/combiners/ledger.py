@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tailboost import rates
 from tailboost._typing import Bits, Floats, Ints, Mask
 from tailboost._units import memberships
 from tailboost.data import Rows
@@ -128,7 +129,7 @@ class Ledger:
         t, y = self.boosted.shape[0], self.rows.y
         wrong = self.boosted.row(member) if member < t else self.extras.row(member - t)
         right = y[wrong == 0]
-        if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, y != right[0]):
+        if len(right) == 0 or np.ptp(y) == 0 or not np.array_equal(wrong, rates.wrong(right[0], y)):
             return None
         return int(right[0])
 

@@ -150,18 +150,9 @@ class _OnPresentClasses:
 class SklearnSession:
     """Fits clones of a classifier on slices of the table.
 
-    Parameters
-    ----------
-    estimator : classifier
-        Cloned for every fit; all its random states are set from the fit's seed.
-    X, y : table with n rows, ndarray of shape (n,)
-        The data, labels as class numbers.
-    n_classes : int
-        K.
-    sample_weight : ndarray of shape (n,)
-        The rows' own weights; their sum is the size of a resample.
-    fit_params : dict
-        Metadata routed to the learner's ``fit``.
+    All their random states are set from the fit's seed. Labels y are class numbers. The sum of
+    ``sample_weight``, the rows' own weights, is the size of a resample; ``fit_params`` is metadata routed to
+    the learner's ``fit``.
     """
 
     def __init__(

@@ -110,16 +110,8 @@ class TableForest(ClassifierMixin, BaseEstimator):
     def with_trees(self, reader: Any, batches: list[Any], classes: NDArray[Any], shares: Floats) -> Self:
         """Become the forest of these trees.
 
-        Parameters
-        ----------
-        reader : TableReader
-            Prepares rows for the trees.
-        batches : list of fitted forests
-            Their classes are positions in ``classes``; they may lack some.
-        classes : ndarray of shape (K,)
-            The labels.
-        shares : ndarray of shape (K,)
-            Their shares in the rows.
+        The classes of the fitted ``batches`` are positions in ``classes``, of which they may lack some;
+        ``shares`` are those of the classes in the rows.
         """
         self.table_, self.batches_, self.classes_, self.shares_ = reader, batches, classes, shares
         return self

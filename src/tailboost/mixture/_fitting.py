@@ -18,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from tailboost._checks import positions
 from tailboost._typing import Ints, Mask
 from tailboost._warn import warn_user
-from tailboost.classifiers._base import FitInterruptedWarning
+from tailboost.classifiers import FitInterruptedWarning
 from tailboost.data import Problem, Rows, take
 from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import Averaging, Partitioned, TableLearner

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
+from tailboost import rates
 from tailboost._typing import Floats, Ints
 from tailboost.mixture._rule import RulePart, log_weights
 from tailboost.mixture._tables import LogTable, Models, Source
@@ -83,7 +84,7 @@ def ratio_of(weights: Floats) -> str:
 
 def loss_of(answers: Any, y: Ints) -> Any:
     """Zero-one losses of answers (n,), or expected ones of shares (n, K)."""
-    return answers != y if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
+    return rates.wrong(answers, y) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
 
 
 def losses_of(members: Iterable[Any], table: LogTable, y: Ints) -> BitLosses | DenseLosses:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from tailboost import rates
 from tailboost._checks import as_pandas
 from tailboost._typing import Floats, Ints, Mask
 from tailboost._warn import warn_user
@@ -642,7 +643,7 @@ class Passing:
         total, y = np.zeros(5), table.strata.y[table.stratum]
         for weight, member in zip(weights, members, strict=True):
             passed = (table.answers(member) == table.strata.n_classes) & rows
-            wrong = table.labels(member) != y
+            wrong = rates.wrong(table.labels(member), y)
             share = weight * table.share
             each = (
                 share[passed],

@@ -24,8 +24,8 @@ from tailboost.targets import SHRINKAGE
 from tailboost.validation import Scheme
 
 
-@with_constructor
 @documented
+@with_constructor
 class GroupDROBoostClassifier(GroupedBoostClassifier):
     """Group DRO by boosting: the player weighs groups, λ minimises the largest group error.
 
@@ -50,34 +50,24 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     combine : {"mixture", "average"}, default="mixture"
         The mixture with the least largest group error, or the even mixture of the boosted hypotheses as in
         group DRO.
-    {{n_iter_no_change}}
-    {{mean_budget}}
-    {{min_unit_rows}}
-    {{validation}}
-    {{include_constants}}
-    {{tol}}
-    {{class_weight}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
     groups_ : ndarray of shape (m,)
         The groups, (column, value) pairs of a table; the classes where none were given.
     {{unit_pools_}}
     {{expected_unit_estimates_}}
     {{expected_unit_intervals_}}
-    {{ensemble_}}
     mixture_ : RobustMixtureClassifier
         Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
         The boosted hypotheses in order, then (for "mixture") plain ERM and the constants. Without a game the
         members of the mixture's pool.
-    {{estimator_weights_ … trace_}}
+    {{trace_}}
         ``trace_.weights`` has the groups' weights, shape (T, m), with fewer columns where small groups were
         pooled.
-    {{gap_ … guarantee_}}
-    {{n_features_in_}}
+    {{rest}}
 
     See Also
     --------

@@ -45,8 +45,8 @@ PATIENCE = 10
 TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
-@with_constructor
 @documented
+@with_constructor
 class WorstClassBoostClassifier(GroupedBoostClassifier):
     """A target for the error of every class: "no class more than 20 % wrong".
 
@@ -126,16 +126,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         A vote cannot keep one.
     {{min_unit_rows}}
         Without a game each is doubted instead, as by the `shrinkage` of `RobustMixtureClassifier`.
-    {{validation}}
     {{include_constants}}
         A vote has neither them nor plain ERM.
-    {{tol}}
-    {{class_weight}}
-    {{max_time … verbose}}
+    {{rest}}
 
     Attributes
     ----------
-    {{classes_}}
     units_ : ndarray of shape (m,)
         Names of the classes, the groups, or the (class, group) cells; a group of a table is a (column, value)
         pair.
@@ -171,7 +167,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     {{unit_pools_}}
     unit_weights_ : ndarray of shape (T, m)
         Those of ``trace_``; None with more than 1,000 units.
-    {{ensemble_}}
     mixture_ : RobustMixtureClassifier
         Who answers where no game was played. Then there is no ``trace_``, ``game_`` or ``n_iter_``.
     estimators_ : list
@@ -179,8 +174,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         ERM and the constants. Without a game the members of the mixture's pool.
     estimator_weights_ : ndarray
         Their shares: for a vote 1/T* on the first T* rounds.
-    {{n_iter_ … guarantee_}}
-    {{n_features_in_}}
+    {{rest}}
 
     Warns
     -----

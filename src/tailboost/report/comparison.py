@@ -16,7 +16,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import get_tags
 
-from tailboost import metrics
+from tailboost import metrics, rates
 from tailboost._interrupts import noticing_interrupts
 from tailboost._units import telling_features
 from tailboost.datasets import TableChangedWarning
@@ -439,7 +439,7 @@ def _errors(method: Method, model: Any, shares: NDArray[np.float64], split: _Spl
     predicted = np.asarray(model.predict(split.X_test))
     errors = _errors_of(predicted, split)
     if len(y) > 1:
-        errors["error_bound"] = empirical_bernstein_bound(predicted != y)
+        errors["error_bound"] = empirical_bernstein_bound(rates.wrong(predicted, y))
     if method.randomized:
         errors["expected"] = expected
     if hasattr(model, "guarantee_"):
@@ -451,7 +451,7 @@ def _errors_of(predicted: NDArray[Any], split: _Split) -> dict[str, Any]:
     """Errors of the answers to the rows held out."""
     y = split.y_test
     return _by_class_and_group(
-        float(np.mean(predicted != y)),
+        float(np.mean(rates.wrong(predicted, y))),
         metrics.class_errors(y, predicted, labels=split.classes),
         {g: metrics.group_errors(y, predicted, v) for g, v in split.groups_test.items()},
     )

@@ -142,15 +142,7 @@ def render_overview(title: str, chapters: Sequence[Chapter]) -> str:
 
 
 def page(template: str, **values: Any) -> str:
-    """Return a page in the style of the reports.
-
-    Parameters
-    ----------
-    template : str
-        The name of its template.
-    **values
-        What the template speaks of.
-    """
+    """Return a page in the style of the reports, from a template by name and the values that it speaks of."""
     import markupsafe
 
     return _template(template).render(css=markupsafe.Markup(_asset("report.css")), **values)

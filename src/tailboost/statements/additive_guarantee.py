@@ -22,25 +22,15 @@ TWO_CLASSES = "for two classes only: with more, predict may miss a row whose own
 
 @dataclass(frozen=True)
 class Cost:
-    """What the steps of an additive classifier make small, and what that says about its errors.
+    """What the steps of an additive classifier make small, and what that says about its errors."""
 
-    Attributes
-    ----------
-    name : str
-        The cost in words and symbols.
-    value : float
-        Its value on the rows fitted on, for the hypotheses kept.
-    promised, observed : tuple of Bound
-        What bounds the errors on the rows fitted on: from the weighted errors alone, and from the cost.
-    symbols : dict
-        Names and values of all symbols in these.
-    """
-
-    name: str
-    value: float
+    name: str  # the cost in words and symbols
+    value: float  # its value on the rows fitted on, for the hypotheses kept
+    # promised, observed: what bounds the errors on the rows fitted on: from the weighted errors alone, and
+    # from the cost.
     promised: tuple[Bound, ...]
     observed: tuple[Bound, ...]
-    symbols: dict[str, str]
+    symbols: dict[str, str]  # names and values of all symbols in these
 
 
 @dataclass(frozen=True)
@@ -212,7 +202,7 @@ def additive_guarantee(
         Whether members were fitted on the judged rows.
     """
     rows, K, answers = combiner.rows, combiner.n_classes, combiner.answers
-    wrong, boosted = answers != rows.y, not combiner.constant_alone
+    wrong, boosted = rows.wrong(answers), not combiner.constant_alone
     with np.errstate(invalid="ignore"):  # a class without a row has no error
         by_class: Floats = np.bincount(rows.y, rows.weight * wrong, minlength=K) / np.bincount(
             rows.y, rows.weight, minlength=K
@@ -230,7 +220,7 @@ def additive_guarantee(
         fitted=fitted,
         decided=decided,
         constant=classes[combiner.heaviest],
-        constant_error=float(np.average(rows.y != combiner.heaviest, weights=rows.weight)),
+        constant_error=float(np.average(rows.wrong(combiner.heaviest), weights=rows.weight)),
         only=classes[int(answers[0])] if np.ptp(answers) == 0 else None,
         objective=cost.name,
         achieved=cost.value if boosted else None,

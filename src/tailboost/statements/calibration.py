@@ -319,17 +319,10 @@ def _tightened(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
 
 @dataclass
 class _Looks:
-    """The attempts that one model object was calibrated by, while it is in memory.
+    """The attempts that one model object was calibrated by, while it is in memory."""
 
-    Parameters
-    ----------
-    fit : Sketch
-        That of the fit they are about.
-    calls : dict
-        Fingerprints of the rows of each attempt, by what was asked.
-    """
-
-    fit: Sketch
+    fit: Sketch  # that of the fit they are about
+    # Fingerprints of the rows of each attempt, by what was asked.
     calls: dict[str, Sketch] = field(default_factory=dict)
 
 

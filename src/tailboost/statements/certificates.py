@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from tailboost._checks import check_alpha, check_number, check_weights, n_rows_of
+from tailboost._checks import as_pandas, check_alpha, check_number, check_weights, n_rows_of
 from tailboost._html import html_table, text_table
 from tailboost._rows import Sketch
 from tailboost._steps import last_step
 from tailboost._typing import Floats
 from tailboost.confidence import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
+from tailboost.data import take
 from tailboost.rates import GAP, RATIO, Limit, Rate, parse
 from tailboost.rates import Objective as RateObjective
 from tailboost.solvers import cvar, worst_case_weights
-from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows, one_answers, some_rows
+from tailboost.statements.judged import ERRORS, JudgedRows, Rule, judged_rows, one_answers
 from tailboost.statements.known_rows import EqualRows, SeenRowsError
 from tailboost.statements.rate_bounds import (
     CertifiedBound,
@@ -370,19 +371,19 @@ def _weighted(model: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *othe
     if sample_weight is None:
         return X, y, groups, model, *others
     weight = check_weights(sample_weight, n_rows_of(y))
-    used = np.flatnonzero(weight > 0)
+    used = weight > 0
     if np.ptp(weight[used]) > 0:
         raise ValueError(
             "sample_weight: rows of unequal weight are no independent draws from the population that the "
             "weights stand for, and have no bound here. Draw rows without weights, or keep row i with "
             "probability weight_i / (largest weight possible) and give the rows kept"
         )
-    if len(used) == len(weight):
+    if used.all():
         return X, y, groups, model, *others
     if not hasattr(model, "predict"):
         model = np.asarray(model)[used]
-    rest = (some_rows(table, used) for table in others)
-    return some_rows(X, used), np.asarray(y)[used], some_rows(groups, used), model, *rest
+    X, groups, *rest = (take(as_pandas(table), used) for table in (X, groups, *others))
+    return X, np.asarray(y)[used], groups, model, *rest
 
 
 # -- rates -------------------------------------------------------------------------------------------------

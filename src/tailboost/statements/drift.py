@@ -27,37 +27,21 @@ MISSING, OTHER = "missing", "other"
 
 @dataclass(frozen=True)
 class Drift:
-    """How far one column of a batch is from the reference.
-
-    Attributes
-    ----------
-    column : str
-        Its name.
-    psi : float ≥ 0
-        Population stability index: Σ (p − q) log(p/q) over its parts.
-    p_value : float in [0, 1]
-        Of a χ² test that both are draws from one population: approximate.
-    moved : bool
-        Whether that is beyond chance, allowing for all columns and batches, and the index is at least .1.
-    """
+    """How far one column of a batch is from the reference."""
 
     column: str
-    psi: float
-    p_value: float
+    psi: float  # ≥ 0: population stability index: Σ (p − q) log(p/q) over its parts
+    p_value: float  # in [0, 1]: of a χ² test that both are draws from one population: approximate
+    # Whether that is beyond chance, allowing for all columns and batches, and the index is at least .1.
     moved: bool
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Counts of the rows of reference by column: all that is kept of them.
+    """Counts of the rows of reference by column: all that is kept of them."""
 
-    Parameters
-    ----------
-    columns : dict
-        Of each column its ``cuts`` (of numbers) or ``values`` (of text), and its ``counts``: of the parts or
-        values, then of the other values, then of the missing ones.
-    """
-
+    # Of each column its ``cuts`` (of numbers) or ``values`` (of text), and its ``counts``: of the parts or
+    # values, then of the other values, then of the missing ones.
     columns: dict[str, dict[str, Any]]
 
     @classmethod

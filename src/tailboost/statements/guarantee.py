@@ -82,24 +82,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Budget:
-    """What the mean error of a mixture may be, and is, on the rows λ is chosen on.
+    """What the mean error of a mixture may be, and is, on the rows λ is chosen on."""
 
-    Attributes
-    ----------
-    mean_budget : float
-        What it may be above the least mean error of a member.
-    least_mean : float
-        That least mean error.
-    mean : float
-        Mean error of the mixture.
-    price : float or None
-        A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all
-        of λ, which a little more budget may change at once.
-    """
-
-    mean_budget: float
-    least_mean: float
-    mean: float
+    mean_budget: float  # what it may be above the least mean error of a member
+    least_mean: float  # that least mean error
+    mean: float  # mean error of the mixture
+    # A budget larger by d lowers what λ minimises by at most ``price · d``; None where one member gets all of
+    # λ, which a little more budget may change at once.
     price: float | None
 
     def __str__(self) -> str:
@@ -224,7 +213,10 @@ class Guarantee:
     @property
     def verdict(self) -> str:
         """One sentence: better than a coin or not shown to be, by the estimate, and what λ is."""
-        more = self._from_which_alpha()
+        more, alpha = "", self.beats_coin_flip_from
+        if alpha is not None:
+            which = f"from α ≈ {alpha:.3g} on" if alpha > 0 else "at every α"
+            more = f"; on the rows it was chosen on this pool beats a coin flip {which}"
         if self.dropped:
             more += f"; with the {self.dropped:.3g} of the weight left out it is {self.achieved_on_all:.4g}"
         return f"{self._against_a_coin()}{self._standing()}{more}."
@@ -281,20 +273,6 @@ class Guarantee:
                 f"other members add less than {SAME_AS_ERM:.0%}"
             )
         return f"λ is a true mixture: {self.achieved:.4g} {against}"
-
-    def _from_which_alpha(self) -> str:
-        alpha = self.beats_coin_flip_from
-        if alpha is None:
-            return ""
-        which = f"from α ≈ {alpha:.3g} on" if alpha > 0 else "at every α"
-        return f"; on the rows it was chosen on this pool beats a coin flip {which}"
-
-    def _on_fresh_rows(self) -> list[str]:
-        if self.estimate is None:
-            return []
-        return [
-            f"estimate on rows not used for the choice of λ (the members' own fit aside): {self.estimate:.6g}"
-        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -379,11 +357,12 @@ class Guarantee:
             )
         if self.largest_error is not None:
             achieved += f"; the largest error itself is {self.largest_error:.6g}"
+        fresh = "estimate on rows not used for the choice of λ (the members' own fit aside)"
         lines = [
             *([] if self.units is None else [str(self.units)]),
             *map(str, self.groups),
             self.verdict,
-            *self._on_fresh_rows(),
+            *([] if self.estimate is None else [f"{fresh}: {self.estimate:.6g}"]),
             f"{achieved} ({self._gap_words}); {self._about}",
             *([] if self.budget is None else [f"budget: {self.budget}"]),
             *([f"λ minimised not this value but {self.chosen_by}"] if self.chosen_by else []),

@@ -347,16 +347,6 @@ def _as_table(X: Any) -> Any:
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
-def some_rows(table: Any, rows: Ints) -> Any:
-    """Return some rows of a table, or of a table of groups; None of None."""
-    if table is None:
-        return None
-    if isinstance(table, Mapping):
-        return {name: np.asarray(column)[rows] for name, column in table.items()}
-    table = _as_table(table)
-    return table.iloc[rows] if hasattr(table, "iloc") else table[rows]
-
-
 def judged_rows(
     model: Any,
     X: Any,

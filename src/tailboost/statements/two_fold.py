@@ -25,22 +25,13 @@ class TwoFoldEstimate:
     """Losses by two-fold cross-validation of the mixture weights; members stay fixed.
 
     The members stay as they are: what was fitted to these rows in making them is not seen here.
-
-    Parameters
-    ----------
-    rows : Rows
-        The judged rows.
-    half : ndarray of bool, shape (n,)
-        Which of the halves each is in.
-    drawn : ndarray of shape (n,)
-        Expected loss of the rule that draws a member.
-    wrong : ndarray of shape (n,) or None
-        Whether `predict` is wrong (of rows that stand for several, how often); None where that is not known.
     """
 
-    rows: Rows
-    half: Mask
-    drawn: Floats
+    rows: Rows  # the judged rows
+    half: Mask  # shape (n,): which of the halves each is in
+    drawn: Floats  # shape (n,): expected loss of the rule that draws a member
+    # Shape (n,): whether `predict` is wrong (of rows that stand for several, how often); None where that is
+    # not known.
     wrong: Floats | None
 
     @classmethod
@@ -133,16 +124,12 @@ class UnitEstimates:
     are siblings of those that were measured: each interval is that of ``1/(1/n + ρ(1 + 1/F))`` rows, where n
     is Kish's effective number, F that of the folds and ρ the intraclass correlation of the losses of a unit
     within a fold, one for all units (see `fold_correlation`).
-
-    Attributes
-    ----------
-    drawn, predict : ndarray of shape (m,)
-        Error of the rule that draws a member, and of `predict`; NaN for a unit without a row.
-    drawn_interval, predict_interval : ndarray of shape (m, 2)
-        Intervals; [0, 1] without a row.
     """
 
+    # drawn, predict: shape (m,): error of the rule that draws a member, and of `predict`; NaN for a unit
+    # without a row.
     drawn: Floats
+    # drawn_interval, predict_interval: shape (m, 2): intervals; [0, 1] without a row.
     drawn_interval: Floats
     predict: Floats | None = None
     predict_interval: Floats | None = None

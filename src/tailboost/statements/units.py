@@ -26,35 +26,20 @@ NOTE = (
 
 @dataclass(frozen=True)
 class UnitLine:
-    """One class, group or cell.
+    """One class, group or cell."""
 
-    Attributes
-    ----------
-    name : object
-        Its label, or pair of labels.
-    rows : int
-        How many rows it was measured on.
-    allowed : float or None
-        The error it is allowed; None where nothing was asked for.
-    predict : float or None
-        Error of `predict`; None where it is not known, because the answers were not kept.
-    randomised : float or None
-        Expected error of the rule that draws a member for each decision.
-    predict_elsewhere, randomised_elsewhere : float or None
-        The same where each half of the rows is judged by the choice made on the other half.
-    predict_interval, randomised_interval : pair of floats or None
-        Interval about it, see `UnitEstimates`.
-    met : {"", "yes", "no", "by predict alone", "by the randomised rule alone"}
-        Which of the two keep to what is allowed; empty where that is not known.
-    """
-
-    name: Any
-    rows: int
-    allowed: float | None
-    predict: float | None
-    randomised: float | None
+    name: Any  # its label, or pair of labels
+    rows: int  # how many rows it was measured on
+    allowed: float | None  # the error it is allowed; None where nothing was asked for
+    predict: float | None  # error of `predict`; None where it is not known, because the answers were not kept
+    randomised: float | None  # expected error of the rule that draws a member for each decision
+    # {"", "yes", "no", "by predict alone", "by the randomised rule alone"}: which of the two keep to what is
+    # allowed; empty where that is not known.
     met: str
+    # predict_elsewhere, randomised_elsewhere: the same where each half of the rows is judged by the choice
+    # made on the other half.
     predict_elsewhere: float | None = None
+    # predict_interval, randomised_interval: pair of floats or None: interval about it, see `UnitEstimates`.
     predict_interval: tuple[float, float] | None = None
     randomised_elsewhere: float | None = None
     randomised_interval: tuple[float, float] | None = None
@@ -62,26 +47,13 @@ class UnitLine:
 
 @dataclass(frozen=True)
 class UnitTable:
-    """The units of a game with their errors.
+    """The units of a game with their errors."""
 
-    Attributes
-    ----------
-    kind : {"class", "group", "cell"}
-        What they are.
-    measured_on : str
-        The rows.
-    lines : tuple of UnitLine
-        One per unit.
-    fresh : bool
-        Whether these rows had no part in the fit.
-    draws : bool
-        Whether the randomised rule draws; else `predict` answers as it does, and is shown for both.
-    """
-
-    kind: str
+    kind: str  # {"class", "group", "cell"}: what they are
     measured_on: str
-    lines: tuple[UnitLine, ...]
-    fresh: bool = False
+    lines: tuple[UnitLine, ...]  # one per unit
+    fresh: bool = False  # whether these rows had no part in the fit
+    # Whether the randomised rule draws; else `predict` answers as it does, and is shown for both.
     draws: bool = True
 
     @classmethod

@@ -16,10 +16,11 @@ from tailboost._steps import final_step, last_step
 from tailboost._typing import Hashes, Ints, Mask
 from tailboost._units import told
 from tailboost.confidence import Evidence, level_of
+from tailboost.data import take
 from tailboost.rates import Limit, Rate, Strata, parse
 from tailboost.statements.certificates import Certificate, CertifiedBound, targets_of
 from tailboost.statements.drift import Drift, Reference, columns_of
-from tailboost.statements.judged import by_column, groups_of_fit, some_rows
+from tailboost.statements.judged import by_column, groups_of_fit
 from tailboost.statements.known_rows import EqualRows
 from tailboost.statements.recheck import Bets, Recheck, RecheckedBound, shown
 
@@ -254,9 +255,9 @@ class Watch:
         if used.any():
             rows = np.flatnonzero(used)
             given = {"groups": groups, "clusters": clusters, "costs": costs}
-            part = {key: some_rows(table, rows) for key, table in given.items()}
+            part = {key: take(as_pandas(table), rows) for key, table in given.items()}
             found = self.certificate.recheck(
-                some_rows(X, rows),
+                take(as_pandas(X), rows),
                 _labels(y, rows),
                 model=model,
                 previous=self.recheck,
@@ -396,7 +397,7 @@ class Watch:
             cls.of(certificate)
             found = None
             if state["evidence"] is not None:
-                evidence = tuple(_bets(each) for each in state["evidence"])
+                evidence = tuple(map(_bets, state["evidence"]))
                 if len(evidence) != len(certificate.tested):
                     raise ValueError("it has evidence on other bounds")
                 rows = tuple(_sketch(each) for each in state["rows"])

@@ -19,23 +19,16 @@ from sklearn.utils import check_array
 
 @dataclass(frozen=True)
 class Reviewed:
-    """A class that may be in a file.
+    """A class that may be in a file."""
 
-    Parameters
-    ----------
-    held_at : mapping of str to value
-        Fields that have this value in a file. None: what the fit had there is not stored.
-    left_out : frozenset of str
-        Fields that no file has: caches, and what only a fit needs.
-    functions : mapping of str to tuple of str
-        Fields that may be a function, and which ones.
-    finish : callable, optional
-        Called with an object that has its fields, to make what is left out.
-    """
-
+    # Mapping of str to value: fields that have this value in a file. None: what the fit had there is not
+    # stored.
     held_at: Mapping[str, str | None] = field(default_factory=dict)
+    # Frozenset of str: fields that no file has: caches, and what only a fit needs.
     left_out: frozenset[str] = frozenset()
+    # Fields that may be a function, and which ones.
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Called with an object that has its fields, to make what is left out.
     finish: Callable[[Any], None] | None = None
 
 
