@@ -89,6 +89,22 @@ def test_units_without_rows_have_the_trivial_bound_and_are_named():
     assert never.certified is False
 
 
+def test_groups_of_the_fit_count_also_where_another_column_is_new():
+    class Fitted:
+        classes_ = NAMES
+        groups_ = (("sex", "f"), ("sex", "m"), ("city", "Rome"))
+
+        def predict(self, X):
+            return NAMES[(X[:, 0] > 0).astype(int)]
+
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    groups = {"sex": np.full(200, "f"), "city": np.full(200, "Oslo")}
+    cert = tb.certify(
+        Fitted(), X, NAMES[(X[:, 0] > 0).astype(int)], groups=groups, rates=[rates.gap(SELECTED) <= 0.9]
+    )
+    assert [(b.unit, b.n) for b in cert.rates] == [("f", 200), ("m", 0), ("gap", 0)]
+
+
 def test_costs_between_their_least_and_largest():
     y, a, _ = drawn(500)
     matrix = [[0.0, 1.0], [5.0, -1.0]]

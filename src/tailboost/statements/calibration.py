@@ -382,14 +382,7 @@ def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterabl
 
     The trade-off is between the mean error and the largest error beyond its target; of a
     `RobustMixtureClassifier`, and where the model has kept no losses of the units that have targets, it is
-    between the mean error and what the model was fitted for.
-
-    Parameters
-    ----------
-    model : fitted mixture classifier
-        With ``tradeoff()``.
-    targets : dict
-        Error allowed by (kind, name), as from `tailboost.statements.certificates.targets_of`.
+    between the mean error and what the model was fitted for. Targets are as from `targets_of`.
     """
     objective = _aim(model, targets)
     curve = (model if objective is None else model.reweight(objective=objective)).tradeoff(budgets=[1.0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -56,42 +56,19 @@ BY_CLUSTERS = (
 
 @dataclass(frozen=True, eq=False)
 class JudgedRows:
-    """Rows with what was answered to them.
+    """Rows with what was answered to them."""
 
-    Parameters
-    ----------
-    answered : Answered
-        By ``predict``; of rates as the model draws or passes on.
-    drawn : ndarray of shape (n,), optional
-        The expected loss of each row by the rule that draws.
-    rules : tuple of str
-        Whose errors are known.
-    hashes : ndarray of shape (n,), optional
-        The rows by content; None where only answers were given.
-    known : ndarray of shape (m, 2), optional
-        How many of how many rows equal one that the model was fitted on, and that it was chosen on (as
-        `KnownRows.count_known` says); None where the model keeps no fingerprints.
-    complete : bool
-        Whether the model keeps fingerprints of all rows that it was fitted on.
-    listed : collection of str
-        "class", "group": of which it is known which there are.
-    equal_rows : {"copies", "natural"}
-        What equal rows were said to be.
-    clusters : ndarray of int, shape (n,), optional
-        Whose rows these are, where a cluster has one vote in each unit.
-    ask : callable, optional
-        What another model answers to the rows.
-    """
-
-    answered: Answered
-    drawn: Floats | None = None
-    rules: tuple[Rule, ...] = ("predict",)
-    hashes: Hashes | None = None
+    answered: Answered  # by ``predict``; of rates as the model draws or passes on
+    drawn: Floats | None = None  # shape (n,): the expected losses of the rule that draws
+    rules: tuple[Rule, ...] = ("predict",)  # whose errors are known
+    hashes: Hashes | None = None  # shape (n,): the rows by content; None where only answers were given
+    # Shape (m, 2), as `KnownRows.count_known` says; None where the model keeps no fingerprints.
     known: Ints | None = None
-    complete: bool = False
-    listed: Collection[str] = field(default_factory=set)
-    equal_rows: EqualRows = "copies"
-    clusters: Ints | None = None
+    complete: bool = False  # whether the model keeps fingerprints of all rows that it was fitted on
+    listed: Collection[str] = ()  # "class", "group": of which it is known which there are
+    equal_rows: EqualRows = "copies"  # what equal rows were said to be
+    clusters: Ints | None = None  # shape (n,): whose rows these are, where each has one vote in a unit
+    # What another model answers to the rows, as ``answered`` and ``drawn``.
     ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
 
     def __len__(self) -> int:
@@ -119,10 +96,9 @@ class JudgedRows:
 
         Rows whose content is not known draw by their place.
         """
-        n = len(self)
-        drawn = (
-            np.random.default_rng(0).permutation(n).astype(np.uint64) if self.hashes is None else self.hashes
-        )
+        drawn = self.hashes
+        if drawn is None:
+            drawn = np.random.default_rng(0).permutation(len(self)).astype(np.uint64)
         mixed = (drawn + self.y.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         lots: Hashes = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
         return lots
@@ -325,16 +301,10 @@ def _columns(groups: Any, n: int) -> dict[Any, Labels]:
     return found
 
 
-def _groups_there(listed: list[Any] | None, of_fit: list[Any], columns: Mapping[Any, Labels]) -> Any:
-    """Return the groups that there are by column, where that is known, or None.
-
-    Those of the fit serve if of every column of the groups seen some were there.
-    """
-    if listed is not None:
-        return by_column(listed)
-    fit = by_column(of_fit)
+def _all_met(fit: Mapping[Any, Sequence[Any]], columns: Mapping[Any, Labels]) -> bool:
+    """Whether of every column of the groups seen some were in the fit, so that its groups are those there."""
     met = (not set(np.unique(of).tolist()).isdisjoint(fit.get(name, ())) for name, of in columns.items())
-    return {name: fit[name] for name in columns} if columns and all(met) else None
+    return bool(columns) and all(met)
 
 
 # -- rows --------------------------------------------------------------------------------------------------
@@ -362,19 +332,11 @@ def judged_rows(
     cost_range: Any = None,
     fitted: Any = None,
 ) -> JudgedRows:
-    """Return rows with what a model, or an array, answers to them.
+    """Return rows with what a model, or an array, answers to them; parameters as in `tailboost.certify`.
 
-    Parameters
-    ----------
-    model, X, y, groups, equal_rows, units, clusters, costs, cost_range
-        As in `tailboost.certify`.
-    rates : sequence of Rate
-        What is to be counted.
-    rules : collection of str, optional
-        Whose errors are to be counted, of those that the model has; by default of all. Empty where rates are
-        counted of what the model decides: with rows passed on, and of a mixture that draws by its shares.
-    fitted : optional
-        Whose answers an array holds, where that is known.
+    Errors are counted by ``rules``, or by all that the model has; where there are none, ``rates``, of what
+    the model decides: with rows passed on, and of a mixture that draws by its shares. An array may hold
+    answers of a model that is known, ``fitted``.
 
     Raises
     ------
@@ -425,7 +387,10 @@ def judged_rows(
         hashes = hash_rounded_rows(_as_table(X))
         drawable = hasattr(final, "predict_randomized")
         has = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
-    there = _groups_there(named, groups_of_fit(final), columns)
+    there = by_column(groups_of_fit(final) if named is None else named)
+    known_groups = named is not None or _all_met(there, columns)
+    if of_errors and not known_groups:
+        there = {}  # a worst group seen is one of these rows
 
     def ask(judge: Any) -> tuple[Answered, Floats | None]:
         deferred = drawn = None
@@ -461,7 +426,7 @@ def judged_rows(
         hashes,
         known,
         known is not None and final.seen_rows_.complete,
-        {*(["class"] if listed is not None else []), *([] if there is None else ["group"])},
+        {*(["class"] if listed is not None else []), *(["group"] if known_groups else [])},
         equal_rows,
         whose,
         ask,

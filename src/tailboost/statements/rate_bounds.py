@@ -175,29 +175,13 @@ def rate_of(asked: Any) -> Rate:
 
 @dataclass(frozen=True)
 class RateFamily:
-    """A rate with its rows by unit, and what is asked of it.
-
-    Parameters
-    ----------
-    rate : Rate
-        What is counted.
-    limit : Limit or None
-        What it has to keep.
-    sides : tuple of str
-        From which sides the mean of each unit is bounded.
-    samples : list of Sample
-        The rows of each unit.
-    exact : bool
-        Whether each row counts fully or not at all, so that the number that counts is binomial.
-    kind, rule
-        Of its bounds; "rate" for one that was asked for.
-    """
+    """A rate with its rows by unit, and what is asked of it."""
 
     rate: Rate
-    limit: Limit | None
-    sides: tuple[str, ...]
+    limit: Limit | None  # what it has to keep
+    sides: tuple[str, ...]  # from which the mean of each unit is bounded
     samples: list[Sample]
-    exact: bool
+    exact: bool  # whether each row counts fully or not at all, so that the number that counts is binomial
     kind: Kind = "rate"
     rule: Rule = "predict"
 
@@ -302,20 +286,8 @@ def rate_bounds(
     A rate of a unit is a mean of bounded numbers over its rows, or among those of them that were answered so
     (a precision): what it counts in a row is a draw of its own once the unit and the answer are given. A gap
     or a ratio follows from bounds on both sides of each unit. The level is shared evenly among all these
-    bounds.
-
-    Parameters
-    ----------
-    stated : sequence of Rate, Limit or Objective
-        Of a rate both sides are bounded, of a limit that which it is about, of an objective the upper one.
-    judged : JudgedRows
-        Rows, independent draws, which had no part in the making of the rule that answered them.
-    delta : float in (0, 1)
-        Probability that any of the bounds fails.
-
-    Returns
-    -------
-    list of CertifiedBound
+    bounds. Of a rate both sides are bounded, of a limit that which it is about, of an objective the upper
+    one.
     """
     return shared_bounds([RateFamily.of(one, judged) for one in stated], delta)
 
@@ -332,17 +304,6 @@ def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[Certified
     Who needs all limits to hold tests each at the whole level: that all pass although one of them does not
     hold has a probability of at most δ. So has, of a gap or ratio, that each pair of units passes: a pair
     takes two bounds, of half the level.
-
-    Parameters
-    ----------
-    families : iterable of RateFamily
-        Rates with limits.
-    delta : float in (0, 1)
-        The level.
-
-    Returns
-    -------
-    list of CertifiedBound
     """
     return [bound for family in families for bound in family.bounds(delta / len(family.sides))]
 
