@@ -332,10 +332,6 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     delta : float in (0, 1), default=0.05
         Probability that the bound fails.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -471,10 +467,6 @@ def cvar_of_mean(mean: float, alpha: float) -> float:
         The mean loss, or an upper bound on it.
     alpha : float in (0, 1]
         Tail mass.
-
-    Returns
-    -------
-    float
     """
     return min(1.0, mean / alpha)
 
@@ -488,10 +480,6 @@ def shift_of_mean(mean: float, radius: float) -> float:
         The mean loss, or an upper bound on it.
     radius : float ≥ 0
         Relative entropy KL(shifted ‖ here) up to which the population may shift.
-
-    Returns
-    -------
-    float
     """
     if mean <= 0.0 or mean >= 1.0:
         return float(mean)

@@ -48,24 +48,10 @@ def certify(
         With ``classes_``: one of `tailboost.dask`, or of one machine.
     X, y : Dask array or data frame of shape (n, d), (n,)
         Rows that had no part in making the model, and their labels, cut at the same rows.
-    confidence : float in (0, 1), default=0.95
-        Probability that all bounds hold.
-    alphas : sequence of float in (0, 1]
-        Tail masses of CVaR bounds.
-    shifts : sequence of float ≥ 0
-        Radii of shifts of the population.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
-    max_error : float or dict, optional
-        Targets, as in `tailboost.certify`.
-    units : list or dict of lists, optional
-        The groups that there are, as in `tailboost.certify`.
-    equal_rows : {"copies", "natural"}, default="copies"
-        What rows that equal others are held for, as in `tailboost.certify`.
-
-    Returns
-    -------
-    Certificate
+    confidence, alphas, shifts, max_error, units, equal_rows
+        As in `tailboost.certify`.
 
     Raises
     ------
@@ -87,10 +73,7 @@ def certify(
     final, known = last_step(model), None
     if judged[0][1] is not None:
         known = np.sum([counts for _, counts, _ in judged], axis=0)
-        if equal_rows == "natural":
-            final.refuse_unnatural(known)
-        else:
-            final.refuse_known(known)
+        final.refuse_seen(known, equal_rows=equal_rows)
     table = added([found for found, _, _ in judged])
     times = table[WEIGHT].to_numpy().astype(np.intp)
     rules = rules_of(final)

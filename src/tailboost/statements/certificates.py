@@ -78,10 +78,6 @@ class Certificate:
         kind, unit, rule
             As `CertifiedBound` has them; no unit where the kind has one bound alone.
 
-        Returns
-        -------
-        CertifiedBound
-
         Raises
         ------
         KeyError
@@ -128,17 +124,9 @@ class Certificate:
             The classifier, or its answers to the new rows, where the certificate has none with it.
         previous : Recheck, optional
             What was found on earlier batches, to go on from there.
-        costs, cost_range : optional
-            As in `certify`, where it has bounds on costs of rows; the range has to stay the same.
-        equal_rows : {"copies", "natural"}, default="copies"
-            What rows that equal others are held for, as in `certify`.
-        clusters : array-like of shape (n,), optional
-            Whose rows these are, as in `certify`; each may be in one batch alone, and where a gap or ratio is
-            tested in one of its units.
-
-        Returns
-        -------
-        Recheck
+        costs, cost_range, equal_rows, clusters : optional
+            As in `certify`. The range of costs has to stay the same; each cluster may be in one batch alone,
+            and where a gap or ratio is tested in one of its units.
 
         Raises
         ------
@@ -310,10 +298,6 @@ def certify(
         class or group, or among the rows that a rate counts among: one of its rows there counts, drawn by
         content. The clusters are the independent draws, and their rows may depend on each other in any way,
         copies among them.
-
-    Returns
-    -------
-    Certificate
 
     Raises
     ------

@@ -303,6 +303,8 @@ def _columns(groups: Any, n: int) -> dict[Any, Labels]:
 
 def _all_met(fit: Mapping[Any, Sequence[Any]], columns: Mapping[Any, Labels]) -> bool:
     """Whether of every column of the groups seen some were in the fit, so that its groups are those there."""
+    if not fit:
+        return False
     met = (not set(np.unique(of).tolist()).isdisjoint(fit.get(name, ())) for name, of in columns.items())
     return bool(columns) and all(met)
 
@@ -373,8 +375,8 @@ def judged_rows(
         check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
         known = final.count_known(table) if hasattr(final, "seen_rows_") else None
-        if known is not None and equal_rows != "natural":
-            final.refuse_known(known)
+        if known is not None and equal_rows == "copies":
+            final.refuse_seen(known)
         if hasattr(model, "classes_"):
             listed = model.classes_
             classes = label_column(listed, "classes_")
@@ -383,7 +385,7 @@ def judged_rows(
         check_same_kind(labels, "y", classes, "classes_ of the model")
         numbers = positions(labels, classes, "y")
         if known is not None and equal_rows == "natural":
-            final.refuse_unnatural(known, table, numbers)
+            final.refuse_seen(known, table, numbers, equal_rows=equal_rows)
         hashes = hash_rounded_rows(_as_table(X))
         drawable = hasattr(final, "predict_randomized")
         has = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]

@@ -223,16 +223,8 @@ class Watch:
         name : str, optional
             Of the batch; by default its number. The same name again brings labels that were missing: rows
             that were judged then are left out.
-        costs, cost_range : optional
-            As in `tailboost.certify`, where bounds are on costs of rows; the range has to stay the same.
-        equal_rows : {"copies", "natural"}, default="copies"
-            As in `tailboost.certify`.
-        clusters : array-like of shape (n,), optional
-            Whose rows these are, as in `tailboost.certify`; each may be in one batch alone.
-
-        Returns
-        -------
-        Watch
+        costs, cost_range, equal_rows, clusters : optional
+            As in `Certificate.recheck`.
 
         Raises
         ------
@@ -433,8 +425,10 @@ def _bound(document: Mapping[str, Any]) -> CertifiedBound:
     """Return the bound that `CertifiedBound.to_dict` describes, also of before errors and rates were one."""
     names = {each.name for each in fields(CertifiedBound)}
     told = {name: value for name, value in document.items() if name in names}
-    told |= {name: _tuples(document[name]) for name in ("unit", "units") if name in document}
+    told |= {"unit": _tuples(document["unit"]), "units": _tuples(document.get("units", ()))}
     if told.get("rate") is None:
+        if document["kind"] == "rate":
+            raise ValueError("a bound on a rate does not say which")
         check_number(told["upper"], "upper", 0, 1, closed=True)
         return CertifiedBound(**told)
     rate = parse(told["rate"])
@@ -476,17 +470,7 @@ def _limited(limit: Limit, classes: list[Any], groups: list[Any]) -> list[Certif
 
 
 def looked_at(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
-    """Return the columns that are compared without labels: the features, the scores and the answers.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        Whose answers these are.
-    X : array-like of shape (n, d)
-        Rows.
-    groups : optional
-        As in `Watch.add`.
-    """
+    """Return the columns that are compared without labels: the features, the scores and the answers."""
     columns = columns_of(X)
     given = told(last_step(model), groups)
     model, rows = (model, X) if not given else final_step(model, X)
